@@ -1,0 +1,34 @@
+# Every target creates .venv when it is missing; nothing but Python >= 3.11 and make is needed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint check bench format clean
+
+demo: .venv/ready
+	$(BIN)/streamboost demo
+
+test: .venv/ready
+	$(BIN)/pytest
+
+lint: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict -p streamboost
+
+check: lint test
+
+bench: .venv/ready
+	$(BIN)/python -m benchmarks.batch
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.venv/ready: constraints.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("streamboost needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; name another with make PYTHON=...") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info

@@ -1,0 +1,7 @@
+"""How data gets in and out: sources, sinks and the transactions that bind them."""
+
+if __name__ != "streamboost.connectors":
+    raise ImportError(
+        f"this package is streamboost.connectors and was imported as {__name__!r}: "
+        "write `import streamboost.connectors`"
+    )

@@ -1,0 +1,102 @@
+"""The contracts every connector keeps: source, sink, transaction."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Committed", "Message", "Position", "Sink", "Source", "Transaction"]
+
+Position = dict[str, int]
+"""For each partition of a source, the offset of the next message: where reading goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as it was read.
+
+    `payload` may be cut short when the message is larger than the source was told to hold;
+    `size` is the length in bytes it had where it came from.
+    """
+
+    payload: bytes
+    partition: str
+    offset: int
+    size: int
+
+
+class Source(ABC):
+    """Something that is polled, knows its position, and can be sent to one.
+
+    After `source.seek(p)`, polling gives the same messages as when `source.position()` was `p`,
+    as long as they are still kept.
+    """
+
+    @abstractmethod
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` messages, by partition, then offset, and move past them.
+
+        An empty list says that nothing is there now; it never waits for more than a moment.
+        """
+
+    @abstractmethod
+    def position(self) -> Position:
+        """Return the offset of the next message of each partition, not of the last one read."""
+
+    @abstractmethod
+    def seek(self, position: Position) -> None:
+        """Go on from `position`; partitions it does not name start at their beginning."""
+
+    def close(self) -> None:
+        """Release what the source holds; calling it again does nothing."""
+
+
+class Sink(ABC):
+    """Something messages are written to, in order."""
+
+    @abstractmethod
+    def write(self, payloads: Sequence[bytes]) -> None:
+        """Append `payloads`; they need not be durable before `flush`."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Return once everything written is as durable as the system makes it."""
+
+    def close(self) -> None:
+        """Release what the sink holds; calling it again does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The newest batch a transaction has made durable."""
+
+    sequence: int
+    positions: dict[str, Position]
+
+
+class Transaction(ABC):
+    """Binds what a batch writes and where its sources stand: all of it happens, or none."""
+
+    @abstractmethod
+    def committed(self) -> Committed | None:
+        """Return the newest durable batch, or None before the first."""
+
+    @abstractmethod
+    def commit(
+        self,
+        sequence: int,
+        writes: Sequence[tuple[Sink, Sequence[bytes]]],
+        positions: Mapping[str, Position],
+        journal: bytes,
+    ) -> None:
+        """Make batch `sequence` durable: its writes, its sources' positions, its journal entry.
+
+        Sinks that do not belong to the transaction are written and flushed before it commits:
+        what they hold may be written twice, never lost.
+        """
+
+    @abstractmethod
+    def binds(self, sink: Sink) -> bool:
+        """Tell whether writes to `sink` are part of the transaction."""
+
+    def close(self) -> None:
+        """Release what the transaction holds; calling it again does nothing."""

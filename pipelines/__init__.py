@@ -1,0 +1,7 @@
+"""A whole job: configuration, the running loop, and the command line."""
+
+if __name__ != "streamboost.pipelines":
+    raise ImportError(
+        f"this package is streamboost.pipelines and was imported as {__name__!r}: "
+        "write `import streamboost.pipelines`"
+    )

@@ -1,0 +1,1 @@
+"""streamboost inside other libraries."""

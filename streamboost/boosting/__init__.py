@@ -1,0 +1,1 @@
+"""The boosting loop, one file per family, and the committee it leaves."""

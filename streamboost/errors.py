@@ -1,0 +1,59 @@
+"""Everything streamboost raises on purpose.
+
+::
+
+    StreamBoostError
+    ├── ConfigurationError    a setting is wrong; also a ValueError
+    ├── DataError             records or arrays cannot be used; also a ValueError
+    ├── ModelFileError        a model or snapshot file cannot be trusted
+    ├── StateError            a pipeline's saved state does not fit what is asked of it
+    └── ConnectorError        a source or sink failed
+        └── UnavailableError  the same, and trying again may succeed
+
+Each message says what was wrong, where, the value, and how to mend it.
+"""
+
+from typing import ClassVar
+
+__all__ = [
+    "ConfigurationError",
+    "ConnectorError",
+    "DataError",
+    "ModelFileError",
+    "StateError",
+    "StreamBoostError",
+    "UnavailableError",
+]
+
+
+class StreamBoostError(Exception):
+    """Base of everything streamboost raises on purpose."""
+
+    retriable: ClassVar[bool] = False
+    """Whether the same call may succeed later without anybody changing anything."""
+
+
+class ConfigurationError(StreamBoostError, ValueError):
+    """A setting is wrong."""
+
+
+class DataError(StreamBoostError, ValueError):
+    """Records or arrays cannot be used."""
+
+
+class ModelFileError(StreamBoostError):
+    """A model or snapshot file cannot be trusted."""
+
+
+class StateError(StreamBoostError):
+    """A pipeline's saved state does not fit what is asked of it."""
+
+
+class ConnectorError(StreamBoostError):
+    """A source or sink failed."""
+
+
+class UnavailableError(ConnectorError):
+    """A source or sink failed in a way that may pass: trying again may succeed."""
+
+    retriable = True

@@ -1,0 +1,1 @@
+"""Loops over arrays, compiled by numba; their owners in trees/ and boosting/ check and allocate."""

@@ -1,0 +1,1 @@
+"""When to learn: working set, schedule and the stream learner."""

@@ -1,0 +1,1 @@
+"""Binning, growing and the packed forest."""
