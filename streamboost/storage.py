@@ -1,0 +1,146 @@
+"""Sealed files: named arrays and a manifest, in a safetensors file that proves it is whole.
+
+A safetensors file does not notice a changed bit, so the manifest in its header carries the
+SHA-256 of every byte of the file, taken while the digest's own place holds zeros. Nothing is
+ever unpickled.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamboost.errors import ModelFileError
+
+__all__ = ["FORMAT", "Arrays", "pack_json", "read_arrays", "unpack_json", "write_arrays"]
+
+FORMAT = "0.1"
+"""Version of the layout of sealed files; a release reads its own and the one before it."""
+
+Arrays = dict[str, np.ndarray]
+
+_BLANK = "0" * 64
+
+
+def pack_json(value: Any) -> np.ndarray:
+    """Return `value` as JSON in a uint8 array, so that it can travel among arrays.
+
+    >>> unpack_json(pack_json({"seed": 7}))
+    {'seed': 7}
+    """
+    return np.frombuffer(json.dumps(value, allow_nan=True).encode(), dtype=np.uint8)
+
+
+def unpack_json(array: np.ndarray) -> Any:
+    """Return what `pack_json` packed."""
+    return json.loads(array.astype(np.uint8).tobytes())
+
+
+def write_arrays(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray],
+    *,
+    kind: str,
+    manifest: Mapping[str, Any] | None = None,
+) -> None:
+    """Write `arrays` and `manifest` to `path`, atomically and durably.
+
+    The bytes go to a temporary file beside `path`, are forced to disk, and take the name in one
+    step: a reader finds the old file or the new one, never a part.
+    """
+    from safetensors.numpy import save
+
+    header = {"sha256": _BLANK, "format": FORMAT, "kind": kind, "manifest": dict(manifest or {})}
+    text = {"streamboost": json.dumps(header)}  # the digest stands first: its zeros are found first
+    blob = save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata=text)
+    digest = hashlib.sha256(blob).hexdigest().encode()
+    _replace(Path(path), blob.replace(_BLANK.encode(), digest, 1))
+
+
+def read_arrays(
+    path: str | os.PathLike[str], *, kind: str
+) -> tuple[Arrays, dict[str, Any]]:
+    """Read a sealed file back: its arrays and its manifest.
+
+    Raises
+    ------
+    ModelFileError
+        When the file is missing, cut short, changed, a pickle, of another kind or written by a
+        release whose files this one does not read.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        blob = Path(path).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from error
+    header = _header(path, blob)
+    _check_header(path, header, kind)
+    digest = str(header["sha256"]).encode()
+    if hashlib.sha256(blob.replace(digest, _BLANK.encode(), 1)).hexdigest().encode() != digest:
+        raise ModelFileError(
+            f"{path}: the content does not match its SHA-256: the file was changed or damaged "
+            "after it was written; restore it from a copy"
+        )
+    try:
+        return load(blob), header["manifest"]
+    except SafetensorError as error:  # pragma: no cover - the digest has vouched for the bytes
+        raise ModelFileError(f"{path}: {error}") from error
+
+
+def _header(path: str | os.PathLike[str], blob: bytes) -> dict[str, Any]:
+    if blob[:1] == b"\x80" and blob[-1:] == b".":
+        raise ModelFileError(f"{path}: this is a pickle, and pickles are never read; save it anew")
+    length = int.from_bytes(blob[:8], "little")
+    if len(blob) < 8 or len(blob) < 8 + length:
+        raise ModelFileError(
+            f"{path}: truncated, or not a streamboost file: {len(blob)} bytes, and its header "
+            "alone says more; restore it from a copy"
+        )
+    try:
+        outer = json.loads(blob[8 : 8 + length])
+        header = json.loads(outer.pop("__metadata__")["streamboost"])
+        end = 8 + length + max((t["data_offsets"][1] for t in outer.values()), default=0)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ModelFileError(
+            f"{path}: not a streamboost file, or its header is damaged; restore it from a copy"
+        ) from error
+    if len(blob) != end:
+        word = "truncated" if len(blob) < end else "too long"
+        raise ModelFileError(f"{path}: {word}: {len(blob)} bytes where its header says {end}")
+    return dict(header)
+
+
+def _check_header(path: str | os.PathLike[str], header: dict[str, Any], kind: str) -> None:
+    if not {"format", "kind", "sha256", "manifest"} <= header.keys():
+        raise ModelFileError(f"{path}: the header is damaged; restore the file from a copy")
+    if header["format"] != FORMAT:
+        raise ModelFileError(
+            f"{path}: format {header['format']!r}, and this release reads {FORMAT!r}: "
+            f"read it with streamboost {header['format']}"
+        )
+    if header["kind"] != kind:
+        raise ModelFileError(f"{path}: a file of kind {header['kind']!r}, not {kind!r}")
+
+
+def _replace(path: Path, blob: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
