@@ -1,0 +1,221 @@
+"""What all boosted estimators share: scikit-learn's contract around the boosting loop."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from streamboost.boosting.committee import Committee
+from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, boost
+from streamboost.trees.bins import MAX_BINS
+
+__all__ = ["BoostingClassifier"]
+
+
+class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the boosted estimators; a family gives its algorithm and its parameters."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "max_leaf_nodes": [Interval(Integral, 2, 2**15, closed="both")],
+        "max_depth": [Interval(Integral, 1, None, closed="left"), None],
+        "max_bins": [Interval(Integral, 2, MAX_BINS, closed="both")],
+        "min_child_weight": [Interval(Real, 0, None, closed="left")],
+        "l2_regularization": [Interval(Real, 0, None, closed="left")],
+        "max_features": [Interval(Real, 0, 1, closed="right"), None],
+        "subsample": [Interval(Real, 0, 1, closed="right")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    n_estimators: int
+    max_leaf_nodes: int | None
+    max_depth: int | None
+    max_bins: int
+    min_child_weight: float
+    max_features: float | None
+    subsample: float
+    random_state: Any
+    n_jobs: int | None
+    committee_: Committee
+    classes_: np.ndarray
+    n_features_in_: int
+
+    @abstractmethod
+    def _algorithm(self) -> Algorithm:
+        """Return the family's algorithm with this estimator's parameters."""
+
+    def _leaves(self, n_classes: int) -> int:
+        assert self.max_leaf_nodes is not None
+        return self.max_leaf_nodes
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on `X` (n, D), NaN where missing, and labels `y` (n,).
+
+        `sample_weight` (n,), not negative, counts a row as so many; a row of weight zero is as
+        good as absent.
+        """
+        self._validate_params()
+        X, y = validate_data(
+            self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan"
+        )
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self.committee_ = self.train(X, y, weight, seed=self._seed())
+        self.classes_ = self.committee_.classes
+        return self
+
+    def extend(
+        self, X: Any, y: Any, *, n_estimators: int | None = None, sample_weight: Any = None
+    ) -> Self:
+        """Add `n_estimators` rounds (as many as `fit` grows, if None) trained on these rows.
+
+        The rows may be others than before. A class that is absent from `y` stays; what happens to
+        a new one is the family's own.
+        """
+        check_is_fitted(self, "committee_")
+        X, y = validate_data(
+            self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan", reset=False
+        )
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self.committee_ = self.train(
+            X, y, weight, seed=self._seed(), committee=self.committee_, n_estimators=n_estimators
+        )
+        self.classes_ = self.committee_.classes
+        return self
+
+    def train(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        sample_weight: np.ndarray | None = None,
+        *,
+        seed: int,
+        committee: Committee | None = None,
+        n_estimators: int | None = None,
+    ) -> Committee:
+        """Train a committee and return it, leaving the estimator as it is.
+
+        This is `fit` and `extend` without validation: `X` float32 (n, D) in C-order, `y` (n,).
+        """
+        if sample_weight is not None:
+            kept = sample_weight > 0
+            if not kept.all():
+                X, y, sample_weight = X[kept], y[kept], sample_weight[kept]
+        if len(X) == 0:
+            raise ValueError("no row has a positive weight: give at least one class a weight")
+        weight = np.ones(len(X)) if sample_weight is None else sample_weight / sample_weight.mean()
+        classes, codes = _encode(y, None if committee is None else committee.classes)
+        data = TrainingData(X, codes, weight, classes)
+        rng = np.random.default_rng(seed)
+        rounds = self.n_estimators if n_estimators is None else n_estimators
+        return self._boost(data, rounds, rng, committee)
+
+    def _boost(
+        self,
+        data: TrainingData,
+        rounds: int,
+        rng: np.random.Generator,
+        committee: Committee | None,
+    ) -> Committee:
+        return boost(
+            self._algorithm(), data, rounds, self._parameters(len(data.classes)), rng, committee
+        )
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores F: float64 (n, K), or for two classes (n,), that of the second."""
+        return self._as_decision(self._scores(X))
+
+    def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield `decision_function` after each round."""
+        for scores in self._staged_scores(X):
+            yield self._as_decision(scores)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class of the largest score, (n,); ties go to the first."""
+        return self.classes_[self._scores(X).argmax(axis=1)]
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield `predict` after each round."""
+        for scores in self._staged_scores(X):
+            yield self.classes_[scores.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the class probabilities, float64 (n, K)."""
+        return self.committee_.probabilities(self._scores(X))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield `predict_proba` after each round."""
+        for scores in self._staged_scores(X):
+            yield self.committee_.probabilities(scores)
+
+    def _rows(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "committee_")
+        return np.asarray(
+            validate_data(
+                self, X, dtype=np.float32, order="C", ensure_all_finite="allow-nan", reset=False
+            )
+        )
+
+    def _scores(self, X: Any) -> np.ndarray:
+        X = self._rows(X)
+        threads = min(effective_n_jobs(self.n_jobs), len(X))
+        if threads == 1:
+            return self.committee_.decision(X)
+        with ThreadPoolExecutor(threads) as pool:
+            return np.concatenate(
+                list(pool.map(self.committee_.decision, np.array_split(X, threads)))
+            )
+
+    def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
+        X = self._rows(X)
+        scores = np.tile(self.committee_.base, (len(X), 1))
+        for m in range(self.committee_.n_rounds):
+            self.committee_.forest.add_scores(X, scores, (m, m + 1))
+            yield scores.copy()
+
+    def _as_decision(self, scores: np.ndarray) -> np.ndarray:
+        # scikit-learn's form for two classes; the scores sum to zero up to b.
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def _parameters(self, n_classes: int) -> BoostingParameters:
+        return BoostingParameters(
+            max_leaf_nodes=self._leaves(n_classes),
+            max_depth=self.max_depth,
+            max_bins=self.max_bins,
+            min_child_weight=self.min_child_weight,
+            l2_regularization=getattr(self, "l2_regularization", 0.0),
+            max_features=self.max_features,
+            subsample=self.subsample,
+        )
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes, known ones first and new ones sorted behind, and the codes of `y`."""
+    found, codes = np.unique(y, return_inverse=True)
+    if known is None:
+        return found, codes.astype(np.uint32)
+    new = found[~np.isin(found, known)]
+    classes = np.concatenate([known, new])
+    order = np.argsort(classes)
+    places = order[np.searchsorted(classes, found, sorter=order)]
+    return classes, places[codes].astype(np.uint32)

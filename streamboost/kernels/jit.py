@@ -1,0 +1,32 @@
+"""How every kernel is compiled."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+__all__ = ["kernel"]
+
+_log = logging.getLogger(__name__)
+_warned = False
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` on its first call, without the GIL, and keep it on disk.
+
+    Division follows numpy (no exception, so that loops vectorise). Where numba finds no folder it
+    can write its cache to, the kernel is compiled anew by each process, and a warning says so.
+    """
+    global _warned
+    try:
+        return njit(function, nogil=True, cache=True, error_model="numpy")
+    except RuntimeError as error:
+        if not _warned:
+            _log.warning(
+                "compiled kernels cannot be kept (%s): each process compiles them anew, which takes "
+                "about half a minute; set NUMBA_CACHE_DIR to a folder that can be written",
+                error,
+            )
+            _warned = True
+        return njit(function, nogil=True, error_model="numpy")

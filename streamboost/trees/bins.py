@@ -1,0 +1,90 @@
+"""From feature values to small codes, and from codes back to thresholds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamboost.errors import ConfigurationError
+
+__all__ = ["MAX_BINS", "Bins"]
+
+MAX_BINS = 255
+"""Codes are uint8, and one of them stands for a missing value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """The cuts between the bins of each feature.
+
+    Parameters
+    ----------
+    cuts
+        For each feature its cuts, float32, ascending: a value lies in the first bin whose cut it
+        does not exceed, or in the last bin.
+    missing
+        Whether the feature had missing values, bool (D,); their code is the number of bins.
+    """
+
+    cuts: list[np.ndarray]
+    missing: np.ndarray
+
+    @classmethod
+    def fit(cls, X: np.ndarray, weight: np.ndarray, max_bins: int) -> "Bins":
+        """Choose at most `max_bins` bins for each column of `X` (n, D), NaN being missing.
+
+        Where a column has more distinct values, half of the cuts stand at quantiles of the
+        weighted records and half at quantiles of the distinct values: the second half lets rare
+        classes in the tails be cut off.
+        """
+        if not 2 <= max_bins <= MAX_BINS:
+            raise ConfigurationError(f"max_bins={max_bins}: must be between 2 and {MAX_BINS}")
+        order = np.argsort(X, axis=0, kind="stable")  # NaN last
+        n_missing = np.isnan(X).sum(axis=0)
+        cuts = [
+            _cuts(X[order[: len(X) - gone, f], f], weight[order[: len(X) - gone, f]], max_bins)
+            for f, gone in enumerate(n_missing)
+        ]
+        return cls(cuts, n_missing > 0)
+
+    @property
+    def n_bins(self) -> np.ndarray:
+        """Number of bins of each feature without the missing one, int64 (D,)."""
+        return np.array([len(c) + 1 for c in self.cuts], dtype=np.int64)
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Return the codes of `X` (n, D) feature by feature: uint8 (D, n)."""
+        codes = np.empty(X.shape[::-1], dtype=np.uint8)
+        for f, cuts in enumerate(self.cuts):
+            column = np.ascontiguousarray(X[:, f])
+            codes[f] = np.searchsorted(cuts, column)
+            if self.missing[f]:
+                codes[f, np.isnan(column)] = len(cuts) + 1
+        return codes
+
+    def thresholds(self) -> np.ndarray:
+        """Return the value up to which a split after each code sends records left.
+
+        float32 (D, largest number of bins). Past the last cut it is infinite: no value exceeds
+        it, and only missing ones go right.
+        """
+        table = np.full((len(self.cuts), int(self.n_bins.max(initial=1))), np.inf, dtype=np.float32)
+        for f, cuts in enumerate(self.cuts):
+            table[f, : len(cuts)] = cuts
+        return table
+
+
+def _cuts(values: np.ndarray, weight: np.ndarray, max_bins: int) -> np.ndarray:
+    """Return the cuts for sorted `values` without NaN."""
+    ends = np.flatnonzero(values[1:] != values[:-1])  # the last place of each value but the largest
+    if len(ends) >= max_bins:
+        mass = np.cumsum(weight)
+        by_record = (max_bins - 1) // 2
+        by_value = max_bins - 1 - by_record
+        wanted = mass[-1] * np.arange(1, by_record + 1) / (by_record + 1)
+        records = np.minimum(np.searchsorted(mass[ends], wanted), len(ends) - 1)
+        distinct = (len(ends) + 1) * np.arange(1, by_value + 1) // (by_value + 1) - 1
+        ends = ends[np.union1d(records, distinct)]
+    low, high = values[ends], values[ends + 1]
+    middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
+    # Between neighbouring floats the midpoint rounds to one of them; it must not be the right one.
+    return np.where(middle >= high, low, middle)

@@ -1,0 +1,184 @@
+"""Growing trees on coded rows: what the kernel needs, allocated, scaled and checked."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamboost.kernels import grow as kernels
+from streamboost.trees.bins import Bins
+
+__all__ = ["Grower", "Statistic", "Tree", "gradient_statistic", "weight_statistic"]
+
+WIDE_ROWS = 65_536
+"""Beyond this many rows a 32-bit half is too coarse for a small record's gradient."""
+
+_NO_CHANNEL = np.zeros(0, dtype=np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """What each row adds to a histogram, as whole numbers of 1/scale.
+
+    `kind` is one of the grow kernel's criteria, `values` int64, `channel` uint32 the place of each
+    row's class, or empty; `scale` turns the user's least weight and penalty into the same units.
+    """
+
+    kind: int
+    values: np.ndarray
+    channel: np.ndarray
+    channels: int
+    scale: float
+
+
+@dataclass(slots=True)
+class Tree:
+    """One grown tree, its rows by leaf, and (once an algorithm has set them) its leaf values.
+
+    `nodes` holds the kernel's records, `features` the features that were offered. Leaf m has the
+    rows `rows[start[m]:stop[m]]`, and `rest[rest_start[m]:rest_stop[m]]` that were not sampled.
+    """
+
+    nodes: np.ndarray
+    features: np.ndarray
+    rows: np.ndarray
+    rest: np.ndarray
+    values: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    leaves: np.ndarray = field(init=False)
+    start: np.ndarray = field(init=False)
+    stop: np.ndarray = field(init=False)
+    rest_start: np.ndarray = field(init=False)
+    rest_stop: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.leaves = self.nodes["left"] < 0
+        ends = self.nodes[self.leaves]
+        self.start, self.stop = ends["start"].copy(), ends["stop"].copy()
+        self.rest_start, self.rest_stop = ends["rest_start"].copy(), ends["rest_stop"].copy()
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.start)
+
+    def leaf_of_row(self, n: int) -> np.ndarray:
+        """Return the leaf of each of all `n` rows, int64."""
+        leaf = np.empty(n, dtype=np.int64)
+        for m in range(self.n_leaves):
+            leaf[self.rows[self.start[m] : self.stop[m]]] = m
+            leaf[self.rest[self.rest_start[m] : self.rest_stop[m]]] = m
+        return leaf
+
+
+class Grower:
+    """Grows trees on the sampled rows and features of one round.
+
+    Parameters
+    ----------
+    bins, codes
+        The training rows as `Bins` coded them: uint8 (D, n).
+    max_leaf_nodes, max_depth
+        Where a tree ends; best leaf first.
+    min_child_weight, l2_regularization
+        In the units of the statistic's user: Hessian, or weight.
+    """
+
+    def __init__(
+        self,
+        bins: Bins,
+        codes: np.ndarray,
+        *,
+        max_leaf_nodes: int,
+        max_depth: int | None,
+        min_child_weight: float,
+        l2_regularization: float,
+    ) -> None:
+        self._codes = codes
+        self._n_bins = bins.n_bins
+        self._missing = bins.missing
+        self._max_leaf_nodes = max_leaf_nodes
+        self._max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
+        self._min_child_weight = min_child_weight
+        self._l2 = l2_regularization
+        self._pool = np.empty((0, 0), dtype=np.int64)
+        self.n_features, self.n_rows = codes.shape
+        self.all_rows = np.arange(self.n_rows, dtype=np.uint32)
+        # A feature with one bin cannot be split.
+        self.splittable = np.flatnonzero((self._n_bins > 1) | self._missing).astype(np.uint32)
+        self.sample(self.splittable, self.all_rows)
+
+    def sample(
+        self, features: np.ndarray, rows: np.ndarray, rest: np.ndarray | None = None
+    ) -> None:
+        """Offer `features` (ascending) and train on `rows`; `rest` are all others, uint32."""
+        self._features = features
+        self._rows = rows
+        self._rest = np.zeros(0, dtype=np.uint32) if rest is None else rest
+        widths = self._n_bins[features] + self._missing[features]
+        self._first = (np.cumsum(widths) - widths).astype(np.uint64)
+        self._width = int(widths.sum())
+
+    def __call__(self, statistic: Statistic) -> Tree:
+        """Grow one tree that maximises the statistic's criterion."""
+        limits = np.zeros(1, dtype=kernels.LIMITS)
+        limits["kind"] = statistic.kind
+        limits["channels"] = statistic.channels
+        limits["max_leaf_nodes"] = self._max_leaf_nodes if len(self._features) else 1
+        limits["max_depth"] = self._max_depth
+        limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
+        limits["l2"] = self._l2 * statistic.scale
+        nodes = np.empty(2 * self._max_leaf_nodes - 1, dtype=kernels.NODE)
+        rows, rest = self._rows.copy(), self._rest.copy()
+        features = self._features
+        n_nodes = kernels.grow(
+            self._codes,
+            features,
+            self._first,
+            self._n_bins[features],
+            self._missing[features],
+            rows,
+            rest,
+            statistic.values,
+            statistic.channel,
+            limits,
+            self._histograms(self._width * statistic.channels),
+            nodes,
+        )
+        return Tree(nodes[:n_nodes], features, rows, rest)
+
+    def _histograms(self, width: int) -> np.ndarray:
+        size = self._max_leaf_nodes * width
+        if self._pool.size < size:
+            self._pool = np.empty(size, dtype=np.int64)
+        return self._pool.reshape(-1)[:size].reshape(self._max_leaf_nodes, width)
+
+
+def gradient_statistic(
+    gradient: np.ndarray, hessian: np.ndarray, sum_g: float, sum_h: float
+) -> Statistic:
+    """Return gradients and Hessians as whole numbers whose sums cannot overflow.
+
+    `sum_g` and `sum_h` are the sums of |gradient| and of Hessians, the exact bounds of any
+    node's sums. Scales are powers of two, so that the order of the rows, which moves the bounds by
+    a rounding, does not move the scale.
+    """
+    from streamboost.kernels.softmax import pack
+
+    n = len(gradient)
+    wide = n > WIDE_ROWS
+    bits = 61 if wide else 30
+    scale_g, scale_h = _power_of_two(bits, sum_g), _power_of_two(bits, sum_h)
+    values = np.empty(2 * n if wide else n, dtype=np.int64)
+    pack(gradient, hessian, scale_g, scale_h, wide, values)
+    kind = kernels.NEWTON_WIDE if wide else kernels.NEWTON
+    return Statistic(kind, values, _NO_CHANNEL, 2 if wide else 1, scale_h)
+
+
+def weight_statistic(weight: np.ndarray, y: np.ndarray, n_classes: int) -> Statistic:
+    """Return the class weights of a Gini tree; `weight` float64 (n,), `y` uint32 codes (n,)."""
+    scale = _power_of_two(52, float(weight.sum()))
+    values = np.rint(weight * scale).astype(np.int64)
+    return Statistic(kernels.GINI, values, y, n_classes, scale)
+
+
+def _power_of_two(bits: int, bound: float) -> float:
+    return float(2.0 ** np.floor(bits - np.log2(bound))) if bound > 0 else 1.0
