@@ -46,7 +46,7 @@ class Source(ABC):
     def seek(self, position: Position) -> None:
         """Go on from `position`; partitions it does not name start at their beginning."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release what the source holds; calling it again does nothing."""
 
 
@@ -61,7 +61,7 @@ class Sink(ABC):
     def flush(self) -> None:
         """Return once everything written is as durable as the system makes it."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release what the sink holds; calling it again does nothing."""
 
 
@@ -98,5 +98,5 @@ class Transaction(ABC):
     def binds(self, sink: Sink) -> bool:
         """Tell whether writes to `sink` are part of the transaction."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release what the transaction holds; calling it again does nothing."""

@@ -1,0 +1,238 @@
+"""JSON Lines files: one message a line."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from streamboost.connectors.base import Message, Position, Sink, Source
+from streamboost.errors import ConfigurationError, ConnectorError, DataError
+
+__all__ = ["JsonLinesSink", "JsonLinesSource"]
+
+_PARTITION = "0"
+_CHUNK = 64 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class JsonLinesSource(Source):
+    r"""Reads a file line by line. Offsets are byte offsets: a message's is that of its line's start.
+
+    Lines end in `\n` or `\r\n`. A last line without an end is a message, unless `follow` is set.
+    An empty line is an empty message. A byte order mark at the start is passed over.
+
+    Parameters
+    ----------
+    path : path to a file
+    max_bytes : int
+        What of a line is held in memory: of a longer one, the first `max_bytes` + 1 bytes are
+        given, with its true size.
+    follow : bool
+        Whether somebody is still writing the file: then a last line waits for its end.
+
+    Raises
+    ------
+    ConnectorError
+        While polling, when the file is missing, cannot be read, or is not the one that was read
+        before.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "records.jsonl"
+    >>> _ = path.write_bytes(b'{"id": 1}\n{"id": 2}\n')
+    >>> source = JsonLinesSource(path)
+    >>> source.poll(1)
+    [Message(payload=b'{"id": 1}', partition='0', offset=0, size=9)]
+    >>> source.position()
+    {'0': 10}
+    >>> source.close()
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], max_bytes: int = 1_000_000, follow: bool = False
+    ) -> None:
+        if max_bytes < 1:
+            raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
+        self._path = Path(path)
+        self._max_bytes = max_bytes
+        self._follow = follow
+        self._next = 0
+        self._file: BinaryIO | None = None
+        self._checked = False
+
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` lines."""
+        messages: list[Message] = []
+        try:
+            file = self._at_next()
+            while len(messages) < limit:
+                message, consumed = self._read(file)
+                if message is None:
+                    break
+                self._next += consumed
+                messages.append(message)
+        except OSError as error:
+            self.close()
+            raise ConnectorError(
+                f"cannot read {self._path}: {error.strerror or error}; name a readable file"
+            ) from error
+        return messages
+
+    def position(self) -> Position:
+        """Return the byte offset after the last line read."""
+        return {_PARTITION: self._next}
+
+    def seek(self, position: Position) -> None:
+        """Go on from a byte offset where a line starts."""
+        unknown = sorted(set(position) - {_PARTITION})
+        if unknown:
+            raise ConnectorError(
+                f"{self._path} has one partition, {_PARTITION!r}; the position names {unknown[0]!r}"
+            )
+        self._next = position.get(_PARTITION, 0)
+        self._checked = False
+
+    def close(self) -> None:
+        """Close the file; polling opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._checked = False
+
+    def _at_next(self) -> BinaryIO:
+        """Return the file, found to be the one that was read before, at the next line."""
+        try:
+            now = self._path.stat()
+        except FileNotFoundError as error:
+            raise ConnectorError(
+                f"there is no file {self._path}: create it, or mend the path"
+            ) from error
+        if self._file is None:
+            self._file = self._path.open("rb")
+        held = os.fstat(self._file.fileno())
+        if (held.st_dev, held.st_ino) != (now.st_dev, now.st_ino):
+            raise self._changed("another file has taken its place")
+        if now.st_size < self._next:
+            raise self._changed(f"it has only {now.st_size} bytes now")
+        if not self._checked:
+            self._check_line_start(self._file)
+            self._checked = True
+        self._file.seek(self._next)
+        return self._file
+
+    def _check_line_start(self, file: BinaryIO) -> None:
+        """Find that a line starts at the next offset, passing over the end of one that had none."""
+        if self._next == 0:
+            return
+        file.seek(self._next - 1)
+        before, ahead = file.read(1), file.read(2)
+        if before == b"\n" or not ahead:
+            return
+        ending = 1 if ahead[:1] == b"\n" else 2 if ahead == b"\r\n" else 0
+        if not ending:
+            raise self._changed("no line starts there")
+        self._next += ending
+
+    def _changed(self, how: str) -> ConnectorError:
+        return ConnectorError(
+            f"{self._path} was truncated, rotated or replaced: reading should go on at byte "
+            f"{self._next}, but {how}; put the old file back, or begin anew with an empty state"
+        )
+
+    def _read(self, file: BinaryIO) -> tuple[Message | None, int]:
+        """Read the next line: its message, or None where there is none, and its whole length."""
+        line = file.readline(self._max_bytes + 2)
+        consumed, ending = len(line), line[-2:]
+        while ending and not ending.endswith(b"\n"):
+            more = file.readline(_CHUNK)
+            if not more:
+                if self._follow:
+                    return None, 0
+                break
+            consumed, ending = consumed + len(more), (ending + more)[-2:]
+        if not line:
+            return None, 0
+        end = 2 if ending == b"\r\n" else 1 if ending.endswith(b"\n") else 0
+        size = consumed - end
+        payload = line[: min(size, self._max_bytes + 1)]
+        if self._next == 0 and payload.startswith(_BYTE_ORDER_MARK):
+            mark = len(_BYTE_ORDER_MARK)
+            payload, size = payload[mark:], size - mark
+        return Message(payload, _PARTITION, self._next, size), consumed
+
+
+class JsonLinesSink(Sink):
+    """Appends one line a message, and has them on the disk when `flush` returns.
+
+    The file and its folder are created. Where an existing file does not end its last line, as
+    after a crash in the middle of a write, writing starts on a new line: the broken one stays.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "out" / "predictions.jsonl"
+    >>> sink = JsonLinesSink(path)
+    >>> sink.write([b"{}", b"[]"]); sink.flush(); sink.close()
+    >>> path.read_bytes()
+    b'{}\\n[]\\n'
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._file: BinaryIO | None = None
+        self._written: list[bytes] = []
+
+    def write(self, payloads: Sequence[bytes]) -> None:
+        """Keep `payloads` until `flush`; DataError when one holds a line break."""
+        for payload in payloads:
+            if b"\n" in payload:
+                raise DataError(
+                    f"a message for {self._path} holds a line break ({payload[:60]!r}): JSON Lines "
+                    "has one message a line; write it without"
+                )
+        self._written.extend(payloads)
+
+    def flush(self) -> None:
+        """Append what was written, and wait until the disk has it."""
+        if not self._written:
+            return
+        lines = b"\n".join([*self._written, b""])
+        try:
+            file = self._opened()
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError as error:
+            self.close()
+            raise ConnectorError(
+                f"cannot write {self._path}: {error.strerror or error}; free space on the disk, "
+                "or name a file that can be written"
+            ) from error
+        self._written.clear()
+
+    def close(self) -> None:
+        """Close the file; flushing opens it again. What was not flushed is not written."""
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.close()
+
+    def _opened(self) -> BinaryIO:
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            is_new = not self._path.exists()
+            self._file = self._path.open("a+b")
+            if is_new:
+                _sync_folder(self._path.parent)
+            if self._file.seek(0, os.SEEK_END):
+                self._file.seek(-1, os.SEEK_END)
+                if self._file.read(1) != b"\n":
+                    self._file.write(b"\n")
+        return self._file
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new file's name durable, which syncing the file alone does not."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,219 @@
+"""A log in memory: for tests of pipelines, with faults on demand.
+
+Everything keeps the contracts of `streamboost.connectors.base` to the letter: what is written is
+not seen before it is flushed, and a commit happens as a whole or not at all.
+"""
+
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from streamboost.connectors.base import Committed, Message, Position, Sink, Source, Transaction
+from streamboost.errors import ConnectorError, StateError, UnavailableError
+
+__all__ = ["MemoryLog", "MemorySink", "MemorySource", "MemoryTransaction"]
+
+
+class MemoryLog:
+    """Messages in partitions, each in the order they were appended; offsets count from 0.
+
+    Several sources and sinks may share a log, from several threads.
+
+    >>> log = MemoryLog()
+    >>> log.append([b"one", b"two"])
+    >>> log.payloads()
+    [b'one', b'two']
+    """
+
+    def __init__(self, partitions: Sequence[str] = ("0",)) -> None:
+        self._lock = threading.Lock()
+        self._partitions: dict[str, list[bytes]] = {name: [] for name in sorted(partitions)}
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The names of the partitions, sorted."""
+        return tuple(self._partitions)
+
+    def append(self, payloads: Sequence[bytes], partition: str = "0") -> None:
+        """Add messages at the end of `partition`."""
+        with self._lock:
+            self._of(partition).extend(payloads)
+
+    def payloads(self, partition: str = "0") -> list[bytes]:
+        """Return all messages of `partition`."""
+        return self.read(partition, 0, None)
+
+    def read(self, partition: str, start: int, limit: int | None) -> list[bytes]:
+        """Return at most `limit` messages of `partition` from offset `start` on."""
+        with self._lock:
+            held = self._of(partition)
+            if start > len(held):
+                raise ConnectorError(
+                    f"partition {partition!r} holds {len(held)} messages, and reading should go "
+                    f"on at offset {start}: this is not the log that was read before"
+                )
+            return held[start:] if limit is None else held[start : start + limit]
+
+    def _of(self, partition: str) -> list[bytes]:
+        try:
+            return self._partitions[partition]
+        except KeyError:
+            raise ConnectorError(
+                f"the log has no partition {partition!r}, only {', '.join(self._partitions)}"
+            ) from None
+
+
+class MemorySource(Source):
+    """Reads a log; `pause` makes it look as if nothing were there.
+
+    >>> log = MemoryLog()
+    >>> log.append([b"one", b"two"])
+    >>> source = MemorySource(log)
+    >>> [message.payload for message in source.poll(1)], source.position()
+    ([b'one'], {'0': 1})
+    """
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self._next = dict.fromkeys(log.partitions, 0)
+        self._paused = False
+
+    def pause(self) -> None:
+        """Give nothing until `resume`."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Give messages again."""
+        self._paused = False
+
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` messages, by partition, then offset."""
+        messages: list[Message] = []
+        if self._paused:
+            return messages
+        for partition, start in self._next.items():
+            payloads = self._log.read(partition, start, max(0, limit - len(messages)))
+            for offset, payload in enumerate(payloads, start):
+                messages.append(Message(payload, partition, offset, len(payload)))
+            self._next[partition] = start + len(payloads)
+        return messages
+
+    def position(self) -> Position:
+        """Return the offset of the next message of each partition."""
+        return dict(self._next)
+
+    def seek(self, position: Position) -> None:
+        """Go on from `position`."""
+        unknown = sorted(set(position) - set(self._next))
+        if unknown:
+            raise ConnectorError(
+                f"the log has no partition {unknown[0]!r}, only {', '.join(self._next)}"
+            )
+        self._next = {partition: position.get(partition, 0) for partition in self._next}
+
+
+class MemorySink(Sink):
+    """Writes to one partition of a log; what is written is seen once it is flushed.
+
+    >>> log = MemoryLog()
+    >>> sink = MemorySink(log)
+    >>> sink.write([b"one"]); log.payloads()
+    []
+    >>> sink.flush(); log.payloads()
+    [b'one']
+    """
+
+    def __init__(self, log: MemoryLog, partition: str = "0") -> None:
+        self._log = log
+        self._partition = partition
+        self._written: list[bytes] = []
+
+    def write(self, payloads: Sequence[bytes]) -> None:
+        """Keep `payloads` until `flush`."""
+        self._written.extend(payloads)
+
+    def flush(self) -> None:
+        """Append to the log what was written."""
+        written, self._written = self._written, []
+        self._log.append(written, self._partition)
+
+
+class MemoryTransaction(Transaction):
+    """Commits memory sinks, positions and journal as one; the next commit can be made to fail.
+
+    Parameters
+    ----------
+    bound : collection of MemorySink, optional
+        The sinks that belong to the transaction; by default every MemorySink does.
+
+    Examples
+    --------
+    >>> log = MemoryLog()
+    >>> transaction = MemoryTransaction()
+    >>> transaction.abort_next()
+    >>> transaction.commit(1, [(MemorySink(log), [b"one"])], {}, b"{}")
+    Traceback (most recent call last):
+    streamboost.errors.UnavailableError: commit 1 was aborted on demand
+    >>> log.payloads(), transaction.committed()
+    ([], None)
+    >>> transaction.commit(1, [(MemorySink(log), [b"one"])], {"records": {"0": 7}}, b"{}")
+    >>> log.payloads(), transaction.committed()
+    ([b'one'], Committed(sequence=1, positions={'records': {'0': 7}}))
+    """
+
+    def __init__(self, bound: Collection[MemorySink] | None = None) -> None:
+        self._bound = None if bound is None else {id(sink): sink for sink in bound}
+        self._journal: list[bytes] = []
+        self._positions: dict[str, Position] = {}
+        self._abort: Exception | None = None
+
+    def abort_next(self, error: Exception | None = None) -> None:
+        """Make the next commit raise `error` and leave nothing of what it binds.
+
+        As with a real system, sinks it does not bind have been written by then.
+        """
+        self._abort = error or UnavailableError(
+            f"commit {len(self._journal) + 1} was aborted on demand"
+        )
+
+    def committed(self) -> Committed | None:
+        """Return the newest batch that was committed, or None before the first."""
+        if not self._journal:
+            return None
+        positions = {source: dict(position) for source, position in self._positions.items()}
+        return Committed(len(self._journal), positions)
+
+    def commit(
+        self,
+        sequence: int,
+        writes: Sequence[tuple[Sink, Sequence[bytes]]],
+        positions: Mapping[str, Position],
+        journal: bytes,
+    ) -> None:
+        """Commit batch `sequence`, which must be the one after the last; the first is 1."""
+        if sequence != len(self._journal) + 1:
+            raise StateError(
+                f"batch {sequence} cannot follow batch {len(self._journal)}: another writer "
+                "commits here, or the state is from another run"
+            )
+        for sink, payloads in writes:
+            if not self.binds(sink):
+                sink.write(payloads)
+                sink.flush()
+        if self._abort is not None:
+            error, self._abort = self._abort, None
+            raise error
+        # Copied first: a sequence that raises while it is read must leave nothing behind.
+        bound = [(sink, list(payloads)) for sink, payloads in writes if self.binds(sink)]
+        for sink, copied in bound:
+            sink.write(copied)
+            sink.flush()
+        self._positions |= {source: dict(position) for source, position in positions.items()}
+        self._journal.append(journal)
+
+    def binds(self, sink: Sink) -> bool:
+        """Tell whether writes to `sink` are part of the transaction."""
+        return isinstance(sink, MemorySink) and (self._bound is None or id(sink) in self._bound)
+
+    def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Give sequence and entry of every batch after batch `after`."""
+        yield from enumerate(self._journal[after:], after + 1)
