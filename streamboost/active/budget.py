@@ -1,0 +1,163 @@
+"""How many labels may be bought: an exact token bucket with a slice set apart for audits."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Budget", "Ledger"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What has been asked and answered so far.
+
+    Attributes
+    ----------
+    records
+        Records seen.
+    requests
+        Labels asked for; a record that rule and audit both chose counts once.
+    audits
+        Audited records among them.
+    answered
+        Requested labels that came back and were learned.
+    expired
+        Requests given up.
+    tokens
+        Labels that could still be bought, the audit's reserved one included.
+    """
+
+    records: int
+    requests: int
+    audits: int
+    answered: int
+    expired: int
+    tokens: float
+
+    @property
+    def pending(self) -> int:
+        """Requests neither answered nor given up."""
+        return self.requests - self.answered - self.expired
+
+
+class Budget:
+    """A token bucket in whole numbers, and the audit's place in each block of records.
+
+    Every record earns `share` tokens and a request costs one. Counted in units of
+    1/denominator(share), all of it is integer arithmetic, and two inequalities always hold:
+    requests <= share * n after n records, as the bucket starts empty and never goes below zero;
+    and requests <= share * n + burst in any n consecutive records, as it never holds more than
+    `burst` tokens.
+
+    From record ceil(1 / share) on, each block of m = ceil(1 / (audit * share)) records has one
+    place, drawn uniformly before the block is seen, that is asked whatever the query rule says.
+    For the audit to be a fair sample, the rule must answer every record as if it did not know
+    where that place is, and so must everything its answer depends on:
+
+    - The block's audit token leaves the rule's bank at the block's first record, wherever the
+      place will be. The bank plus that reserve stay within `burst`, so the bank alone is held to
+      `burst - 1`. (A burst of 1 cannot be kept with audits: two blocks may place theirs in
+      neighbouring records.)
+    - The rule may spend only what leaves a whole token at the next block's first record: the
+      bank after spending plus what is earned until then must reach 1. A block earns at least
+      1 / audit >= 1 tokens, so a block just begun can always afford the next.
+    - Where rule and audit choose the same record, the label is bought once but the rule's bank
+      is charged as well as the reserve. Sparing either would let the bank tell where the audit
+      fell. It wastes about share * audit of the tokens, and as more tokens leave than labels
+      are bought, both inequalities hold all the more.
+    """
+
+    def __init__(self, share: Fraction, burst: int, audit: Fraction) -> None:
+        self.share = share
+        self.block = ceil(1 / (audit * share)) if audit else 0
+        self._first = ceil(1 / share)
+        self._earned = share.numerator
+        self._price = share.denominator
+        self._cap = (burst - 1 if audit else burst) * self._price
+        self._bank = 0
+        self._place = 0
+        self.records = 0
+        self.requests = 0
+        self.audits = 0
+
+    @property
+    def rule_share(self) -> float:
+        """What the rule earns per record, in tokens, once the audits have had theirs."""
+        return float(self.share - Fraction(1, self.block)) if self.block else float(self.share)
+
+    @property
+    def tokens(self) -> float:
+        """Tokens left, the audit's reserved one included."""
+        reserved = self._price if self._place > self.records else 0
+        return (self._bank + reserved) / self._price
+
+    @property
+    def free(self) -> float:
+        """Tokens the rule may spend on the record that has arrived."""
+        return self._free / self._price
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the rule may ask for the record that has arrived."""
+        return self._free >= self._price
+
+    @property
+    def _free(self) -> int:
+        if not self.block:
+            return self._bank
+        behind = self.records - self._first
+        ahead = self.block - behind % self.block if behind >= 0 else -behind
+        return self._bank - max(0, self._price - ahead * self._earned)
+
+    def arrive(self, generator: np.random.Generator) -> None:
+        """Count one more record; at a block's first, set its token apart and draw its place."""
+        self.records += 1
+        self._bank = min(self._bank + self._earned, self._cap)
+        if self.auditing and (self.records - self._first) % self.block == 0:
+            self._bank -= self._price
+            self._place = self.records + int(generator.integers(self.block))
+
+    @property
+    def auditing(self) -> bool:
+        """Whether the record that has arrived lies in an audited block."""
+        return self.block > 0 and self.records >= self._first
+
+    def combine(self, probability: float) -> float:
+        """Return the chance that rule or audit asks, the rule asking with `probability`.
+
+        1 - (1 - p)(1 - 1/m) inside a block, p before the first one.
+        """
+        return probability + (1.0 - probability) / self.block if self.auditing else probability
+
+    def settle(self, wanted: bool) -> tuple[bool, bool]:
+        """Charge the record that has arrived; return (asked, audited).
+
+        `wanted` is the rule's answer, given before this call and only when `affordable`.
+        """
+        audited = self.auditing and self.records == self._place
+        asked = wanted or audited
+        self._bank -= self._price if wanted else 0
+        self.audits += audited
+        self.requests += asked
+        return asked, audited
+
+    def state(self) -> dict[str, Any]:
+        """Return all that changes, as JSON can hold it."""
+        return {
+            "bank": self._bank,
+            "place": self._place,
+            "records": self.records,
+            "requests": self.requests,
+            "audits": self.audits,
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned for a budget of the same settings."""
+        self._bank = state["bank"]
+        self._place = state["place"]
+        self.records = state["records"]
+        self.requests = state["requests"]
+        self.audits = state["audits"]

@@ -1,0 +1,82 @@
+"""The utilities of the newest records, against which one more is ranked."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+__all__ = ["UtilityWindow"]
+
+
+class UtilityWindow:
+    """The newest `size` records with their utilities under one committee version.
+
+    The features are kept because utilities of different committees cannot be compared: margins
+    grow with the committee. When the version changes, the whole window is measured again.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._X = np.empty((size, 0), dtype=np.float32)
+        self._utility = np.empty(size)
+        self._count = 0
+        self._next = 0
+        self._version = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def push(self, row: np.ndarray, utility: float) -> None:
+        """Add one record's features (D,) and utility; the oldest goes when the window is full."""
+        self._X[self._next] = row
+        self._utility[self._next] = utility
+        self._next = (self._next + 1) % len(self._X)
+        self._count = min(self._count + 1, len(self._X))
+
+    def rank(self, utility: float) -> tuple[float, float]:
+        """Return the part of [0, 1) that a record of `utility` takes up among the others.
+
+        The most useful record stands at 0. Records that tie share the part that they fill
+        together, so that none is preferred. O(size).
+        """
+        kept = self._utility[: self._count]
+        above = int(np.count_nonzero(kept > utility))
+        ties = int(np.count_nonzero(kept == utility)) + 1
+        return above / (self._count + 1), (above + ties) / (self._count + 1)
+
+    def follow(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Measure the records again if their utilities are not those of `version`.
+
+        `measure` maps features (n, D) to utilities (n,).
+        """
+        if version != self._version and self._count:
+            self._utility[: self._count] = measure(self._X[: self._count])
+        self._version = version
+
+    def forget_version(self) -> None:
+        """Have the records measured again at the next `follow`, whatever the version."""
+        self._version = -1
+
+    def widen(self, n_features: int) -> None:
+        """Let records have `n_features` features; the ones kept miss the new ones."""
+        missing = n_features - self._X.shape[1]
+        filler = np.full((len(self._X), missing), np.nan, dtype=np.float32)
+        self._X = np.hstack([self._X, filler])
+
+    @property
+    def n_features(self) -> int:
+        """Features per record."""
+        return int(self._X.shape[1])
+
+    def state(self) -> tuple[int, dict[str, np.ndarray]]:
+        """Return the version and the records, oldest first."""
+        order = (np.arange(self._count) + self._next - self._count) % len(self._X)
+        return self._version, {"X": self._X[order], "utility": self._utility[order]}
+
+    def resume(self, version: int, arrays: dict[str, np.ndarray]) -> None:
+        """Go on from what `state` returned for a window of the same size."""
+        X, utility = arrays["X"], arrays["utility"]
+        self.widen(X.shape[1])
+        self._count = len(X)
+        self._next = self._count % len(self._X)
+        self._X[: self._count] = X
+        self._utility[: self._count] = utility
+        self._version = version

@@ -1,0 +1,119 @@
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamboost.active.budget import Budget
+
+SHARES = st.fractions(min_value=Fraction(1, 60), max_value=1, max_denominator=1000)
+AUDITS = st.sampled_from(
+    [Fraction(0), Fraction(1, 10), Fraction(1, 5), Fraction(1, 2), Fraction(1)]
+)
+BURSTS = st.integers(2, 30)
+
+
+def spend(budget, seed, wishes):
+    """Let every record arrive; the rule wants what `wishes` says wherever it can pay for it."""
+    places = np.random.default_rng(seed)
+    answers = []
+    for wish in wishes:
+        budget.arrive(places)
+        wanted = bool(wish) and budget.affordable
+        answers.append((wanted, *budget.settle(wanted)))
+    return np.array(answers, dtype=bool).reshape(-1, 3)
+
+
+def assert_within(share, burst, asked):
+    """Both inequalities, in whole numbers: requests over (i, j] against share * (j - i)."""
+    level = np.concatenate([[0], np.cumsum(asked)]) * share.denominator
+    level = level - np.arange(len(level)) * share.numerator
+    assert level.max() <= 0
+    rise = level - np.minimum.accumulate(level)
+    assert rise.max() <= burst * share.denominator
+
+
+@given(SHARES, BURSTS, AUDITS, st.integers(0, 99), st.lists(st.booleans(), max_size=400))
+def test_requests_stay_within_budget_and_burst(share, burst, audit, seed, wishes):
+    answers = spend(Budget(share, burst, audit), seed, wishes)
+    assert_within(share, burst, answers[:, 1])
+
+
+@given(SHARES, BURSTS, AUDITS, st.integers(0, 99), st.integers(0, 300), st.integers(1, 200))
+def test_a_greedy_rule_after_any_pause_stays_within_budget_and_burst(
+    share, burst, audit, seed, pause, greed
+):
+    wishes = [False] * pause + [True] * greed
+    answers = spend(Budget(share, burst, audit), seed, wishes)
+    assert_within(share, burst, answers[:, 1])
+
+
+@given(SHARES, BURSTS, st.integers(0, 99), st.lists(st.booleans(), max_size=400), st.data())
+def test_every_block_has_exactly_one_audit(share, burst, seed, wishes, data):
+    audit = data.draw(AUDITS.filter(bool))
+    answers = spend(Budget(share, burst, audit), seed, wishes)
+    first, block = ceil(1 / share) - 1, ceil(1 / (audit * share))
+    audited = answers[:, 2]
+    assert not audited[:first].any()
+    whole = (len(wishes) - first) // block
+    for k in range(max(0, whole)):
+        assert audited[first + k * block : first + (k + 1) * block].sum() == 1
+
+
+@given(SHARES, BURSTS, AUDITS, st.integers(0, 99), st.integers(100, 199))
+def test_what_the_rule_may_spend_does_not_depend_on_where_audits_fall(
+    share, burst, audit, seed, other
+):
+    wishes = np.random.default_rng(seed).random(300) < 0.5
+    first = spend(Budget(share, burst, audit), seed, wishes)
+    second = spend(Budget(share, burst, audit), other, wishes)
+    np.testing.assert_array_equal(first[:, 0], second[:, 0])
+
+
+@given(SHARES, BURSTS, AUDITS, st.lists(st.booleans(), min_size=1, max_size=200), st.data())
+def test_a_resumed_budget_goes_on_as_if_never_stopped(share, burst, audit, wishes, data):
+    places = np.random.default_rng(3)
+    budget = Budget(share, burst, audit)
+    stop = data.draw(st.integers(0, len(wishes)))
+    for i, wish in enumerate(wishes):
+        if i == stop:
+            resumed = Budget(share, burst, audit)
+            resumed.resume(budget.state())
+            twin = np.random.default_rng(0)
+            twin.bit_generator.state = places.bit_generator.state
+        budget.arrive(places)
+        answer = budget.settle(wish and budget.affordable)
+        if i >= stop:
+            resumed.arrive(twin)
+            assert resumed.settle(wish and resumed.affordable) == answer
+            assert resumed.state() == budget.state()
+
+
+def test_audited_places_are_spread_evenly_over_the_block():
+    budget = Budget(Fraction(1, 2), 2, Fraction(1, 2))  # blocks of four, from the second record
+    answers = spend(budget, 11, [False] * 8001)
+    counts = np.bincount(np.flatnonzero(answers[1:, 2]) % 4, minlength=4)
+    assert counts.sum() == 2000
+    assert np.abs(counts - 500).max() < 4 * np.sqrt(2000 * 0.25 * 0.75)
+
+
+def test_without_audits_a_full_budget_buys_every_record():
+    assert spend(Budget(Fraction(1), 1, Fraction(0)), 0, [True] * 50)[:, 1].all()
+
+
+def test_tokens_count_what_is_saved_and_what_is_set_apart():
+    budget = Budget(Fraction(1, 10), 20, Fraction(1, 10))
+    spend(budget, 0, [False] * 9)
+    assert budget.tokens == 0.9
+    budget.arrive(np.random.default_rng(0))  # the first block begins: one token is set apart
+    assert (budget.tokens, budget.affordable) == (1.0, False)
+
+
+def test_the_chance_of_either_asking_is_one_minus_neither():
+    budget = Budget(Fraction(1, 10), 20, Fraction(1, 10))
+    assert budget.combine(0.3) == 0.3
+    spend(budget, 0, [False] * 10)
+    assert budget.combine(0.0) == 0.01
+    assert budget.combine(1.0) == 1.0
+    assert abs(budget.combine(0.3) - (1 - 0.7 * 0.99)) < 1e-15
