@@ -115,7 +115,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 X, y, sample_weight = X[kept], y[kept], sample_weight[kept]
         if len(X) == 0:
             raise ValueError("no row has a positive weight: give at least one class a weight")
-        weight = np.ones(len(X)) if sample_weight is None else sample_weight / sample_weight.mean()
+        weight = np.ones(len(X)) if sample_weight is None else sample_weight
         classes, codes = _encode(y, None if committee is None else committee.classes)
         data = TrainingData(X, codes, weight, classes)
         rng = np.random.default_rng(seed)
@@ -144,7 +144,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of the largest score, (n,); ties go to the first."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict` after each round."""
@@ -153,7 +154,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
-        return self.committee_.probabilities(self._scores(X))
+        scores = self._scores(X)
+        return self.committee_.probabilities(scores)
 
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict_proba` after each round."""

@@ -39,7 +39,7 @@ class TrainingData:
     y
         uint32 (n,), places in `classes`.
     weight
-        float64 (n,), positive, with mean 1.
+        float64 (n,), positive; a row of weight 2 counts as two rows.
     classes
         The class labels (K,).
     """

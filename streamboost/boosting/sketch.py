@@ -69,7 +69,7 @@ class _SketchLogitBoost(Algorithm):
         bounds = kernels.project(
             state.probabilities, state.y, state.weight, direction, gradient, hessian
         )
-        tree = grow(gradient_statistic(gradient, hessian, *bounds))
+        tree = grow(gradient_statistic(gradient, hessian, state.weight, *bounds))
         values = np.empty((tree.n_leaves, len(direction)))
         kernels.leaf_newton(
             state.probabilities,
@@ -175,8 +175,8 @@ class SketchLogitBoostClassifier(BoostingClassifier):
     def __init__(
         self,
         *,
-        n_estimators: int = 300,
-        learning_rate: float = 0.1,
+        n_estimators: int = 400,
+        learning_rate: float = 0.07,
         max_leaf_nodes: int = 40,
         max_depth: int | None = None,
         max_bins: int = 64,

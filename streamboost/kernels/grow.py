@@ -253,6 +253,8 @@ def grow(codes, features, first, n_bins, missing, rows, rest, statistic, channel
     buffer = np.empty(max(rows.size, rest.size), rows.dtype)
     total, left = np.empty(lim.channels), np.empty(lim.channels)
     _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
+    if features.size == 0:
+        return 1
     nodes[0].slot = 0
     _fill(nodes[0], codes, features, first, rows, statistic, channel, lim, pool[0])
     _best(nodes[0], pool[0], features, first, n_bins, missing, lim, total, left)

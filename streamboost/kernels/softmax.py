@@ -28,8 +28,8 @@ def softmax(scores, probabilities):
 def project(probabilities, y, weight, direction, gradient, hessian):
     """Write each row's negative gradient and Hessian along `direction`; return their bounds.
 
-    With u the direction (K,) float32: gradient w (u_y - u.p), Hessian w (sum u^2 p - (u.p)^2).
-    Returns the sums of |gradient| and of Hessians.
+    With u the direction (K,) float32: gradient u_y - u.p, Hessian sum u^2 p - (u.p)^2, of a row of
+    weight 1. Returns the weighted sums of |gradient| and of Hessians.
     """
     n, n_classes = probabilities.shape
     sum_g, sum_h = 0.0, 0.0
@@ -39,27 +39,31 @@ def project(probabilities, y, weight, direction, gradient, hessian):
             up = direction[k] * probabilities[i, k]
             mean += up
             square += direction[k] * up
-        g = weight[i] * (direction[y[i]] - mean)
-        h = weight[i] * max(square - mean * mean, np.float32(0.0))
+        g = direction[y[i]] - mean
+        h = max(square - mean * mean, np.float32(0.0))
         gradient[i] = g
         hessian[i] = h
-        sum_g += abs(g)
-        sum_h += h
+        sum_g += weight[i] * abs(g)
+        sum_h += weight[i] * h
     return sum_g, sum_h
 
 
 @kernel
-def pack(gradient, hessian, scale_g, scale_h, wide, statistic):
-    """Write gradients and Hessians as whole numbers of 1/scale: in halves, or one after the other."""
+def pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
+    """Write weighted gradients and Hessians as whole numbers of 1/scale.
+
+    Each in half of an int64, or all gradients and then all Hessians (`wide`). They are rounded
+    before they are weighted, so that a row of weight 2 counts exactly as two rows.
+    """
     n = gradient.size
-    if wide:
-        for i in range(n):
-            statistic[i] = np.int64(np.rint(gradient[i] * scale_g))
-            statistic[n + i] = np.int64(np.rint(hessian[i] * scale_h))
-    else:
-        for i in range(n):
-            g = np.int64(np.rint(gradient[i] * scale_g))
-            statistic[i] = (g << 32) + np.int64(np.rint(hessian[i] * scale_h))
+    for i in range(n):
+        g = np.int64(np.rint(np.rint(gradient[i] * scale_g) * weight[i]))
+        h = np.int64(np.rint(np.rint(hessian[i] * scale_h) * weight[i]))
+        if wide:
+            statistic[i] = g
+            statistic[n + i] = h
+        else:
+            statistic[i] = (g << 32) + h
 
 
 @kernel
@@ -77,11 +81,11 @@ def leaf_newton(probabilities, y, weight, rows, start, stop, l2, clamp, values):
         hessian[:] = l2
         for i in range(start[leaf], stop[leaf]):
             r = rows[i]
-            w = weight[r]
+            w = np.float64(weight[r])
             for k in range(n_classes):
-                p = probabilities[r, k]
+                p = np.float64(probabilities[r, k])
                 step[k] -= w * p
-                hessian[k] += w * p * (np.float32(1.0) - p)
+                hessian[k] += w * (p * (1.0 - p))
             step[y[r]] += w
         mean = 0.0
         for k in range(n_classes):

@@ -122,7 +122,7 @@ class Grower:
         limits = np.zeros(1, dtype=kernels.LIMITS)
         limits["kind"] = statistic.kind
         limits["channels"] = statistic.channels
-        limits["max_leaf_nodes"] = self._max_leaf_nodes if len(self._features) else 1
+        limits["max_leaf_nodes"] = self._max_leaf_nodes
         limits["max_depth"] = self._max_depth
         limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
         limits["l2"] = self._l2 * statistic.scale
@@ -153,11 +153,12 @@ class Grower:
 
 
 def gradient_statistic(
-    gradient: np.ndarray, hessian: np.ndarray, sum_g: float, sum_h: float
+    gradient: np.ndarray, hessian: np.ndarray, weight: np.ndarray, sum_g: float, sum_h: float
 ) -> Statistic:
     """Return gradients and Hessians as whole numbers whose sums cannot overflow.
 
-    `sum_g` and `sum_h` are the sums of |gradient| and of Hessians, the exact bounds of any
+    `gradient` and `hessian` are those of a row of weight 1; `sum_g` and `sum_h` are the weighted
+    sums of |gradient| and of Hessians, the exact bounds of any
     node's sums. Scales are powers of two, so that the order of the rows, which moves the bounds by
     a rounding, does not move the scale.
     """
@@ -168,7 +169,7 @@ def gradient_statistic(
     bits = 61 if wide else 30
     scale_g, scale_h = _power_of_two(bits, sum_g), _power_of_two(bits, sum_h)
     values = np.empty(2 * n if wide else n, dtype=np.int64)
-    pack(gradient, hessian, scale_g, scale_h, wide, values)
+    pack(gradient, hessian, weight, scale_g, scale_h, wide, values)
     kind = kernels.NEWTON_WIDE if wide else kernels.NEWTON
     return Statistic(kind, values, _NO_CHANNEL, 2 if wide else 1, scale_h)
 
