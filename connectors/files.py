@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,10 +14,12 @@ __all__ = ["JsonLinesSink", "JsonLinesSource"]
 _PARTITION = "0"
 _CHUNK = 64 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SLACK = 1 + len(_BYTE_ORDER_MARK) + len(b"\r\n")
+"""Read beyond `max_bytes`, so that a line that fits is read whole whatever stands around it."""
 
 
 class JsonLinesSource(Source):
-    r"""Reads a file line by line. Offsets are byte offsets: a message's is that of its line's start.
+    r"""Reads a file line by line; the offset of a message is the byte at which its line starts.
 
     Lines end in `\n` or `\r\n`. A last line without an end is a message, unless `follow` is set.
     An empty line is an empty message. A byte order mark at the start is passed over.
@@ -64,6 +67,7 @@ class JsonLinesSource(Source):
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` lines."""
         messages: list[Message] = []
+        start = self._next
         try:
             file = self._at_next()
             while len(messages) < limit:
@@ -74,6 +78,7 @@ class JsonLinesSource(Source):
                 messages.append(message)
         except OSError as error:
             self.close()
+            self._next = start  # what was read of this poll is not given, so it is read again
             raise ConnectorError(
                 f"cannot read {self._path}: {error.strerror or error}; name a readable file"
             ) from error
@@ -101,7 +106,7 @@ class JsonLinesSource(Source):
         self._checked = False
 
     def _at_next(self) -> BinaryIO:
-        """Return the file, found to be the one that was read before, at the next line."""
+        """Return the file at the next line, after finding it to be the one read before."""
         try:
             now = self._path.stat()
         except FileNotFoundError as error:
@@ -131,7 +136,7 @@ class JsonLinesSource(Source):
             return
         ending = 1 if ahead[:1] == b"\n" else 2 if ahead == b"\r\n" else 0
         if not ending:
-            raise self._changed("no line starts there")
+            raise self._changed("no line starts there (a file still being written needs `follow`)")
         self._next += ending
 
     def _changed(self, how: str) -> ConnectorError:
@@ -142,24 +147,23 @@ class JsonLinesSource(Source):
 
     def _read(self, file: BinaryIO) -> tuple[Message | None, int]:
         """Read the next line: its message, or None where there is none, and its whole length."""
-        line = file.readline(self._max_bytes + 2)
+        line = file.readline(self._max_bytes + _SLACK)
         consumed, ending = len(line), line[-2:]
         while ending and not ending.endswith(b"\n"):
             more = file.readline(_CHUNK)
             if not more:
                 if self._follow:
                     return None, 0
+                self._checked = False  # its end may still come, and is not a line of its own
                 break
             consumed, ending = consumed + len(more), (ending + more)[-2:]
         if not line:
             return None, 0
-        end = 2 if ending == b"\r\n" else 1 if ending.endswith(b"\n") else 0
-        size = consumed - end
-        payload = line[: min(size, self._max_bytes + 1)]
+        size = consumed - (2 if ending == b"\r\n" else 1 if ending.endswith(b"\n") else 0)
+        payload = line[:size]
         if self._next == 0 and payload.startswith(_BYTE_ORDER_MARK):
-            mark = len(_BYTE_ORDER_MARK)
-            payload, size = payload[mark:], size - mark
-        return Message(payload, _PARTITION, self._next, size), consumed
+            payload, size = payload[len(_BYTE_ORDER_MARK) :], size - len(_BYTE_ORDER_MARK)
+        return Message(payload[: self._max_bytes + 1], _PARTITION, self._next, size), consumed
 
 
 class JsonLinesSink(Sink):
@@ -178,7 +182,7 @@ class JsonLinesSink(Sink):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._written: list[bytes] = []
 
     def write(self, payloads: Sequence[bytes]) -> None:
@@ -192,14 +196,17 @@ class JsonLinesSink(Sink):
         self._written.extend(payloads)
 
     def flush(self) -> None:
-        """Append what was written, and wait until the disk has it."""
+        """Append what was written, and wait until the disk has it.
+
+        After an error it can be called again: some messages may then stand there twice.
+        """
         if not self._written:
             return
-        lines = b"\n".join([*self._written, b""])
+        lines = memoryview(b"\n".join([*self._written, b""]))
         try:
             file = self._opened()
-            file.write(lines)
-            file.flush()
+            while lines:
+                lines = lines[file.write(lines) :]
             os.fsync(file.fileno())
         except OSError as error:
             self.close()
@@ -212,14 +219,15 @@ class JsonLinesSink(Sink):
     def close(self) -> None:
         """Close the file; flushing opens it again. What was not flushed is not written."""
         if self._file is not None:
-            file, self._file = self._file, None
-            file.close()
+            self._file.close()
+            self._file = None
 
-    def _opened(self) -> BinaryIO:
+    def _opened(self) -> FileIO:
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not self._path.exists()
-            self._file = self._path.open("a+b")
+            # Unbuffered: a buffer would try to write again what failed, when it is closed.
+            self._file = FileIO(self._path, "a+b")
             if is_new:
                 _sync_folder(self._path.parent)
             if self._file.seek(0, os.SEEK_END):

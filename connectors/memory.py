@@ -90,11 +90,13 @@ class MemorySource(Source):
         messages: list[Message] = []
         if self._paused:
             return messages
+        moved = dict(self._next)
         for partition, start in self._next.items():
             payloads = self._log.read(partition, start, max(0, limit - len(messages)))
             for offset, payload in enumerate(payloads, start):
                 messages.append(Message(payload, partition, offset, len(payload)))
-            self._next[partition] = start + len(payloads)
+            moved[partition] = start + len(payloads)
+        self._next = moved
         return messages
 
     def position(self) -> Position:
@@ -123,6 +125,7 @@ class MemorySink(Sink):
     """
 
     def __init__(self, log: MemoryLog, partition: str = "0") -> None:
+        log.read(partition, 0, 0)  # an unknown partition is refused here, not within a commit
         self._log = log
         self._partition = partition
         self._written: list[bytes] = []

@@ -1,0 +1,178 @@
+"""An SQLite file shared by threads and processes, and the tables of its streams."""
+
+import os
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
+
+__all__ = ["Database", "append", "as_stored", "checked_stream", "end_of", "table_exists"]
+
+_STREAM = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+_BUSY_SECONDS = 30.0
+_RETRY_SECONDS = 0.005
+_RETRIABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+class Database:
+    """A file, and a connection to it for each thread that asks."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).resolve()
+        self._lock = threading.Lock()
+        self._connections: dict[int, sqlite3.Connection] = {}
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Give a connection that sees one moment of the file, or None where there is no file."""
+        with self._told():
+            if not self.path.exists():
+                yield None
+                return
+            connection = self._connection()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection within a transaction: it commits, or after an error nothing is left."""
+        with self._told():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = self._connection()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.commit()
+            except BaseException:
+                connection.rollback()
+                raise
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        with self._lock:
+            connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            connection.close()
+
+    def _connection(self) -> sqlite3.Connection:
+        thread = threading.get_ident()
+        with self._lock:
+            connection = self._connections.get(thread)
+        if connection is None:
+            connection = self._open()
+            with self._lock:
+                self._connections[thread] = connection
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        # Only its own thread uses a connection, but another may close it.
+        connection = sqlite3.connect(
+            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            self._set_write_ahead(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_write_ahead(self, connection: sqlite3.Connection) -> None:
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                break
+            except sqlite3.OperationalError as error:
+                # While another turns the new file over, SQLite refuses without waiting.
+                if error.sqlite_errorcode not in _RETRIABLE or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+        if mode != "wal":
+            raise ConnectorError(
+                f"{self.path} takes no write-ahead log (its journal mode stays {mode!r}): name a "
+                "file on a local disk"
+            )
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise what goes wrong as our own errors."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in _RETRIABLE:
+                raise UnavailableError(
+                    f"{self.path} is locked by another process ({error}): try again, or stop "
+                    "the other"
+                ) from error
+            raise ConnectorError(
+                f"SQLite cannot use {self.path}: {error}; see that it is an SQLite file of "
+                "streamboost's on a local disk with free space, and may be written"
+            ) from error
+        except OSError as error:
+            raise ConnectorError(
+                f"cannot use {self.path}: {error.strerror or error}; name a file that can be "
+                "written"
+            ) from error
+
+
+def checked_stream(name: str) -> str:
+    """Return `name`, or raise ConfigurationError when no table can be called so."""
+    if _STREAM.fullmatch(name) is None or name.startswith("sqlite_"):
+        raise ConfigurationError(
+            f"the stream name {name!r} cannot be a table: use lower-case letters, digits, '_', "
+            "'-' and '.', starting with a letter (not 'sqlite_'), at most 64 characters"
+        )
+    return name
+
+
+def table_exists(connection: sqlite3.Connection, name: str) -> bool:
+    """Tell whether the file has a table of that name."""
+    found = connection.execute(
+        "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)
+    )
+    return found.fetchone() is not None
+
+
+def end_of(connection: sqlite3.Connection, stream: str) -> int:
+    """Return the offset that the stream's next message will have."""
+    if not table_exists(connection, stream):
+        return 0
+    highest = connection.execute(f'SELECT max(offset) FROM "{stream}"').fetchone()
+    given = None
+    # A table made by somebody else may not remember the offsets it has given.
+    if table_exists(connection, "sqlite_sequence"):
+        query = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+        given = connection.execute(query, (stream,)).fetchone()
+    return 1 + max(-1 if row is None or row[0] is None else int(row[0]) for row in (highest, given))
+
+
+def append(connection: sqlite3.Connection, stream: str, payloads: Sequence[bytes]) -> None:
+    """Add `payloads` at the end of the stream, which is created if it is not there."""
+    # AUTOINCREMENT keeps the highest offset ever given, so that none is given twice.
+    connection.execute(
+        f'CREATE TABLE IF NOT EXISTS "{stream}" '
+        "(offset INTEGER PRIMARY KEY AUTOINCREMENT, payload NOT NULL)"
+    )
+    start = end_of(connection, stream)
+    connection.executemany(
+        f'INSERT INTO "{stream}" (offset, payload) VALUES (?, ?)',
+        ((offset, as_stored(payload)) for offset, payload in enumerate(payloads, start)),
+    )
+
+
+def as_stored(payload: bytes) -> str | bytes:
+    """Return text where the bytes are UTF-8, so that the sqlite3 shell shows it."""
+    try:
+        return payload.decode()
+    except UnicodeDecodeError:
+        return payload

@@ -1,0 +1,219 @@
+"""River's datasets as streams: their records as a source, their labels as a late oracle.
+
+`river` is imported when a dataset is opened, since that takes a second.
+"""
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from streamboost.connectors.base import Message, Position, Source
+from streamboost.connectors.messages import Label
+from streamboost.errors import ConfigurationError, ConnectorError
+
+__all__ = ["RiverOracle", "RiverSource", "dataset_names"]
+
+_PARTITION = "0"
+_TASKS = ("Binary classification", "Multi-class classification")
+
+
+@cache
+def dataset_names() -> tuple[str, ...]:
+    """Return the names of River's classification datasets.
+
+    >>> "ImageSegments" in dataset_names()
+    True
+    """
+    from river import datasets
+
+    found = []
+    for name in datasets.__all__:
+        kind = getattr(datasets, name)
+        if isinstance(kind, type) and kind().task in _TASKS:
+            found.append(name)
+    return tuple(found)
+
+
+class _Dataset:
+    """The items of one dataset, as often as they are wanted."""
+
+    def __init__(self, name: str) -> None:
+        from river import datasets
+
+        known = dataset_names()
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.0)
+            raise ConfigurationError(
+                f"River has no classification dataset {name!r}: perhaps {near[0]!r} is meant; "
+                f"there are {', '.join(known)}"
+            )
+        self.name = name
+        self._data: Any = getattr(datasets, name)()
+        if not getattr(self._data, "is_downloaded", True):
+            raise ConfigurationError(
+                f"River's dataset {name!r} is not on this machine: fetch it with "
+                f'`python -c "from river import datasets; datasets.{name}().download()"`'
+            )
+
+    def items(self) -> Iterator[tuple[dict[Any, Any], Any]]:
+        return iter(self._data)
+
+
+class RiverSource(Source):
+    """Gives a dataset's records, in its order: `{"id": "0", ...features}`, offset 0 and so on.
+
+    A record's id is its index. Labels are not in it: see `RiverOracle`.
+
+    Raises ConfigurationError for a dataset that River does not have, or has not downloaded.
+
+    >>> source = RiverSource("Bananas")
+    >>> source.poll(1)[0].payload
+    b'{"id":"0","1":1.617466,"2":-0.919233}'
+    >>> source.position()
+    {'0': 1}
+    """
+
+    def __init__(self, dataset: str) -> None:
+        self._dataset = _Dataset(dataset)
+        self._next = 0
+        self._items: Iterator[tuple[dict[Any, Any], Any]] | None = None
+
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` records."""
+        if self._items is None:
+            self._items = islice(self._dataset.items(), self._next, None)
+        messages = []
+        for offset, (features, _) in enumerate(islice(self._items, max(0, limit)), self._next):
+            record = {"id": None} | {str(name): value for name, value in features.items()}
+            payload = msgspec.json.encode(record | {"id": str(offset)}, enc_hook=str)
+            messages.append(Message(payload, _PARTITION, offset, len(payload)))
+        self._next += len(messages)
+        return messages
+
+    def position(self) -> Position:
+        """Return the index of the next record."""
+        return {_PARTITION: self._next}
+
+    def seek(self, position: Position) -> None:
+        """Go on from the record with an index."""
+        unknown = sorted(set(position) - {_PARTITION})
+        if unknown:
+            raise ConnectorError(
+                f"River's {self._dataset.name} has one partition, {_PARTITION!r}; the position "
+                f"names {unknown[0]!r}"
+            )
+        self._next = position.get(_PARTITION, 0)
+        self._items = None
+
+
+class _Asked(msgspec.Struct):
+    id: str
+
+
+class RiverOracle(Source):
+    """Answers requests with a dataset's labels, each so many records late.
+
+    Its messages are the answers, `{"id": ..., "label": ...}`, one for each request in the order of
+    the requests. Its position is the position in the requests log, so whoever keeps that has kept
+    all. A label that is not text is given as its JSON text: `true`, `3`.
+
+    Parameters
+    ----------
+    dataset : str
+        The dataset whose records are being read, with their indices as ids.
+    requests : Source
+        The log of requests. The oracle moves it, so nobody else may.
+    delay : int
+        Record i is answered once `delay` further records have been read.
+    progress : Source
+        The source of the records; its offsets must count records, as those of all but files do.
+
+    Examples
+    --------
+    >>> from streamboost.connectors.memory import MemoryLog, MemorySource
+    >>> records, requests = RiverSource("ImageSegments"), MemoryLog()
+    >>> oracle = RiverOracle("ImageSegments", MemorySource(requests), 20, records)
+    >>> requests.append([b'{"id": "3"}'])
+    >>> len(records.poll(23)), len(oracle.poll(10))
+    (23, 0)
+    >>> len(records.poll(1)), oracle.poll(10)[0].payload
+    (1, b'{"id":"3","label":"path"}')
+    """
+
+    def __init__(self, dataset: str, requests: Source, delay: int, progress: Source) -> None:
+        if delay < 0:
+            raise ConfigurationError(f"delay = {delay}: write a number of records, 0 or more")
+        self._dataset = _Dataset(dataset)
+        self._requests = requests
+        self._delay = delay
+        self._progress = progress
+        self._decoder = msgspec.json.Decoder(_Asked)
+        self._labels: list[str] = []
+        self._ahead = self._dataset.items()
+
+    def poll(self, limit: int) -> list[Message]:
+        """Answer at most `limit` requests, up to the first that is not due."""
+        start = self._requests.position()
+        requests = self._requests.poll(limit)
+        answers: list[Message] = []
+        try:
+            self._answer(requests, answers)
+        finally:
+            if len(answers) < len(requests):
+                # Only the log knows where its next message starts: its offsets may have gaps.
+                self._requests.seek(start)
+                self._requests.poll(len(answers))
+        return answers
+
+    def _answer(self, requests: Sequence[Message], answers: list[Message]) -> None:
+        records = sum(self._progress.position().values())
+        for request in requests:
+            record = self._id(request)
+            if int(record) + self._delay >= records:
+                break
+            payload = Label(record, self._label(int(record))).encode()
+            answers.append(Message(payload, request.partition, request.offset, len(payload)))
+
+    def position(self) -> Position:
+        """Return the position in the requests log."""
+        return self._requests.position()
+
+    def seek(self, position: Position) -> None:
+        """Go on from a position in the requests log."""
+        self._requests.seek(position)
+
+    def close(self) -> None:
+        """Close the requests log."""
+        self._requests.close()
+
+    def _id(self, request: Message) -> str:
+        try:
+            record = self._decoder.decode(request.payload).id
+            if int(record) < 0:
+                raise ValueError(f"{record} is negative")
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise ConnectorError(
+                f"the request at offset {request.offset} of partition {request.partition!r} does "
+                f"not name a record of River's {self._dataset.name} by its index: {error}; let "
+                "the oracle answer only requests for that dataset's records"
+            ) from error
+        return record
+
+    def _label(self, index: int) -> str:
+        missing = index + 1 - len(self._labels)
+        if missing > 0:
+            self._labels += [_as_text(label) for _, label in islice(self._ahead, missing)]
+        if index >= len(self._labels):
+            raise ConnectorError(
+                f"River's {self._dataset.name} has {len(self._labels)} records, and a request "
+                f"names record {index}: the requests are for another dataset's records"
+            )
+        return self._labels[index]
+
+
+def _as_text(label: Any) -> str:
+    return label if isinstance(label, str) else msgspec.json.encode(label, enc_hook=str).decode()
