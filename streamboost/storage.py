@@ -61,9 +61,7 @@ def write_arrays(
     _replace(Path(path), blob.replace(_BLANK.encode(), digest, 1))
 
 
-def read_arrays(
-    path: str | os.PathLike[str], *, kind: str
-) -> tuple[Arrays, dict[str, Any]]:
+def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dict[str, Any]]:
     """Read a sealed file back: its arrays and its manifest.
 
     Raises

@@ -13,6 +13,7 @@ from streamboost.trees.forest import Forest
 
 __all__ = ["Committee"]
 
+_NODE_FIELDS = tuple(FOREST_NODE.fields or ())
 _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
 
 
@@ -114,7 +115,7 @@ class Committee:
             "roots": self.forest.roots,
             "values": self.forest.values,
             "rounds": self.forest.rounds,
-            **{f"nodes.{name}": nodes[name].copy() for name in FOREST_NODE.names},
+            **{f"nodes.{name}": nodes[name].copy() for name in _NODE_FIELDS},
         }
 
     @classmethod
@@ -122,7 +123,7 @@ class Committee:
         """Return the committee `to_arrays` took apart; raise ModelFileError if it cannot be one."""
         about: dict[str, Any] = unpack_json(arrays["about"])
         nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
-        for name in FOREST_NODE.names:
+        for name in _NODE_FIELDS:
             nodes[name] = arrays[f"nodes.{name}"]
         forest = Forest(nodes, arrays["roots"], arrays["values"], arrays["rounds"])
         forest.check(about["n_features"])

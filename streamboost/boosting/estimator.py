@@ -66,9 +66,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         good as absent.
         """
         self._validate_params()
-        X, y = validate_data(
-            self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan"
-        )
+        X, y = validate_data(self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan")
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         self.committee_ = self.train(X, y, weight, seed=self._seed())
@@ -145,7 +143,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of the largest score, (n,); ties go to the first."""
         best = self._scores(X).argmax(axis=1)
-        return self.classes_[best]
+        return np.asarray(self.classes_[best])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict` after each round."""

@@ -239,7 +239,9 @@ def _best_leaf(nodes, n_nodes):
 
 
 @kernel
-def grow(codes, features, first, n_bins, missing, rows, rest, statistic, channel, limits, pool, nodes):
+def grow(
+    codes, features, first, n_bins, missing, rows, rest, statistic, channel, limits, pool, nodes
+):
     """Grow one tree into `nodes`; `rows` and `rest` end up ordered by leaf.
 
     Shapes: `codes` uint8 (features in all, rows in all); `features` (d,) uint32, ascending, with

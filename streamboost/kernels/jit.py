@@ -24,8 +24,8 @@ def kernel(function: Callable[..., Any]) -> Any:
     except RuntimeError as error:
         if not _warned:
             _log.warning(
-                "compiled kernels cannot be kept (%s): each process compiles them anew, which takes "
-                "about half a minute; set NUMBA_CACHE_DIR to a folder that can be written",
+                "compiled kernels cannot be kept (%s) and each process compiles them anew, which "
+                "takes a while; set NUMBA_CACHE_DIR to a folder that can be written",
                 error,
             )
             _warned = True

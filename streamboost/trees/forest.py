@@ -56,7 +56,9 @@ class Forest:
     def widened(self, n_classes: int) -> "Forest":
         """Return the forest with zero values for classes it does not know yet."""
         extra = n_classes - self.values.shape[1]
-        return Forest(self.nodes, self.roots, np.pad(self.values, ((0, 0), (0, extra))), self.rounds)
+        return Forest(
+            self.nodes, self.roots, np.pad(self.values, ((0, 0), (0, extra))), self.rounds
+        )
 
     def check(self, n_features: int) -> None:
         """Raise ModelFileError unless every index stays inside and every tree ends."""
@@ -83,43 +85,51 @@ def _require_range(what: str, values: np.ndarray, low: int, high: int | None) ->
 
 
 class ForestBuilder:
-    """Collects rounds of trees, and packs them once at the end."""
+    """Collects rounds of trees on top of a forest, and packs them once at the end."""
 
     def __init__(self, forest: Forest, bins: Bins) -> None:
-        self._thresholds = bins.thresholds()
-        self._nodes = [forest.nodes]
-        self._roots = list(forest.roots)
-        self._values = [forest.values]
+        self._forest = forest
+        self._bins = bins
+        self._trees: list[Tree] = []
         self._rounds = list(forest.rounds)
-        self._n_nodes, self._n_leaves = len(forest.nodes), len(forest.values)
 
     def append_round(self, trees: Sequence[Tree]) -> None:
         """Add the trees of one round."""
-        for tree in trees:
-            inner = ~tree.leaves
-            place = np.where(
-                inner,
-                np.cumsum(inner) - 1 + self._n_nodes,
-                ~(np.cumsum(tree.leaves) - 1 + self._n_leaves),
-            )
-            grown = tree.nodes[inner]
-            nodes = np.zeros(len(grown), dtype=FOREST_NODE)
-            nodes["feature"] = tree.features[grown["feature"]]
-            nodes["threshold"] = self._thresholds[nodes["feature"], grown["bin"]]
-            nodes["left"], nodes["right"] = place[grown["left"]], place[grown["left"] + 1]
-            nodes["missing_left"] = grown["missing_left"]
-            self._nodes.append(nodes)
-            self._values.append(tree.values)
-            self._roots.append(place[0])
-            self._n_nodes += len(nodes)
-            self._n_leaves += tree.n_leaves
-        self._rounds.append(len(self._roots))
+        self._trees.extend(trees)
+        self._rounds.append(len(self._forest.roots) + len(self._trees))
 
     def freeze(self) -> Forest:
         """Return the packed forest."""
+        if not self._trees:
+            return self._forest
+        old, trees = self._forest, self._trees
+        grown = np.concatenate([tree.nodes for tree in trees])
+        sizes = np.array([len(tree.nodes) for tree in trees])
+        first = np.cumsum(sizes) - sizes
+        leaf = grown["left"] < 0
+        # Where each grown node goes: inner nodes behind the old ones, leaves into the values.
+        place = np.where(
+            leaf,
+            ~(np.cumsum(leaf) - 1 + len(old.values)),
+            np.cumsum(~leaf) - 1 + len(old.nodes),
+        ).astype(np.int32)
+        inner = grown[~leaf]
+        left = inner["left"] + np.repeat(first, sizes)[~leaf]
+        nodes = np.zeros(len(inner), dtype=FOREST_NODE)
+        nodes["feature"] = self._features(inner["feature"], sizes // 2)
+        nodes["threshold"] = self._bins.thresholds()[nodes["feature"], inner["bin"]]
+        nodes["left"], nodes["right"] = place[left], place[left + 1]
+        nodes["missing_left"] = inner["missing_left"]
         return Forest(
-            np.concatenate(self._nodes),
-            np.array(self._roots, dtype=np.int32),
-            np.concatenate(self._values),
+            np.concatenate([old.nodes, nodes]),
+            np.concatenate([old.roots, place[first]]),
+            np.concatenate([old.values, *(tree.values for tree in trees)]),
             np.array(self._rounds, dtype=np.int32),
         )
+
+    def _features(self, offered: np.ndarray, n_inner: np.ndarray) -> np.ndarray:
+        """Return the features behind places among those offered to each tree."""
+        counts = np.array([len(tree.features) for tree in self._trees])
+        first = np.cumsum(counts) - counts
+        features = np.concatenate([tree.features for tree in self._trees])
+        return np.asarray(features[offered + np.repeat(first, n_inner)])

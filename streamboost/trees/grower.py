@@ -99,7 +99,7 @@ class Grower:
         self._max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
         self._min_child_weight = min_child_weight
         self._l2 = l2_regularization
-        self._pool = np.empty((0, 0), dtype=np.int64)
+        self._pool = np.empty(0, dtype=np.int64)
         self.n_features, self.n_rows = codes.shape
         self.all_rows = np.arange(self.n_rows, dtype=np.uint32)
         # A feature with one bin cannot be split.
@@ -149,7 +149,7 @@ class Grower:
         size = self._max_leaf_nodes * width
         if self._pool.size < size:
             self._pool = np.empty(size, dtype=np.int64)
-        return self._pool.reshape(-1)[:size].reshape(self._max_leaf_nodes, width)
+        return self._pool[:size].reshape(self._max_leaf_nodes, width)
 
 
 def gradient_statistic(
