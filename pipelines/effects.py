@@ -1,0 +1,161 @@
+"""What a batch changed: its messages, its journal entry, and what was learned."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streamboost.active.query import Requests
+from streamboost.connectors.base import Sink
+from streamboost.connectors.decoding import Records
+from streamboost.connectors.messages import Prediction, Request, features_of
+from streamboost.pipelines.inputs import Inputs
+from streamboost.pipelines.join import Joined
+from streamboost.stream.schedule import Training
+from streamboost.stream.scoring import Scored
+
+__all__ = [
+    "Effects",
+    "Messages",
+    "Outputs",
+    "chain",
+    "journal_entry",
+    "predictions",
+    "requests",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where a pipeline's messages go."""
+
+    predictions: Sink
+    requests: Sink
+    dead_letters: Sink
+
+    def close(self) -> None:
+        """Close the three."""
+        for sink in (self.predictions, self.requests, self.dead_letters):
+            sink.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """What a batch writes."""
+
+    predictions: list[bytes]
+    requests: list[bytes]
+    dead_letters: list[bytes]
+
+    def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+        """Return which messages go where."""
+        return [
+            (outputs.predictions, self.predictions),
+            (outputs.requests, self.requests),
+            (outputs.dead_letters, self.dead_letters),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """All that one step did, for the commit and for whoever watches.
+
+    `records` are those that were predicted, `scored` their predictions, `asked` the requests,
+    `joined` the labels that met their records. `digest` chains it all to the batches before.
+    """
+
+    sequence: int
+    tick: int
+    records: Records
+    scored: Scored
+    asked: Requests
+    joined: Joined
+    trainings: Sequence[Training]
+    messages: Messages
+    digest: str
+    journal: bytes
+
+
+def predictions(records: Records, scored: Scored, asked: Requests, sequence: int) -> list[bytes]:
+    """Return the predictions of a batch, in the order of its records."""
+    best = scored.probabilities.max(axis=1, initial=-np.inf)
+    known = set(asked.ids)
+    rows = zip(
+        records.ids,
+        records.times,
+        scored.labels.tolist(),
+        np.where(best < 0, np.nan, best).tolist(),
+        scored.margins.tolist(),
+        strict=True,
+    )
+    return [
+        Prediction(
+            id, time, label, probability, margin, scored.version, id in known, sequence
+        ).encode()
+        for id, time, label, probability, margin in rows
+    ]
+
+
+def requests(
+    records: Records,
+    scored: Scored,
+    asked: Requests,
+    features: Sequence[str],
+    expires: int | None,
+    sequence: int,
+) -> list[bytes]:
+    """Return the requests of a batch, each with all that somebody needs to answer it."""
+    row_of = {id: row for row, id in enumerate(records.ids)}
+    classes = scored.classes.tolist()
+    messages = []
+    for id, utility, propensity in zip(
+        asked.ids, asked.utility.tolist(), asked.propensity.tolist(), strict=True
+    ):
+        row = row_of[id]
+        request = Request(
+            id=id,
+            time=records.times[row],
+            features=features_of(features, records.X[row]),
+            label=scored.labels[row],
+            probabilities=dict(zip(classes, scored.probabilities[row].tolist(), strict=True)),
+            utility=utility,
+            propensity=propensity,
+            expires=expires,
+            sequence=sequence,
+        )
+        messages.append(request.encode())
+    return messages
+
+
+def chain(digest: str, messages: Messages, joined: Joined, trainings: Sequence[Training]) -> str:
+    """Return the BLAKE2b of the digest before and what this batch changed.
+
+    That is every message it wrote, the labels it learned and the trainings it did.
+    """
+    hashed = hashlib.blake2b(bytes.fromhex(digest), digest_size=32)
+    for written in (messages.predictions, messages.requests, messages.dead_letters):
+        hashed.update(f"{len(written)}\n".encode())
+        for message in written:
+            hashed.update(message + b"\n")
+    learned = [joined.ids, joined.labels, joined.propensity]
+    hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
+    return hashed.hexdigest()
+
+
+def journal_entry(
+    inputs: Inputs, sequence: int, trainings: Sequence[Training], digest: str
+) -> bytes:
+    """Return what a replay needs to know of a batch, as JSON."""
+    entry: dict[str, Any] = {
+        "sequence": sequence,
+        "ranges": inputs.ranges,
+        "tick": inputs.tick,
+        "commands": [],
+        "swap": None,
+        "trainings": [asdict(training) for training in trainings],
+        "digest": digest,
+    }
+    return msgspec.json.encode(entry)

@@ -1,0 +1,310 @@
+"""Labels find their records: what is held, for how long, and what each label does.
+
+Every record is held with its features and the prediction made on its arrival for `window`
+records (or seconds). A record whose label was asked for stays until its request expires. A label
+that comes before its record waits for one window.
+
+==============================================  ============================  ===============
+a label arrives                                 what happens                  counted as
+==============================================  ============================  ===============
+for a record whose label was asked for          learnt, with its propensity   ``answered``
+for a held record that nobody asked for         learnt, propensity NaN        ``unasked``
+before its record                               waits; learnt with the record ``early``, and then
+                                                when that comes               as above
+after an unasked record left the window         dropped: its features are     ``late``
+                                                gone
+after its request expired                       dropped                       ``expired``
+again, with the value it had                    dropped                       ``duplicate``
+again, with another value                       dropped: the first stays      ``conflicting``
+and no record came while it waited              dropped                       ``unknown``
+==============================================  ============================  ===============
+
+What a record's label was, or why it is gone, is remembered for one more window after the record
+left; a label later than that cannot be told from an early one, waits like it, and ends as
+``unknown``. A label of a class never seen before is simply learnt. A record whose id is still
+held is a duplicate: it is not predicted again, and goes to the dead letters.
+
+A step calls, in this order, `advance` (what has run out leaves), `fresh` (duplicates out), `add`
+(the batch's records) and `resolve` (the batch's labels).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.pipelines.span import Moment, Span
+from streamboost.pipelines.window import Arrival, Window
+from streamboost.storage import Arrays, pack_json, unpack_json
+
+__all__ = ["Join", "JoinCounts", "Joined"]
+
+Label = str | int
+
+MOST_WAITING = 100_000
+"""Labels that may wait for their records at once; beyond it the oldest ends as unknown, so that
+a flood of labels for records that never come cannot fill the memory."""
+
+
+@dataclass(slots=True)
+class JoinCounts:
+    """What the join has seen since the pipeline began."""
+
+    records: int = 0
+    duplicate_ids: int = 0
+    labels: int = 0
+    answered: int = 0
+    unasked: int = 0
+    early: int = 0
+    late: int = 0
+    expired: int = 0
+    duplicate: int = 0
+    conflicting: int = 0
+    unknown: int = 0
+
+
+@dataclass(slots=True)
+class Joined:
+    """Labels that met their records, in the order to learn them."""
+
+    ids: list[str] = field(default_factory=list)
+    rows: list[np.ndarray] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    propensity: list[float] = field(default_factory=list)
+    predicted: list[Label | None] = field(default_factory=list)
+
+    def take(self, id: str, arrival: Arrival, label: Label, propensity: float) -> None:
+        """Append one labelled record."""
+        self.ids.append(id)
+        self.rows.append(arrival.x)
+        self.labels.append(label)
+        self.propensity.append(propensity)
+        self.predicted.append(arrival.predicted)
+
+
+class Gone(NamedTuple):
+    """What is remembered of a record that is no longer held."""
+
+    since: Moment
+    label: Label | None
+    expired: bool
+
+
+class Request(NamedTuple):
+    """A label that was asked for and has not come."""
+
+    asked: Moment
+    propensity: float
+
+
+class Join:
+    """Hold records until their labels come; see the module's table for the rules.
+
+    Parameters
+    ----------
+    window : how long every record is held, and how long an early label waits
+    expires_after : how long a requested record is held, counted from the request
+    n_features : length of a record's row
+
+    Memory is bounded by the records of two windows, plus the requests that are open (at most the
+    budget's share of `expires_after`, and its burst).
+    """
+
+    def __init__(self, window: Span, expires_after: Span, n_features: int) -> None:
+        self.window = window
+        self.expires_after = expires_after
+        self.counts = JoinCounts()
+        self._now = Moment(0, 0)
+        self._window = Window(n_features)
+        self._pinned: dict[str, Arrival] = {}
+        self._requests: dict[str, Request] = {}
+        self._answers: dict[str, Label] = {}  # labels of the records in the window
+        self._lapsed: set[str] = set()  # records in the window whose request has expired
+        self._gone: dict[str, Gone] = {}
+        self._waiting: dict[str, tuple[Moment, Label]] = {}
+
+    @property
+    def open_requests(self) -> int:
+        """Labels that were asked for and have neither come nor expired."""
+        return len(self._requests)
+
+    @property
+    def waiting_labels(self) -> int:
+        """Labels that came before their records."""
+        return len(self._waiting)
+
+    @property
+    def held(self) -> int:
+        """Records whose features are held."""
+        return len(self._window) + len(self._pinned)
+
+    def advance(self, tick: int) -> list[str]:
+        """Let what has run out at `tick` leave; return the ids whose request expired."""
+        self._now = Moment(self.counts.records, tick)
+        expired = self._expire_requests()
+        self._shrink_window()
+        for id in self._run_out(self._gone, self.window):
+            del self._gone[id]
+        waited = self._run_out(self._waiting, self.window)
+        surplus = len(self._waiting) - len(waited) - MOST_WAITING
+        waited += islice(islice(self._waiting, len(waited), None), max(surplus, 0))
+        for id in waited:
+            del self._waiting[id]
+        self.counts.unknown += len(waited)
+        return expired
+
+    def fresh(self, ids: Sequence[str]) -> list[bool]:
+        """Tell for each id whether no held record, nor an earlier one of `ids`, has it."""
+        seen: set[str] = set()
+        fresh = []
+        for id in ids:
+            fresh.append(not (id in self._window or id in self._pinned or id in seen))
+            seen.add(id)
+        self.counts.duplicate_ids += len(ids) - sum(fresh)
+        return fresh
+
+    def add(
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        predicted: Sequence[Label | None],
+        asked: Sequence[str],
+        propensity: np.ndarray,
+    ) -> Joined:
+        """Hold a batch's records, note its requests, and return the labels that waited for them.
+
+        Parameters
+        ----------
+        ids, X, predicted : the batch's records, features of shape (n, D), and predictions
+        asked, propensity : whose labels are asked for now, and with what probability each was
+        """
+        self._window.add(ids, X, predicted, self._now)
+        self.counts.records += len(ids)
+        for id, p in zip(asked, propensity, strict=True):
+            self._requests[id] = Request(self._now, float(p))
+        joined = Joined()
+        for id in ids:
+            self._gone.pop(id, None)
+            if self._waiting and id in self._waiting:
+                self._learn(joined, id, self._waiting.pop(id)[1])
+        return joined
+
+    def resolve(self, labels: Sequence[tuple[str, Label]], joined: Joined) -> None:
+        """Give each label to its record, appending to `joined`, or count why it is dropped."""
+        counts = self.counts
+        counts.labels += len(labels)
+        for id, label in labels:
+            known = self._known(id)
+            if known is not None:
+                self._count_repeat(known, label)
+            elif id in self._lapsed:
+                counts.expired += 1
+            elif id in self._window or id in self._pinned:
+                self._learn(joined, id, label)
+            elif id in self._gone:
+                self._count_gone(self._gone[id])
+            else:
+                counts.early += 1
+                self._waiting[id] = (self._now, label)
+
+    def _known(self, id: str) -> Label | None:
+        """Return the label that `id` already has, here or while it waits."""
+        if id in self._answers:
+            return self._answers[id]
+        if id in self._waiting:
+            return self._waiting[id][1]
+        gone = self._gone.get(id)
+        return gone.label if gone else None
+
+    def _count_repeat(self, known: Label, label: Label) -> None:
+        if known == label:
+            self.counts.duplicate += 1
+        else:
+            self.counts.conflicting += 1
+
+    def _count_gone(self, gone: Gone) -> None:
+        if gone.expired:
+            self.counts.expired += 1
+        else:
+            self.counts.late += 1
+
+    def _learn(self, joined: Joined, id: str, label: Label) -> None:
+        request = self._requests.pop(id, None)
+        if request is None:
+            self.counts.unasked += 1
+        else:
+            self.counts.answered += 1
+        propensity = request.propensity if request else float("nan")
+        if id in self._window:
+            joined.take(id, self._window[id], label, propensity)
+            self._answers[id] = label
+        else:
+            joined.take(id, self._pinned.pop(id), label, propensity)
+            self._gone[id] = Gone(self._now, label, expired=False)
+
+    def _expire_requests(self) -> list[str]:
+        expired = self._run_out(self._requests, self.expires_after)
+        for id in expired:
+            del self._requests[id]
+            if self._pinned.pop(id, None) is not None:
+                self._gone[id] = Gone(self._now, None, expired=True)
+            else:
+                self._lapsed.add(id)
+        return expired
+
+    def _shrink_window(self) -> None:
+        for id, arrival in self._window.leave(self.window, self._now):
+            if id in self._requests:
+                self._pinned[id] = arrival
+                continue
+            label = self._answers.pop(id, None)
+            self._gone[id] = Gone(self._now, label, expired=id in self._lapsed)
+            self._lapsed.discard(id)
+
+    def _run_out(self, table: dict[str, Any], span: Span) -> list[str]:
+        """Return the ids at the front of `table` whose moment, their first field, is over."""
+        over = []
+        for id, entry in table.items():
+            if not span.over(entry[0], self._now):
+                break
+            over.append(id)
+        return over
+
+    def to_arrays(self) -> Arrays:
+        """Return everything the join holds, for `restore`; the two are exact inverses."""
+        state = {
+            "counts": asdict(self.counts),
+            "now": self._now,
+            "window": self._window.to_json(),
+            "pinned": [(id, a.arrived, a.predicted) for id, a in self._pinned.items()],
+            "requests": [(id, *request) for id, request in self._requests.items()],
+            "answers": list(self._answers.items()),
+            "lapsed": sorted(self._lapsed),
+            "gone": [(id, *gone) for id, gone in self._gone.items()],
+            "waiting": [(id, *waiting) for id, waiting in self._waiting.items()],
+        }
+        pinned = [arrival.x for arrival in self._pinned.values()]
+        shape = (len(pinned), self._window.n_features)
+        return {
+            "state": pack_json(state),
+            "window": self._window.rows(),
+            "pinned": np.array(pinned, dtype=np.float32).reshape(shape),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become the join that wrote `arrays`."""
+        state = unpack_json(arrays["state"])
+        self.counts = JoinCounts(**state["counts"])
+        self._now = Moment(*state["now"])
+        self._window = Window.restore(state["window"], arrays["window"])
+        self._pinned = {
+            id: Arrival(x, Moment(*arrived), predicted)
+            for (id, arrived, predicted), x in zip(state["pinned"], arrays["pinned"], strict=True)
+        }
+        self._requests = {id: Request(Moment(*at), p) for id, at, p in state["requests"]}
+        self._answers = dict(state["answers"])
+        self._lapsed = set(state["lapsed"])
+        self._gone = {id: Gone(Moment(*at), *rest) for id, at, *rest in state["gone"]}
+        self._waiting = {id: (Moment(*at), label) for id, at, label in state["waiting"]}

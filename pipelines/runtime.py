@@ -1,0 +1,242 @@
+"""The running pipeline: one process, one loop, one step per batch.
+
+The step does no input or output and reads no clock: given the same batches it does the same,
+whether they arrive or are replayed.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from streamboost.connectors.base import Transaction
+from streamboost.connectors.decoding import Records
+from streamboost.connectors.messages import DeadLetter
+from streamboost.connectors.schema import Schema
+from streamboost.pipelines.effects import (
+    Effects,
+    Messages,
+    Outputs,
+    chain,
+    journal_entry,
+    predictions,
+    requests,
+)
+from streamboost.pipelines.inputs import Inputs, Intake
+from streamboost.pipelines.join import Join, Joined
+from streamboost.pipelines.span import Moment
+from streamboost.storage import Arrays
+from streamboost.stream.learner import StreamLearner
+from streamboost.stream.schedule import Training
+
+__all__ = ["Pipeline", "Stop"]
+
+_log = logging.getLogger(__name__)
+
+Observer = Callable[[Effects], None]
+
+
+class Stop:
+    """Asks a pipeline to stop after its batch; also from a signal handler or another thread."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        # A SimpleQueue may be put to within a signal handler, which an Event's lock forbids.
+        self._wake: SimpleQueue[None] = SimpleQueue()
+
+    def request(self) -> None:
+        """Stop as soon as the batch at hand is committed."""
+        self.requested = True
+        self._wake.put(None)
+
+    def rest(self, seconds: float) -> None:
+        """Wait, but not longer than until somebody asks to stop."""
+        try:
+            self._wake.get(timeout=seconds)
+        except Empty:
+            return
+
+
+class Pipeline:
+    """Predicts every record, asks for labels, learns from those that come.
+
+    Parameters
+    ----------
+    schema : Schema whose features are known
+    learner, join : what the pipeline knows
+    intake, outputs, transaction : where its messages come from, go to, and what binds them
+    stop : asks it to stop
+    poll_interval : seconds to rest when nothing came
+    observer : called with the effects of every batch, once they are committed
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        learner: StreamLearner,
+        join: Join,
+        intake: Intake,
+        outputs: Outputs,
+        transaction: Transaction,
+        *,
+        stop: Stop | None = None,
+        poll_interval: float = 0.1,
+        observer: Observer | None = None,
+    ) -> None:
+        self.schema = schema
+        self.learner = learner
+        self.join = join
+        self.intake = intake
+        self.outputs = outputs
+        self.transaction = transaction
+        self.stop = stop or Stop()
+        self.sequence = 0
+        self.digest = ""
+        self._poll_interval = poll_interval
+        self._observer = observer
+
+    def run(self, *, until_idle: bool = False) -> None:
+        """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
+
+        An error leaves what is committed as it is; this object must then not be used again.
+        """
+        while not self.stop.requested:
+            inputs = self.intake.poll()
+            if inputs is not None:
+                self.commit(self.step(inputs))
+            elif until_idle:
+                return
+            else:
+                self.stop.rest(self._poll_interval)
+
+    def step(self, inputs: Inputs) -> Effects:
+        """Take one batch in, and return all that follows from it."""
+        self.sequence += 1
+        expired = self.join.advance(inputs.tick)
+        self.learner.expire(expired)
+        sound, damaged = self.schema.decode(inputs.records, source="records", time=inputs.tick)
+        records, repeated = self._part_repeated(sound, inputs.tick)
+        scored = self.learner.score(records.X)
+        asked = self.learner.query(records.X, scored, records.ids)
+        joined = self.join.add(
+            records.ids, records.X, scored.labels.tolist(), asked.ids, asked.propensity
+        )
+        labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
+        self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
+        trainings = self._learn(joined, inputs.tick)
+        messages = Messages(
+            predictions(records, scored, asked, self.sequence),
+            requests(
+                records, scored, asked, self.schema.features, self._expires(inputs), self.sequence
+            ),
+            [letter.encode() for letter in [*sorted([*damaged, *repeated], key=_place), *unread]],
+        )
+        self.digest = chain(self.digest, messages, joined, trainings)
+        journal = journal_entry(inputs, self.sequence, trainings, self.digest)
+        return Effects(
+            self.sequence,
+            inputs.tick,
+            records,
+            scored,
+            asked,
+            joined,
+            trainings,
+            messages,
+            self.digest,
+            journal,
+        )
+
+    def commit(self, effects: Effects) -> None:
+        """Make a step's effects durable, with the place where the sources go on."""
+        self.transaction.commit(
+            effects.sequence,
+            effects.messages.writes(self.outputs),
+            self.intake.positions(),
+            effects.journal,
+        )
+        for training in effects.trainings:
+            _log.info("batch %d: %s", effects.sequence, _in_words(training))
+        if self._observer is not None:
+            self._observer(effects)
+
+    def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return all that the next step depends on: arrays, and a manifest."""
+        arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
+        arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
+        manifest = {
+            "sequence": self.sequence,
+            "digest": self.digest,
+            "tick": self.intake.last_tick,
+            "learner": asdict(self.learner.ledger) | {"labels": self.learner.n_labels},
+            "join": asdict(self.join.counts),
+        }
+        return arrays, manifest
+
+    def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
+        """Become the pipeline that gave this snapshot."""
+        self.learner = StreamLearner.restore(_within(arrays, "learner."))
+        self.join.restore(_within(arrays, "join."))
+        self.sequence = manifest["sequence"]
+        self.digest = manifest["digest"]
+        self.intake.last_tick = manifest["tick"]
+
+    def close(self) -> None:
+        """Close sources, sinks and transaction."""
+        self.intake.close()
+        self.outputs.close()
+        self.transaction.close()
+
+    def _part_repeated(self, records: Records, tick: int) -> tuple[Records, list[DeadLetter]]:
+        """Part the records whose id is still held from the others."""
+        fresh = self.join.fresh(records.ids)
+        if all(fresh):
+            return records, []
+        window = self.join.window
+        repeated = [
+            DeadLetter.of(
+                message,
+                "duplicate_id",
+                f"a record with the id {id!r} is held already: ids must not come again within "
+                f"join_window ({window})",
+                source="records",
+                time=tick,
+            )
+            for id, message, first in zip(records.ids, records.messages, fresh, strict=True)
+            if not first
+        ]
+        return records.take([row for row, first in enumerate(fresh) if first]), repeated
+
+    def _learn(self, joined: Joined, tick: int) -> Sequence[Training]:
+        if not joined.ids:
+            return ()
+        return self.learner.learn(
+            joined.ids,
+            np.stack(joined.rows),
+            joined.labels,
+            tick=tick,
+            propensity=np.array(joined.propensity),
+        )
+
+    def _expires(self, inputs: Inputs) -> int | None:
+        """Return the tick at which requests of this batch expire, if time decides it."""
+        return self.join.expires_after.end(Moment(self.join.counts.records, inputs.tick))
+
+
+def _place(letter: DeadLetter) -> tuple[str, int]:
+    return next(iter(letter.position.items()))
+
+
+def _within(arrays: Arrays, prefix: str) -> Arrays:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _in_words(training: Training) -> str:
+    verb = {"first": "trained", "retrain": "retrained", "extend": "extended"}[training.kind]
+    return f"{verb} on {training.labels} labels: committee version {training.version}"

@@ -1,0 +1,146 @@
+"""The sections of a pipeline file and their keys."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
+
+from streamboost.pipelines.span import Span
+
+__all__ = ["FilesInput", "FilesOutput", "RiverInput", "RiverOracle", "Sections", "SqliteInput"]
+
+
+class Section(BaseModel):
+    """Base of all sections: no unknown key, no silent conversion."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _check_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+        raise ValueError("must be letters, digits, dots, dashes and underscores")
+    return value
+
+
+def _check_span(value: Any) -> Any:
+    Span.parse(value)
+    return value
+
+
+def _check_numeric(value: Any) -> Any:
+    names = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
+    if value != "auto" and not names:
+        raise ValueError('must be "auto" or a list of field names')
+    return value
+
+
+Text = Annotated[str, Field(min_length=1)]
+SpanKey = Annotated[Any, PlainValidator(_check_span)]
+
+
+class PipelineSection(Section):
+    """[pipeline]: the job as a whole."""
+
+    name: Annotated[Text, AfterValidator(_check_name)] = Field(description="what the job is called")
+    state: Text = Field("state", description="folder of the log and the state")
+    seed: int = Field(0, ge=0, description="all random choices of the learner follow from it")
+    batch_records: int = Field(500, ge=1, description="most records in one batch")
+    batch_labels: int = Field(500, ge=1, description="most labels in one batch")
+    join_window: SpanKey = Field(10_000, description="how long a record waits for its label")
+    poll_interval: float = Field(0.1, gt=0, description="seconds to rest when nothing came")
+
+
+class SchemaSection(Section):
+    """[schema]: what the records look like."""
+
+    id: Text = Field("id", description="the field that names a record")
+    time: Text | None = Field(None, description="the field with the record's time")
+    label: Literal["string", "integer"] = Field("string", description="what a label is")
+    numeric: Annotated[Any, PlainValidator(_check_numeric)] = Field(
+        "auto", description="the features"
+    )
+    max_record_bytes: int = Field(1_000_000, ge=1, description="larger ones are dead letters")
+
+
+class SqliteInput(Section):
+    """A stream of a SQLite log; without `path`, of the log in the state folder."""
+
+    connector: Literal["sqlite"]
+    stream: Text = Field(description="the name of the stream")
+    path: Text | None = Field(None, description="the log's file")
+
+
+class FilesInput(Section):
+    """A JSON Lines file."""
+
+    connector: Literal["files"]
+    path: Text = Field(description="the file to read")
+    follow: bool = Field(False, description="whether lines are still being added")
+
+
+class RiverInput(Section):
+    """The records of a dataset that comes with River."""
+
+    connector: Literal["river"]
+    dataset: Text = Field(description="the dataset's class in river.datasets")
+
+
+class RiverOracle(RiverInput):
+    """Answers every request with the dataset's label, `delay` records later."""
+
+    delay: int = Field(0, ge=0, description="records that pass before a label comes")
+
+
+class SqliteOutput(SqliteInput):
+    """A stream of a SQLite log; without `path`, part of the pipeline's own transactions."""
+
+
+class FilesOutput(Section):
+    """A JSON Lines file that is appended to."""
+
+    connector: Literal["files"]
+    path: Text = Field(description="the file to append to")
+
+
+class Expiring(Section):
+    """What requests have beside where they go."""
+
+    expires_after: SpanKey = Field(100_000, description="how long an answer is waited for")
+
+
+class SqliteRequests(SqliteOutput, Expiring):
+    """[requests] into a SQLite log."""
+
+
+class FilesRequests(FilesOutput, Expiring):
+    """[requests] into a JSON Lines file."""
+
+
+def _by_connector(kinds: Any) -> Any:
+    return Annotated[kinds, Field(discriminator="connector")]
+
+
+Input = Annotated[SqliteInput | FilesInput | RiverInput, Field(discriminator="connector")]
+LabelInput = Annotated[SqliteInput | FilesInput | RiverOracle, Field(discriminator="connector")]
+Output = Annotated[SqliteOutput | FilesOutput, Field(discriminator="connector")]
+RequestOutput = Annotated[SqliteRequests | FilesRequests, Field(discriminator="connector")]
+
+
+class Sections(Section):
+    """A whole pipeline file.
+
+    The keys of [committee], [working_set], [schedule] and [query] are the parameters of the
+    classes they configure, which check them.
+    """
+
+    pipeline: PipelineSection
+    schema_: SchemaSection = Field(SchemaSection(), alias="schema")
+    source: Input
+    labels: LabelInput = SqliteInput(connector="sqlite", stream="labels")
+    predictions: Output = SqliteOutput(connector="sqlite", stream="predictions")
+    requests: RequestOutput = SqliteRequests(connector="sqlite", stream="requests")
+    dead_letters: Output = SqliteOutput(connector="sqlite", stream="dead_letters")
+    committee: dict[str, Any] = {}
+    working_set: dict[str, Any] = {}
+    schedule: dict[str, Any] = {}
+    query: dict[str, Any] = {}
