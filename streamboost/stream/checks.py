@@ -1,0 +1,118 @@
+"""What a learner takes in, checked before anything is changed."""
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from streamboost.errors import DataError
+
+__all__ = ["as_ids", "as_labels", "as_propensity", "as_rows", "as_tick"]
+
+_INT64 = np.iinfo(np.int64)
+_KINDS = {str: "text", int: "whole numbers"}
+
+
+def as_rows(X: Any, n_features: int | None) -> np.ndarray:
+    """Return `X` as float32 (n, D) in C-order; NaN is a missing value.
+
+    Raises
+    ------
+    DataError
+        When `X` is not a table of numbers, has another number of columns than `n_features`, or
+        holds an infinity or a number that float32 cannot hold.
+    """
+    table = np.asarray(X)
+    if table.dtype.kind not in "buifO":
+        raise DataError(f"X holds {table.dtype} values: give numbers, NaN where one is missing")
+    try:
+        # A number too large for float32 becomes an infinity, which is refused below.
+        with np.errstate(over="ignore"):
+            rows = np.ascontiguousarray(table, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"X is not a table of numbers: {error}") from error
+    if rows.ndim != 2:
+        raise DataError(f"X has shape {rows.shape}: give an array (records, features)")
+    if n_features is not None and rows.shape[1] != n_features:
+        raise DataError(
+            f"X has {rows.shape[1]} features, and this learner began with {n_features}: give "
+            "every record the same columns, NaN where a value is missing"
+        )
+    infinite = np.isinf(rows)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        raise DataError(
+            f"X[{row}, {column}] is {table[row, column]!r}, infinite or too large for "
+            "float32: give a finite number, or NaN for a missing value"
+        )
+    return rows
+
+
+def as_ids(ids: Sequence[str], n: int) -> list[str]:
+    """Return `ids` as a list of `n` texts, or raise DataError."""
+    ids = list(ids)
+    if len(ids) != n:
+        raise DataError(f"{len(ids)} ids for {n} records: give one id per record")
+    for i, one in enumerate(ids):
+        if not isinstance(one, str):
+            raise DataError(f"ids[{i}] is {one!r}: ids are text")
+    return ids
+
+
+def as_labels(y: Any, n: int, kind: type | None) -> list[Any]:
+    """Return `y` as `n` labels, all str or all int.
+
+    `kind` is what the learner's labels have been so far, None before the first.
+
+    Raises
+    ------
+    DataError
+        When the number is wrong, or a label is neither text nor a whole number of 64 bits, or
+        not of the same kind as the others.
+    """
+    labels = list(y.tolist() if isinstance(y, np.ndarray) else y)
+    if len(labels) != n:
+        raise DataError(f"{len(labels)} labels for {n} records: give one label per record")
+    for i, label in enumerate(labels):
+        if isinstance(label, np.generic):
+            labels[i] = label = label.item()
+        if type(label) not in (str, int):
+            raise DataError(f"y[{i}] is {label!r}: labels are text or whole numbers")
+        if type(label) is int and not _INT64.min <= label <= _INT64.max:
+            raise DataError(f"y[{i}] is {label!r}: whole-number labels have at most 64 bits")
+        kind = kind or type(label)
+        if type(label) is not kind:
+            raise DataError(
+                f"y[{i}] is {label!r}, and the labels before it are {_KINDS[kind]}: keep to one "
+                "kind"
+            )
+    return labels
+
+
+def as_propensity(propensity: Any, n: int) -> np.ndarray:
+    """Return `propensity` as float64 (n,), NaN where nobody asked; None stands for all NaN."""
+    if propensity is None:
+        return np.full(n, np.nan)
+    values = np.asarray(propensity, dtype=np.float64)
+    if values.shape != (n,):
+        raise DataError(f"propensity has shape {values.shape}, and there are {n} records")
+    wrong = ~(np.isnan(values) | ((values > 0) & (values <= 1)))
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"propensity[{i}] is {values[i]}: give a chance above 0 and at most 1, or NaN where "
+            "nobody asked"
+        )
+    return values
+
+
+def as_tick(tick: Any) -> int:
+    """Return `tick` as an int of 64 bits, or raise DataError."""
+    try:
+        value = index(tick)
+    except TypeError:
+        value = _INT64.max + 1
+    if not _INT64.min <= value <= _INT64.max:
+        raise DataError(f"tick is {tick!r}: give whole milliseconds since the epoch")
+    return value

@@ -1,0 +1,98 @@
+"""The estimators a learner trains: the one it takes by default, and their names in snapshots."""
+
+import json
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from streamboost.errors import ConfigurationError, ModelFileError
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Trainable", "default_estimator", "describe", "rebuild"]
+
+
+class Trainable(Protocol):
+    """What a learner needs of an estimator; streamboost's own all have it."""
+
+    def train(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        sample_weight: np.ndarray | None = None,
+        *,
+        seed: int,
+        committee: "Committee | None" = None,
+        n_estimators: int | None = None,
+    ) -> "Committee":
+        """Train a committee on rows (n, D) with labels (n,), or extend the one given."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters the estimator was made with."""
+
+
+def default_estimator() -> Trainable:
+    """Return the estimator for streams: settings that learn from tens of labels on."""
+    from streamboost.boosting.sketch import SketchLogitBoostClassifier
+
+    return SketchLogitBoostClassifier(
+        n_estimators=100,
+        learning_rate=0.3,
+        max_leaf_nodes=8,
+        min_child_weight=0.02,
+        l2_regularization=0.3,
+    )
+
+
+def describe(estimator: Trainable) -> dict[str, Any]:
+    """Return the estimator's public name and parameters, as JSON can hold them.
+
+    Raises
+    ------
+    ConfigurationError
+        When it is not one of streamboost's public estimators, or a parameter is an object that
+        JSON cannot hold.
+    """
+    name = type(estimator).__name__
+    if _public(name) is not type(estimator):
+        raise ConfigurationError(
+            f"a snapshot cannot name the estimator {name}: use one of the estimators that "
+            "streamboost exports"
+        )
+    params = {
+        key: value.item() if isinstance(value, np.generic) else value
+        for key, value in estimator.get_params(deep=False).items()
+    }
+    for key, value in params.items():
+        try:
+            json.dumps(value)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"a snapshot cannot hold {name}'s {key} = {value!r}: give a number, text or None"
+            ) from error
+    return {"name": name, "params": params}
+
+
+def rebuild(description: dict[str, Any]) -> Trainable:
+    """Return the estimator that `describe` described.
+
+    Raises
+    ------
+    ModelFileError
+        When this release does not know it by that name.
+    """
+    made = _public(description["name"])
+    if made is None or not hasattr(made, "train"):
+        raise ModelFileError(
+            f"the snapshot's estimator is {description['name']!r}, which this release of "
+            "streamboost does not have: read it with the release that wrote it"
+        )
+    estimator: Trainable = made(**description["params"])
+    return estimator
+
+
+def _public(name: str) -> Any:
+    package = import_module("streamboost")
+    return getattr(package, name) if name in package.__all__ else None

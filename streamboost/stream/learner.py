@@ -1,0 +1,304 @@
+"""A committee that is kept current: it scores, asks, learns and can be stopped at any step."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.active.budget import Ledger
+from streamboost.active.query import Querier, QueryStrategy, Requests
+from streamboost.errors import DataError, ModelFileError
+from streamboost.storage import Arrays, pack_json, unpack_json
+from streamboost.stream.checks import as_ids, as_labels, as_propensity, as_rows, as_tick
+from streamboost.stream.estimators import Trainable, describe, rebuild
+from streamboost.stream.labelled import Label, LabelledRows
+from streamboost.stream.schedule import Schedule, Training
+from streamboost.stream.scoring import Scored, margins_of, score_with_committee, score_with_shares
+from streamboost.stream.trainer import Trainer
+from streamboost.stream.working_set import WorkingSet
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["StreamLearner"]
+
+_FORMAT = 1
+"""Layout of `StreamLearner.snapshot`; changed when an older `restore` could not read it."""
+
+
+class StreamLearner:
+    """Scores every record, asks for a few labels, and trains on those that come back.
+
+    Everything it does follows from its settings, its seed and the calls made: the same calls
+    give the same results bit for bit, also when the learner is saved and restored on the way.
+
+    Parameters
+    ----------
+    estimator
+        What trains the committee, one of streamboost's estimators; None: a
+        `SketchLogitBoostClassifier` with settings for few labels.
+    working_set
+        The labelled records kept for training.
+    schedule
+        When to train.
+    query
+        Which labels to ask for.
+    n_features
+        D, the number of features; None: that of the first records.
+    random_state
+        Seed, at least 0.
+
+    Attributes
+    ----------
+    committee
+        The `Committee` that scores; None before the first training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> learner = StreamLearner(query=QueryStrategy(budget=0.5, audit=0), random_state=7)
+    >>> X = np.array([[0.0], [1.0], [0.1], [0.9]])
+    >>> learner.learn(["a", "b"], X[:2], ["low", "high"])
+    (Training(kind='first', labels=2, seed=..., version=1),)
+    >>> scored = learner.score(X)
+    >>> scored.version
+    1
+    >>> len(learner.query(X, scored, ["a", "b", "c", "d"])) <= 2
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Trainable | None = None,
+        working_set: WorkingSet | None = None,
+        schedule: Schedule | None = None,
+        query: QueryStrategy | None = None,
+        n_features: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.working_set = working_set or WorkingSet()
+        self.schedule = schedule or Schedule()
+        self.strategy = query or QueryStrategy()
+        trainings, asking = np.random.SeedSequence(random_state).spawn(2)
+        self._rows = LabelledRows(self.working_set)
+        self._trainer = Trainer(estimator, self.schedule, trainings)
+        self._querier = Querier(self.strategy, asking)
+        self._answered = 0
+        self._expired = 0
+        self.committee: Committee | None = None
+        self.n_features: int | None = None
+        if n_features is not None:
+            self.widen(n_features)
+
+    @property
+    def estimator(self) -> Trainable:
+        """What trains the committee."""
+        return self._trainer.estimator
+
+    @property
+    def n_labels(self) -> int:
+        """Labels learned so far."""
+        return self._rows.total
+
+    @property
+    def classes(self) -> list[Label]:
+        """The labels learned so far, each once, in the order first seen."""
+        return list(self._rows.counts)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What has been asked and answered so far."""
+        return self._querier.ledger(answered=self._answered, expired=self._expired)
+
+    def score(self, X: Any) -> Scored:
+        """Predict records `X` (n, D), NaN where missing.
+
+        Before there is a committee, every record gets the commonest label so far.
+        """
+        rows = self._admit(X)
+        if self.committee is None:
+            return score_with_shares(self._rows.counts, len(rows))
+        return score_with_committee(self.committee, rows)
+
+    def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
+        """Decide which of the records `X` (n, D), scored as `scored`, to ask for.
+
+        Each record counts towards the budget here, once; the tokens of what is asked are spent.
+        """
+        rows = self._admit(X)
+        ids = as_ids(ids, len(rows))
+        if len(scored) != len(rows):
+            raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
+        version = self.committee.version if self.committee else 0
+        margins = scored.margins if scored.version == version else self._margins(rows)
+        self._querier.window.follow(version, lambda X: self.strategy.measure(self._margins(X)))
+        # Two labels per class, drawn at random, before margins of so young a committee decide.
+        cold = self.committee is None or self.n_labels < 2 * len(self._rows.counts)
+        return self._querier.decide(ids, rows, self.strategy.measure(margins), cold=cold)
+
+    def learn(
+        self, ids: Sequence[str], X: Any, y: Any, *, tick: int = 0, propensity: Any = None
+    ) -> tuple[Training, ...]:
+        """Learn labels `y` (n,) of records `X` (n, D) in their order, training where it is due.
+
+        Parameters
+        ----------
+        ids
+            The records' ids.
+        X, y
+            Features, NaN where missing; labels, all text or all whole numbers.
+        tick
+            Milliseconds since the epoch, kept with the rows.
+        propensity
+            (n,), the chance with which each label was asked for; NaN, or None for all, where
+            nobody asked.
+
+        Returns
+        -------
+        tuple of Training
+            The trainings that took place, each on the rows up to the one that made it due.
+
+        Raises
+        ------
+        DataError
+            When anything given cannot be used; nothing has been learned then.
+        """
+        rows = as_rows(X, self.n_features)
+        as_ids(ids, len(rows))
+        labels = as_labels(y, len(rows), self._rows.kind)
+        chances = as_propensity(propensity, len(rows))
+        tick = as_tick(tick)
+        self._admit(rows)
+        trainings = []
+        for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
+            self._rows.append(row, label, tick, chance)
+            self._answered += chance == chance
+            trained = self._trainer.follow(self._rows, self.committee)
+            if trained is not None:
+                training, self.committee = trained
+                trainings.append(training)
+        return tuple(trainings)
+
+    def expire(self, ids: Sequence[str]) -> None:
+        """Give up requests whose labels will not come; their tokens stay spent."""
+        self._expired += len(list(ids))
+
+    def swap(self, committee: "Committee | None") -> None:
+        """Let `committee` serve from now on; None leaves the one that does.
+
+        One without a version gets the next.
+        """
+        if committee is None:
+            return
+        if self.n_features is None:
+            self.widen(committee.n_features)
+        if committee.n_features > self._rows.n_features:
+            raise DataError(
+                f"the committee scores {committee.n_features} features, and this learner has "
+                f"{self.n_features}: train one on the same columns"
+            )
+        self.committee = self._trainer.stamp(committee)
+        self._querier.window.forget_version()
+
+    def widen(self, n_features: int) -> None:
+        """Take records of `n_features` features from now on; those kept miss the new ones."""
+        if n_features < self._rows.n_features:
+            raise DataError(
+                f"n_features is {n_features}, and there are {self._rows.n_features} already: "
+                "columns may join but not leave; give NaN where a value is missing"
+            )
+        self._rows.widen(n_features)
+        self._querier.window.widen(n_features)
+        self.n_features = n_features
+
+    def _admit(self, X: Any) -> np.ndarray:
+        rows = as_rows(X, self.n_features)
+        if self.n_features is None:
+            self.widen(rows.shape[1])
+        return rows
+
+    def _margins(self, rows: np.ndarray) -> np.ndarray:
+        return np.zeros(len(rows)) if self.committee is None else margins_of(self.committee, rows)
+
+    def snapshot(self) -> Arrays:
+        """Return all there is to the learner as arrays; `restore` makes it again from them.
+
+        Raises
+        ------
+        ConfigurationError
+            When the estimator cannot be named, as it is not one of streamboost's.
+        """
+        labelled, rows = self._rows.state()
+        querier, window = self._querier.state()
+        about = {
+            "format": _FORMAT,
+            "estimator": describe(self.estimator),
+            "working_set": asdict(self.working_set),
+            "schedule": asdict(self.schedule),
+            "query": asdict(self.strategy),
+            "n_features": self.n_features,
+            "answered": self._answered,
+            "expired": self._expired,
+            "labelled": labelled,
+            "trainer": self._trainer.state(),
+            "querier": querier,
+        }
+        committee = self.committee.to_arrays() if self.committee else {}
+        return {
+            "about": pack_json(about),
+            **{f"rows.{name}": array for name, array in rows.items()},
+            **{f"window.{name}": array for name, array in window.items()},
+            **{f"committee.{name}": array for name, array in committee.items()},
+        }
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
+        """Return the learner that `snapshot` took the arrays from.
+
+        Raises
+        ------
+        ModelFileError
+            When the arrays are not a learner's, or of another release.
+        """
+        try:
+            about = unpack_json(arrays["about"])
+            if about["format"] != _FORMAT:
+                raise ModelFileError(
+                    f"the learner's snapshot has format {about['format']!r}, and this release "
+                    f"reads {_FORMAT}: read it with the release that wrote it"
+                )
+            return cls._from(about, arrays)
+        except (LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"these arrays are not a learner's snapshot: {error!r}; give what "
+                "StreamLearner.snapshot returned"
+            ) from error
+
+    @classmethod
+    def _from(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
+        from streamboost.boosting.committee import Committee
+
+        learner = cls(
+            estimator=rebuild(about["estimator"]),
+            working_set=WorkingSet(**about["working_set"]),
+            schedule=Schedule(**about["schedule"]),
+            query=QueryStrategy(**about["query"]),
+            n_features=about["n_features"],
+        )
+        learner._rows.resume(about["labelled"], _part(arrays, "rows."))
+        learner._trainer.resume(about["trainer"])
+        learner._querier.resume(about["querier"], _part(arrays, "window."))
+        learner._answered = about["answered"]
+        learner._expired = about["expired"]
+        committee = _part(arrays, "committee.")
+        learner.committee = Committee.from_arrays(committee) if committee else None
+        return learner
+
+
+def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }

@@ -1,0 +1,126 @@
+"""When to train: the first committee, retraining and extending, counted in labels."""
+
+from dataclasses import dataclass
+from math import floor, isfinite
+from typing import Literal
+
+from streamboost.errors import ConfigurationError
+
+__all__ = ["Kind", "Progress", "Schedule", "Training"]
+
+Kind = Literal["first", "retrain", "extend"]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training that took place.
+
+    Attributes
+    ----------
+    kind
+        "first", "retrain" or "extend".
+    labels
+        How many labels had been learned when it started.
+    seed
+        What its random numbers came from.
+    version
+        The committee it made.
+    """
+
+    kind: Kind
+    labels: int
+    seed: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many labels had been learned at the last retraining and at the last training of all."""
+
+    retrained: int
+    trained: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """When to train, in labels; counted row by row, whatever the batches.
+
+    The first training takes place once `first` labels are there and two classes among them.
+    After a retraining at L labels the next is due max(1, floor(L * (growth - 1))) labels later,
+    or `retrain_every` labels later if that is sooner. In between, the committee is extended
+    whenever `extend_every` labels have come since the last training of either kind.
+
+    Parameters
+    ----------
+    first
+        Least number of labels for the first training.
+    growth
+        Factor by which the labels grow from one retraining to the next, above 1.
+    retrain_every
+        Most labels from one retraining to the next; None: growth alone decides.
+    extend_every
+        Labels from one training to an extension; None: never extend.
+    extend_estimators
+        Rounds that an extension adds.
+    max_estimators
+        A committee that an extension would take past so many rounds is retrained instead.
+
+    Raises
+    ------
+    ConfigurationError
+        When a value is out of its range.
+
+    Examples
+    --------
+    >>> Schedule(growth=1.5).due(labels=15, progress=Progress(10, 10), rounds=100)
+    'retrain'
+    """
+
+    first: int = 2
+    growth: float = 1.06
+    retrain_every: int | None = 500
+    extend_every: int | None = None
+    extend_estimators: int = 10
+    max_estimators: int | None = 400
+
+    def __post_init__(self) -> None:
+        _whole("first", self.first, at_least=2)
+        _whole("extend_estimators", self.extend_estimators)
+        for name in ("retrain_every", "extend_every", "max_estimators"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name))
+        if (
+            isinstance(self.growth, bool)
+            or not isinstance(self.growth, int | float)
+            or not isfinite(self.growth)
+            or self.growth <= 1
+        ):
+            raise ConfigurationError(
+                f"schedule growth is {self.growth!r}: give a factor above 1, such as 1.06 to "
+                "retrain after 6 % more labels"
+            )
+
+    def due(self, *, labels: int, progress: Progress | None, rounds: int) -> Kind | None:
+        """Return the training that is due after `labels` labels, or None.
+
+        `progress` is None before the first training; `rounds` are those of the committee. That
+        two classes are at hand is the caller's to see.
+        """
+        if progress is None:
+            return "first" if labels >= self.first else None
+        # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
+        step = max(1, floor(progress.retrained * (self.growth - 1) + 1e-9))
+        if labels - progress.retrained >= min(step, self.retrain_every or step):
+            return "retrain"
+        if self.extend_every is None or labels - progress.trained < self.extend_every:
+            return None
+        grown = rounds + self.extend_estimators
+        full = self.max_estimators is not None and grown > self.max_estimators
+        return "retrain" if full else "extend"
+
+
+def _whole(name: str, value: int, at_least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise ConfigurationError(
+            f"schedule {name} is {value!r}: give a whole number of at least {at_least}"
+        )

@@ -1,0 +1,85 @@
+"""What a learner says about records, with a committee and before there is one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Scored", "margins_of", "score_with_committee", "score_with_shares"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Predictions for n records.
+
+    Attributes
+    ----------
+    labels
+        object (n,), the predicted labels; None while no label is known.
+    classes
+        (K,), the labels that the columns of `probabilities` stand for.
+    probabilities
+        float64 (n, K); before there is a committee, the shares of the labels so far.
+    margins
+        float64 (n,), the largest raw score less the second largest; 0 before there is a
+        committee.
+    version
+        The committee that scored; 0 before there is one.
+    """
+
+    labels: np.ndarray
+    classes: np.ndarray
+    probabilities: np.ndarray
+    margins: np.ndarray
+    version: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def score_with_committee(committee: "Committee", X: np.ndarray) -> Scored:
+    """Score `X` (n, D); columns the committee does not know are left out."""
+    scores = _decision(committee, X)
+    labels = np.array(committee.classes.tolist(), dtype=object)[scores.argmax(axis=1)]
+    return Scored(
+        labels=labels,
+        classes=committee.classes,
+        probabilities=committee.probabilities(scores),
+        margins=_gap(scores),
+        version=committee.version,
+    )
+
+
+def score_with_shares(counts: Mapping[str | int, int], n: int) -> Scored:
+    """Give `n` records the commonest label of `counts`, the first seen where several tie."""
+    known = list(counts)
+    label = max(known, key=counts.__getitem__) if known else None
+    shares = np.array(list(counts.values()), dtype=np.float64)
+    return Scored(
+        labels=np.full(n, label, dtype=object),
+        classes=np.array(known) if known else np.empty(0, dtype=np.int64),
+        probabilities=np.tile(shares / max(shares.sum(), 1.0), (n, 1)),
+        margins=np.zeros(n),
+        version=0,
+    )
+
+
+def margins_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
+    """Return the raw score margins (n,) of `X` (n, D)."""
+    return _gap(_decision(committee, X))
+
+
+def _decision(committee: "Committee", X: np.ndarray) -> np.ndarray:
+    # A committee made before the newest columns appeared scores those it was trained on.
+    return committee.decision(X[:, : committee.n_features])
+
+
+def _gap(scores: np.ndarray) -> np.ndarray:
+    if not len(scores):
+        return np.empty(0)
+    best = np.partition(scores, -2, axis=1)
+    return np.asarray(best[:, -1] - best[:, -2])
