@@ -48,7 +48,7 @@ class _Gamble(Algorithm):
         return np.zeros(len(data.classes)) if committee is None else committee.base
 
     def temperature(self, n_classes: int) -> float:
-        return float(n_classes - 1)
+        return float(max(n_classes - 1, 1))
 
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
         own = scores[np.arange(len(data.y)), data.y]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.boosting.committee import Committee
+from streamboost.errors import DataError
 from streamboost.trees.bins import Bins
 from streamboost.trees.forest import Forest, ForestBuilder
 from streamboost.trees.grower import Grower, Tree
@@ -92,8 +93,14 @@ def boost(
 ) -> Committee:
     """Grow `n_estimators` rounds, on top of `committee` where one is given.
 
-    The committee's classes must be the first of `data.classes`.
+    The committee's classes must be the first of `data.classes`. Raises DataError when the
+    committee is of another family.
     """
+    if committee is not None and committee.family != algorithm.family:
+        raise DataError(
+            f"the committee holds {committee.family} scores, and this estimator adds "
+            f"{algorithm.family} ones: extend it with an estimator of its own family"
+        )
     bins = Bins.fit(data.X, data.weight, params.max_bins)
     base = algorithm.base(data, committee)
     forest = committee.forest if committee else Forest.empty(len(base))
@@ -110,7 +117,7 @@ def boost(
         l2_regularization=params.l2_regularization,
     )
     builder = ForestBuilder(forest, bins)
-    for _ in range(n_estimators):
+    for _ in range(n_estimators if len(base) > 1 else 0):  # one class leaves nothing to tell apart
         _sample(grow, params, rng)
         trees = algorithm.round(state, grow)
         if not trees:

@@ -1,0 +1,179 @@
+"""The grow kernel against plain Python, with the edges named."""
+
+import naive
+import numpy as np
+import pytest
+
+from streamboost.trees.bins import Bins
+from streamboost.trees.grower import WIDE_ROWS, Grower, gradient_statistic, weight_statistic
+
+
+def make(seed, n=60, d=5, missing=0.2, distinct=7):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, distinct, (n, d)).astype(np.float32)
+    X[rng.random((n, d)) < missing] = np.nan
+    return rng, X
+
+
+def grower(X, **limits):
+    bins = Bins.fit(X, np.ones(len(X)), 64)
+    codes = bins.transform(X)
+    settings = {"max_leaf_nodes": 8, "max_depth": None, "min_child_weight": 0.0}
+    settings |= {"l2_regularization": 0.0} | limits
+    return Grower(bins, codes, **settings), bins, codes
+
+
+def leaf_sets(tree):
+    return {frozenset(tree.rows[a:b].tolist()) for a, b in zip(tree.start, tree.stop, strict=True)}
+
+
+def newton_statistic(g, h, w=None):
+    w = np.ones(len(g), np.float32) if w is None else w.astype(np.float32)
+    return gradient_statistic(g, h, w, float((w * abs(g)).sum()), float((w * h).sum()))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "limits", [{}, {"max_depth": 2}, {"min_child_weight": 2.0}, {"l2_regularization": 1.5}]
+)
+def test_newton_tree_is_the_naive_one(seed, limits):
+    rng, X = make(seed)
+    g = rng.standard_normal(len(X)).astype(np.float32)
+    h = rng.random(len(X)).astype(np.float32) + np.float32(0.05)
+    grow, bins, codes = grower(X, **limits)
+    tree = grow(newton_statistic(g, h))
+    l2, least = limits.get("l2_regularization", 0.0), limits.get("min_child_weight", 0.0)
+    g, h = g.astype(float), h.astype(float)
+    expected = naive.grow(
+        codes,
+        bins.n_bins,
+        lambda rows: naive.newton_score(g, h, rows, l2),
+        lambda rows: h[rows].sum(),
+        8,
+        limits.get("max_depth", 10**9),
+        least,
+    )
+    assert leaf_sets(tree) == naive.leaves_of(expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_gini_tree_is_the_naive_one(seed):
+    rng, X = make(seed)
+    w = rng.random(len(X)) + 0.05
+    y = rng.integers(0, 4, len(X)).astype(np.uint32)
+    grow, bins, codes = grower(X, min_child_weight=1.0)
+    tree = grow(weight_statistic(w, y, 4))
+    expected = naive.grow(
+        codes,
+        bins.n_bins,
+        lambda rows: naive.gini_score(w, y, rows),
+        lambda rows: w[rows].sum(),
+        8,
+        min_child=1.0,
+    )
+    assert leaf_sets(tree) == naive.leaves_of(expected)
+
+
+def test_many_rows_use_wide_sums_and_grow_the_same_tree(monkeypatch):
+    rng, X = make(3, n=300)
+    g = rng.standard_normal(300).astype(np.float32)
+    h = rng.random(300).astype(np.float32)
+    packed = grower(X)[0](newton_statistic(g, h))
+    monkeypatch.setattr("streamboost.trees.grower.WIDE_ROWS", 10)
+    wide = grower(X)[0](newton_statistic(g, h))
+    assert WIDE_ROWS > 300
+    assert leaf_sets(packed) == leaf_sets(wide)
+    np.testing.assert_array_equal(packed.nodes["bin"], wide.nodes["bin"])
+
+
+def test_first_and_lowest_of_equal_splits_wins():
+    X = np.array([[0, 0], [0, 0], [1, 1], [1, 1], [2, 2], [2, 2]], np.float32)
+    y = np.array([0, 0, 1, 1, 2, 2], np.uint32)
+    tree = grower(X, max_leaf_nodes=2)[0](weight_statistic(np.ones(6), y, 3))
+    assert (tree.nodes["feature"][0], tree.nodes["bin"][0]) == (0, 0)
+
+
+def test_gini_masses_of_the_hand_worked_stump():
+    # Classes 0 0 1 1 2 2 at x = 0..5: child impurities .5333 .3333 .4444 .3333 .5333 of the whole.
+    y, w = np.array([0, 0, 1, 1, 2, 2]), np.ones(6) / 6
+    masses = [
+        1 - naive.gini_score(w, y, list(range(i))) - naive.gini_score(w, y, list(range(i, 6)))
+        for i in range(1, 6)
+    ]
+    np.testing.assert_allclose(
+        masses, [0.533333, 0.333333, 0.444444, 0.333333, 0.533333], atol=1e-6
+    )
+    X = np.arange(6, dtype=np.float32)[:, None]
+    grow, bins, _ = grower(X, max_leaf_nodes=2)
+    tree = grow(weight_statistic(w, y.astype(np.uint32), 3))
+    assert bins.thresholds()[0, tree.nodes["bin"][0]] == 1.5
+    assert tree.nodes["gain"][0] > 0
+
+
+@pytest.mark.parametrize("what", ["one row", "constant", "all missing", "one class", "no gradient"])
+def test_nothing_to_split_leaves_one_leaf(what):
+    X = np.ones((1 if what == "one row" else 20, 2), np.float32)
+    if what == "all missing":
+        X[:] = np.nan
+    if what in ("one class", "no gradient"):
+        X = np.random.default_rng(0).random((20, 2)).astype(np.float32)
+    y = np.zeros(len(X), np.uint32)
+    grow = grower(X)[0]
+    if what != "no gradient":
+        assert grow(weight_statistic(np.ones(len(X)), y, 2)).n_leaves == 1
+    zeros = np.zeros(len(X), np.float32)
+    assert grow(newton_statistic(zeros, zeros + 1)).n_leaves == 1
+    assert grow(newton_statistic(zeros, zeros)).n_leaves == 1
+
+
+def test_missing_values_alone_can_be_split_off():
+    X = np.array([[1], [1], [1], [np.nan], [np.nan]], np.float32)
+    y = np.array([0, 0, 0, 1, 1], np.uint32)
+    tree = grower(X)[0](weight_statistic(np.ones(5), y, 2))
+    assert leaf_sets(tree) == {frozenset({0, 1, 2}), frozenset({3, 4})}
+
+
+def test_unseen_missing_values_follow_the_larger_child():
+    X = np.array([[0], [1], [1], [1]], np.float32)
+    y = np.array([0, 1, 1, 1], np.uint32)
+    tree = grower(X)[0](weight_statistic(np.ones(4), y, 2))
+    assert not tree.nodes["missing_left"][0]
+    tree = grower(-X)[0](weight_statistic(np.ones(4), y, 2))
+    assert tree.nodes["missing_left"][0]
+
+
+def test_rows_not_sampled_are_routed_but_not_counted():
+    rng, X = make(5, n=100)
+    y = rng.integers(0, 3, 100).astype(np.uint32)
+    grow, _, codes = grower(X)
+    rows = np.arange(0, 100, 2, dtype=np.uint32)
+    rest = np.arange(1, 100, 2, dtype=np.uint32)
+    grow.sample(grow.splittable, rows, rest)
+    tree = grow(weight_statistic(np.ones(100), y, 3))
+    alone = Grower(
+        Bins([np.arange(6) + 0.5] * 5, np.ones(5, bool)),
+        np.ascontiguousarray(codes[:, ::2]),
+        max_leaf_nodes=8,
+        max_depth=None,
+        min_child_weight=0.0,
+        l2_regularization=0.0,
+    )(weight_statistic(np.ones(50), y[::2], 3))
+    assert leaf_sets(tree) == {frozenset(2 * r for r in leaf) for leaf in leaf_sets(alone)}
+    leaf = tree.leaf_of_row(100)
+    assert sorted([*tree.rows, *tree.rest]) == list(range(100))
+    for m in range(tree.n_leaves):
+        for r in tree.rest[tree.rest_start[m] : tree.rest_stop[m]]:
+            assert leaf[r] == m
+            twins = [s for s in rows if (codes[:, s] == codes[:, r]).all()]
+            assert all(leaf[s] == m for s in twins)
+
+
+def test_the_order_of_the_rows_does_not_change_the_tree():
+    rng, X = make(9, n=200)
+    g = rng.standard_normal(200).astype(np.float32)
+    h = rng.random(200).astype(np.float32)
+    order = rng.permutation(200)
+    one = grower(X)[0](newton_statistic(g, h))
+    other = grower(X[order])[0](newton_statistic(g[order], h[order]))
+    for name in ("feature", "bin", "missing_left", "left", "gain"):
+        np.testing.assert_array_equal(one.nodes[name], other.nodes[name])

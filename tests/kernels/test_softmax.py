@@ -1,0 +1,113 @@
+"""The log-loss kernels against plain numpy and finite differences."""
+
+import naive
+import numpy as np
+import pytest
+
+from streamboost.boosting.sketch import class_direction
+from streamboost.kernels import softmax as kernels
+
+
+def rows(seed, n=50, K=5):
+    rng = np.random.default_rng(seed)
+    F = rng.standard_normal((n, K)).astype(np.float32) * 2
+    y = rng.integers(0, K, n).astype(np.uint32)
+    P = np.empty_like(F)
+    kernels.softmax(F, P)
+    return rng, F, P, y
+
+
+@pytest.mark.parametrize("K", [2, 3, 7])
+def test_softmax_is_the_naive_one(K):
+    _, F, P, _ = rows(0, K=K)
+    np.testing.assert_allclose(P, naive.softmax(F.astype(float)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("K", [2, 3, 7])
+def test_projected_gradient_and_hessian_are_the_loss_derivatives(K):
+    rng, F, P, y = rows(1, K=K)
+    u = class_direction(K, rng)
+    g, h = np.empty(len(y), np.float32), np.empty(len(y), np.float32)
+    w = rng.random(len(y)).astype(np.float32)
+    sums = kernels.project(P, y, w, u, g, h)
+
+    def loss(t):
+        moved = naive.softmax(F.astype(float) + t * u.astype(float))
+        return -np.log(moved[np.arange(len(y)), y])
+
+    eps = 1e-4
+    np.testing.assert_allclose(g, -(loss(eps) - loss(-eps)) / (2 * eps), atol=1e-5)
+    np.testing.assert_allclose(h, (loss(eps) - 2 * loss(0) + loss(-eps)) / eps**2, atol=1e-5)
+    np.testing.assert_allclose(sums, [(w * abs(g)).sum(), (w * h).sum()], rtol=1e-5)
+
+
+@pytest.mark.parametrize("K", [2, 3, 7])
+def test_leaf_values_are_the_plain_transcription(K):
+    rng, _, P, y = rows(2, K=K)
+    w = rng.random(len(y)).astype(np.float32)
+    order = rng.permutation(len(y)).astype(np.uint32)
+    start, stop = np.array([0, 20, 20]), np.array([20, 20, 50])
+    values = np.empty((3, K))
+    kernels.leaf_newton(P, y, w, order, start, stop, 0.3, 4.0, values)
+    for m in range(3):
+        expected = naive.newton_leaf(P.astype(float), y, w, order[start[m] : stop[m]], 0.3)
+        np.testing.assert_allclose(values[m], expected, atol=1e-5)
+
+
+def test_leaf_value_of_the_hand_worked_case():
+    # Labels 0 0 1 2 at uniform probabilities: (.5, -.25, -.25), and with l2 = 1 (.2353, ...).
+    y, order = np.array([0, 0, 1, 2], np.uint32), np.arange(4, dtype=np.uint32)
+    P, w = np.full((4, 3), 1 / 3, np.float32), np.ones(4, np.float32)
+    values = np.empty((1, 3))
+    ends = np.array([0]), np.array([4])
+    kernels.leaf_newton(P, y, w, order, *ends, 0.0, 4.0, values)
+    np.testing.assert_allclose(values, [[0.5, -0.25, -0.25]], atol=1e-6)
+    kernels.leaf_newton(P, y, w, order, *ends, 1.0, 4.0, values)
+    np.testing.assert_allclose(values, [[0.235294, -0.117647, -0.117647]], atol=1e-6)
+
+
+def test_leaf_values_are_clamped():
+    # Two rows at F = (0, 7, 0) with labels 0 and 1: the bare step would raise the loss to 541.
+    F = np.tile(np.array([0, 7, 0], np.float32), (2, 1))
+    P = np.empty_like(F)
+    kernels.softmax(F, P)
+    y, w, order = np.array([0, 1], np.uint32), np.ones(2, np.float32), np.arange(2, dtype=np.uint32)
+    values = np.empty((1, 3))
+    kernels.leaf_newton(P, y, w, order, np.array([0]), np.array([2]), 0.0, 4.0, values)
+    assert np.abs(values).max() == 4.0
+    losses = -np.log(naive.softmax(F + values)[np.arange(2), y])
+    assert losses.sum() == pytest.approx(1.627, abs=1e-3)
+
+
+def test_multiplying_by_the_leaf_follows_the_softmax():
+    rng, F, P, _ = rows(3)
+    values = rng.standard_normal((2, 5)).astype(np.float32)
+    order = rng.permutation(50).astype(np.uint32)
+    before = F.copy()
+    kernels.multiply_leaf(F, P, order, np.array([0, 30]), np.array([30, 50]), values)
+    before[order[:30]] += values[0]
+    before[order[30:]] += values[1]
+    np.testing.assert_array_equal(F, before)
+    np.testing.assert_allclose(P, naive.softmax(F.astype(float)), rtol=2e-5)
+
+
+def test_packed_sums_come_apart_again_whatever_the_signs():
+    rng = np.random.default_rng(4)
+    g, h = rng.standard_normal(1000).astype(np.float32), rng.random(1000).astype(np.float32)
+    w = rng.integers(1, 4, 1000).astype(np.float32)
+    packed, wide = np.empty(1000, np.int64), np.empty(2000, np.int64)
+    kernels.pack(g, h, w, 2.0**17, 2.0**17, False, packed)
+    kernels.pack(g, h, w, 2.0**17, 2.0**17, True, wide)
+    for part in (slice(0, 1000), slice(3, 40), slice(7, 8)):
+        total = int(packed[part].sum())
+        assert total >> 32 == wide[:1000][part].sum()
+        assert total & 0xFFFFFFFF == wide[1000:][part].sum()
+    assert wide[:1000].sum() == pytest.approx((w * g).sum() * 2**17, abs=1500)
+
+
+def test_directions_are_centred_and_reach_one():
+    rng = np.random.default_rng(5)
+    for K in (2, 3, 26):
+        u = class_direction(K, rng)
+        assert abs(u).max() == 1.0
+        assert abs(u.sum()) < 1e-5

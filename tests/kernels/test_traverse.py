@@ -1,0 +1,44 @@
+import naive
+import numpy as np
+import pytest
+
+from streamboost import SketchLogitBoostClassifier
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 6)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = (np.nan_to_num(X[:, 0]) > 0) + 2 * (np.nan_to_num(X[:, 1]) > 0.5) * 1
+    return SketchLogitBoostClassifier(n_estimators=15, random_state=0).fit(X, y), X
+
+
+def test_scores_are_those_of_walking_each_tree(fitted):
+    model, X = fitted
+    np.testing.assert_allclose(
+        model.committee_.decision(X[:100]),
+        naive.forest_scores(model.committee_, X[:100]),
+        atol=1e-12,
+    )
+
+
+def test_scores_do_not_depend_on_the_batch_or_the_threads(fitted):
+    model, X = fitted
+    whole = model.decision_function(X)
+    for size in (1, 7, 63, 64, 65):
+        parts = [model.decision_function(X[i : i + size]) for i in range(0, len(X), size)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    for n_jobs in (2, 3, -1):
+        np.testing.assert_array_equal(model.set_params(n_jobs=n_jobs).decision_function(X), whole)
+
+
+def test_a_value_equal_to_the_threshold_goes_left_as_in_training():
+    X = np.array([[0.0], [1.0], [2.0]], np.float32)
+    model = SketchLogitBoostClassifier(n_estimators=5, min_child_weight=0.0, random_state=0)
+    model.fit(X, [0, 0, 1])
+    at = model.committee_.forest.nodes["threshold"][:1]
+    assert at[0] == 1.5
+    np.testing.assert_array_equal(
+        model.decision_function(at[:, None]), model.decision_function([[1.0]])
+    )
