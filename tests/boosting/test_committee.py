@@ -53,7 +53,7 @@ def test_a_saved_committee_can_be_extended(committee, path):
 
 def test_another_family_may_not_extend_it():
     sketch = SketchLogitBoostClassifier(n_estimators=2).fit(X, y).committee_
-    with pytest.raises(DataError, match="softmax.*gamble"):
+    with pytest.raises(DataError, match=r"softmax.*gamble"):
         GambleClassifier().train(X.astype(np.float32), y, seed=0, committee=sketch)
 
 

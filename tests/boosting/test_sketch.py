@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -26,7 +28,7 @@ def test_learns_ten_classes(digits):
 def test_every_round_lowers_the_training_loss_until_it_is_small(digits):
     X, y, *_ = digits
     losses = [log_loss(y, p) for p in model(n_estimators=60).fit(X, y).staged_predict_proba(X)]
-    assert all(b < a * 1.02 for a, b in zip(losses, losses[1:], strict=False))
+    assert all(b < a * 1.02 for a, b in pairwise(losses))
     assert losses[-1] < losses[0] / 5
 
 

@@ -1,0 +1,22 @@
+"""What tests share."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """Load a data set by name, or skip with a word where the data folder is not here."""
+    default = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("STREAMBOOST_DATA", default))
+
+    def load(name):
+        path = folder / f"{name}.npz"
+        if not path.exists():
+            pytest.skip(f"{path} is missing: set STREAMBOOST_DATA to the folder of data sets")
+        return np.load(path)
+
+    return load

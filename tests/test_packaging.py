@@ -1,0 +1,61 @@
+"""One name in site-packages, and everything in it."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel built from a copy of what git would hand out."""
+    folder = tmp_path_factory.mktemp("wheel")
+    copy = folder / "tree"
+    skipped = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=skipped)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", folder, copy],
+        check=True,
+        capture_output=True,
+    )
+    return next(folder.glob("*.whl"))
+
+
+def test_the_wheel_holds_exactly_the_tree(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {n for n in archive.namelist() if ".dist-info/" not in n}
+    tree = {"streamboost/py.typed"}
+    for folder in ("streamboost", "connectors", "pipelines"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if any(parent.is_symlink() for parent in path.parents):
+                continue
+            name = path.relative_to(ROOT).as_posix()
+            tree.add(name if folder == "streamboost" else f"streamboost/{name}")
+    assert packed == tree
+
+
+def test_the_wheel_offers_the_command(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        entry = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))
+        assert "streamboost = streamboost.pipelines.cli:main" in archive.read(entry).decode()
+
+
+@pytest.mark.parametrize("name", ["connectors", "pipelines"])
+def test_bare_names_are_refused(name):
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {name}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert f"write `import streamboost.{name}`" in done.stderr
+
+
+def test_the_links_in_the_package_lead_to_the_folders():
+    for name in ("connectors", "pipelines"):
+        link = ROOT / "streamboost" / name
+        assert link.is_symlink()
+        assert link.readlink() == Path("..") / name

@@ -1,0 +1,40 @@
+"""The public surface is this list; changing it is a decision."""
+
+import importlib
+import inspect
+
+import pytest
+
+import streamboost
+
+PUBLIC = [
+    "Committee",
+    "GambleClassifier",
+    "QueryStrategy",
+    "Schedule",
+    "SketchLogitBoostClassifier",
+    "StreamLearner",
+    "WorkingSet",
+]
+
+
+def test_the_list_is_what_the_package_offers():
+    assert sorted(streamboost.__all__) == PUBLIC
+    assert set(PUBLIC) <= set(dir(streamboost))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_loads_and_is_documented(name):
+    thing = getattr(streamboost, name)
+    assert inspect.getdoc(thing)
+    assert thing.__module__.startswith("streamboost.")
+
+
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        streamboost.Nonsense  # noqa: B018
+
+
+def test_the_river_adapter_stands_in_its_own_module():
+    module = importlib.import_module("streamboost.adapters.river")
+    assert inspect.getdoc(module.StreamBoostClassifier)

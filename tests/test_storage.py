@@ -1,0 +1,51 @@
+import os
+
+import numpy as np
+import pytest
+
+from streamboost.errors import ModelFileError
+from streamboost.storage import pack_json, read_arrays, unpack_json, write_arrays
+
+
+def test_arrays_and_manifest_come_back(tmp_path):
+    arrays = {
+        "counts": np.arange(5),
+        "empty": np.zeros((0, 3), np.float32),
+        "flags": np.array([True, False]),
+        "scalar": np.array(2.5),
+    }
+    write_arrays(tmp_path / "file", arrays, kind="test", manifest={"zeros": "0" * 64})
+    back, manifest = read_arrays(tmp_path / "file", kind="test")
+    assert manifest == {"zeros": "0" * 64}
+    assert back.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(back[name], array)
+        assert back[name].dtype == array.dtype
+
+
+def test_json_keeps_its_values():
+    value = {"seed": 2**127, "text": "ä", "list": [1.5, None, True]}
+    assert unpack_json(pack_json(value)) == value
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_arrays(path, {"a": np.arange(3)}, kind="test")
+    before = path.read_bytes()
+
+    def full(_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        write_arrays(path, {"a": np.arange(4)}, kind="test")
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_grew_is_refused(tmp_path):
+    path = tmp_path / "file"
+    write_arrays(path, {"a": np.arange(3)}, kind="test")
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(ModelFileError, match="too long"):
+        read_arrays(path, kind="test")
