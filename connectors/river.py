@@ -85,7 +85,7 @@ class RiverSource(Source):
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` records."""
         if self._items is None:
-            self._items = islice(self._dataset.items(), self._next, None)
+            self._items = self._from(self._next)
         messages = []
         for offset, (features, _) in enumerate(islice(self._items, max(0, limit)), self._next):
             record = {"id": None} | {str(name): value for name, value in features.items()}
@@ -108,6 +108,16 @@ class RiverSource(Source):
             )
         self._next = position.get(_PARTITION, 0)
         self._items = None
+
+    def _from(self, index: int) -> Iterator[tuple[dict[Any, Any], Any]]:
+        items = self._dataset.items()
+        passed = sum(1 for _ in islice(items, index))
+        if passed < index:
+            raise ConnectorError(
+                f"River's {self._dataset.name} has {passed} records, and reading should go on at "
+                f"{index}: the position is from another dataset; begin anew with an empty state"
+            )
+        return items
 
 
 class _Asked(msgspec.Struct):
@@ -159,17 +169,19 @@ class RiverOracle(Source):
         """Answer at most `limit` requests, up to the first that is not due."""
         start = self._requests.position()
         requests = self._requests.poll(limit)
-        answers: list[Message] = []
         try:
-            self._answer(requests, answers)
-        finally:
-            if len(answers) < len(requests):
-                # Only the log knows where its next message starts: its offsets may have gaps.
-                self._requests.seek(start)
-                self._requests.poll(len(answers))
+            answers = self._answer(requests)
+        except ConnectorError:
+            self._requests.seek(start)
+            raise
+        if len(answers) < len(requests):
+            # Only the log knows where its next message starts: its offsets may have gaps.
+            self._requests.seek(start)
+            self._requests.poll(len(answers))
         return answers
 
-    def _answer(self, requests: Sequence[Message], answers: list[Message]) -> None:
+    def _answer(self, requests: Sequence[Message]) -> list[Message]:
+        answers: list[Message] = []
         records = sum(self._progress.position().values())
         for request in requests:
             record = self._id(request)
@@ -177,6 +189,7 @@ class RiverOracle(Source):
                 break
             payload = Label(record, self._label(int(record))).encode()
             answers.append(Message(payload, request.partition, request.offset, len(payload)))
+        return answers
 
     def position(self) -> Position:
         """Return the position in the requests log."""
