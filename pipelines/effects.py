@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from streamboost.active.query import Requests
+from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Sink
 from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import Prediction, Request, features_of
@@ -64,7 +65,8 @@ class Effects:
     """All that one step did, for the commit and for whoever watches.
 
     `records` are those that were predicted, `scored` their predictions, `asked` the requests,
-    `joined` the labels that met their records. `digest` chains it all to the batches before.
+    `joined` the labels that met their records, `committee` the one that serves now. `digest`
+    chains it all to the batches before.
     """
 
     sequence: int
@@ -74,6 +76,7 @@ class Effects:
     asked: Requests
     joined: Joined
     trainings: Sequence[Training]
+    committee: Committee | None
     messages: Messages
     digest: str
     journal: bytes

@@ -125,20 +125,13 @@ class Join:
         self._gone: dict[str, Gone] = {}
         self._waiting: dict[str, tuple[Moment, Label]] = {}
 
-    @property
-    def open_requests(self) -> int:
-        """Labels that were asked for and have neither come nor expired."""
-        return len(self._requests)
-
-    @property
-    def waiting_labels(self) -> int:
-        """Labels that came before their records."""
-        return len(self._waiting)
-
-    @property
-    def held(self) -> int:
-        """Records whose features are held."""
-        return len(self._window) + len(self._pinned)
+    def in_numbers(self) -> dict[str, int]:
+        """Return the counts so far, and how much is held at this moment."""
+        return asdict(self.counts) | {
+            "held_records": len(self._window) + len(self._pinned),
+            "open_requests": len(self._requests),
+            "waiting_labels": len(self._waiting),
+        }
 
     def advance(self, tick: int) -> list[str]:
         """Let what has run out at `tick` leave; return the ids whose request expired."""

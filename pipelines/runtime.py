@@ -144,6 +144,7 @@ class Pipeline:
             asked,
             joined,
             trainings,
+            self.learner.committee,
             messages,
             self.digest,
             journal,
@@ -170,8 +171,9 @@ class Pipeline:
             "sequence": self.sequence,
             "digest": self.digest,
             "tick": self.intake.last_tick,
-            "learner": asdict(self.learner.ledger) | {"labels": self.learner.n_labels},
-            "join": asdict(self.join.counts),
+            "committee": self._committee_in_numbers(),
+            "ledger": asdict(self.learner.ledger),
+            "join": self.join.in_numbers(),
         }
         return arrays, manifest
 
@@ -219,6 +221,17 @@ class Pipeline:
             tick=tick,
             propensity=np.array(joined.propensity),
         )
+
+    def _committee_in_numbers(self) -> dict[str, int]:
+        numbers = {"labels": self.learner.n_labels, "version": 0, "rounds": 0, "trees": 0}
+        if (committee := self.learner.committee) is not None:
+            numbers |= {
+                "version": committee.version,
+                "rounds": committee.n_rounds,
+                "trees": committee.n_trees,
+                "classes": len(committee.classes),
+            }
+        return numbers
 
     def _expires(self, inputs: Inputs) -> int | None:
         """Return the tick at which requests of this batch expire, if time decides it."""

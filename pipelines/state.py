@@ -64,6 +64,17 @@ class State:
         finally:
             os.close(descriptor)
 
+    def is_running(self) -> bool:
+        """Tell whether a process holds the folder now."""
+        if not self._lock.exists():
+            return False
+        with self._lock.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
     def name(self) -> str | None:
         """Return the name of the pipeline the state was made for, or None."""
         try:

@@ -1,0 +1,93 @@
+"""Trying a configuration without running it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from streamboost.errors import ConnectorError, StreamBoostError
+from streamboost.pipelines.assembly import connect, first_messages, written_schema
+from streamboost.pipelines.config import Config
+from streamboost.pipelines.state import State
+
+__all__ = ["Finding", "check", "guarantee"]
+
+
+class Finding(NamedTuple):
+    """What trying one part of a configuration showed."""
+
+    part: str
+    ok: bool
+    text: str
+
+
+def check(config: Config) -> Iterator[Finding]:
+    """Try every connector of `config`, reading a little and writing nothing."""
+    state = State(config.state)
+    with closing(connect(config, state.log)) as connectors:
+        messages = []
+
+        def read_records() -> str:
+            messages.extend(first_messages(connectors.records))
+            return _amount(len(messages))
+
+        def settle_schema() -> str:
+            schema = state.schema() or written_schema(config)
+            if not messages and not schema.resolved:
+                return "the numeric fields will be found in the first records"
+            schema, sentence = schema.infer(messages)
+            _, dead = schema.decode(messages)
+            reasons = ", ".join(sorted({letter.reason for letter in dead}))
+            damaged = f" {len(dead)} are damaged: {reasons}." if dead else ""
+            return sentence + damaged
+
+        yield _try("source", read_records)
+        yield _try("schema", settle_schema)
+        yield _try("labels", lambda: _amount(len(first_messages(connectors.labels))))
+        for name in ("predictions", "requests", "dead_letters"):
+            section = getattr(config.sections, name)
+            path = state.log if section.path is None else config.resolve(section.path)
+            yield _try(name, partial(_writable, path))
+
+
+def guarantee(config: Config) -> str:
+    """Say how often each message is written, whatever happens, and why."""
+    with closing(connect(config, State(config.state).log)) as connectors:
+        outputs = connectors.outputs
+        sinks = {
+            "predictions": outputs.predictions,
+            "requests": outputs.requests,
+            "dead_letters": outputs.dead_letters,
+        }
+        outside = [name for name, sink in sinks.items() if not connectors.transaction.binds(sink)]
+    if not outside:
+        return "exactly once: all outputs are streams of the log that holds the positions"
+    return (
+        f"at least once: {_listed(outside)} {'lies' if len(outside) == 1 else 'lie'} outside the "
+        "log that holds the positions; after a crash some messages may stand there twice, with "
+        "the same id and sequence"
+    )
+
+
+def _try(part: str, attempt: Callable[[], str]) -> Finding:
+    try:
+        return Finding(part, True, attempt())
+    except StreamBoostError as error:
+        return Finding(part, False, str(error))
+
+
+def _amount(n: int) -> str:
+    return "nothing there yet" if n == 0 else f"{n} messages read"
+
+
+def _writable(path: Path) -> str:
+    found = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if path.is_dir() or not os.access(found, os.W_OK):
+        raise ConnectorError(f"{path} cannot be written: {found} does not allow it")
+    return f"{path} can be written"
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1])] * bool(names[:-1]) + names[-1:])

@@ -1,0 +1,190 @@
+"""The command line: `streamboost demo | init | check | run | inspect | warmup`.
+
+Each command imports what it needs when it is called, so that `--help` answers at once.
+"""
+
+import json
+import sys
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamboost.errors import ConfigurationError, StreamBoostError
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.runtime import Stop
+
+__all__ = ["main"]
+
+app = typer.Typer(
+    name="streamboost",
+    help="Learn from a stream with few labels.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file.", show_default=True)]
+DEFAULT_FILE = Path("pipeline.toml")
+
+
+class Strategy(StrEnum):
+    """The rows of the demo's table."""
+
+    margin = "margin"
+    random = "random"
+    repeat_last = "repeat_last"
+    all = "all"
+
+
+@app.command()
+def demo(
+    strategy: Annotated[Strategy | None, typer.Option(help="Run this row alone.")] = None,
+    budget: Annotated[float, typer.Option(help="Share of labels that may be bought.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Drives the learner, never the order.")] = 0,
+    state: Annotated[
+        Path | None, typer.Option(help="Keep log and state in this folder.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one object per row.")] = False,
+) -> None:
+    """Stream real records through a pipeline that buys a tenth of their labels."""
+    from dataclasses import asdict
+    from tempfile import TemporaryDirectory
+
+    from rich.console import Console
+
+    from streamboost.pipelines import demo, screen
+    from streamboost.pipelines.warmup import warm_up
+
+    strategies = demo.STRATEGIES if strategy is None else (strategy.value,)
+    messages = Console(stderr=True, highlight=False)
+    stop = _stop_on_signals()
+    warm_up(messages.print, ["sketch"])
+    with TemporaryDirectory() as temporary, screen.following(messages) as show:
+        folder = state or Path(temporary)
+        rows = list(demo.play(strategies, folder, seed=seed, budget=budget, stop=stop, show=show))
+    if as_json:
+        for row in rows:
+            print(json.dumps(asdict(row)))
+    elif rows:
+        Console(highlight=False).print(screen.table(rows))
+    if stop.requested:
+        raise typer.Exit(130)
+
+
+@app.command()
+def init(path: PipelineFile = DEFAULT_FILE) -> None:
+    """Write a commented pipeline file to start from."""
+    from streamboost.pipelines.template import TEMPLATE
+
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(TEMPLATE)
+    except FileExistsError:
+        raise ConfigurationError(
+            f"{path} is there already and is left as it is: name another file, or move it away"
+        ) from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
+    print(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")
+
+
+@app.command()
+def check(path: PipelineFile = DEFAULT_FILE) -> None:
+    """Validate a pipeline file, try its connectors and say what it guarantees."""
+    from streamboost.pipelines import checking
+    from streamboost.pipelines.config import load
+
+    config = load(path)
+    print(f"# {path}, all defaults filled in; relative paths start at {config.folder}\n")
+    print(config.to_toml())
+    failed = 0
+    for finding in checking.check(config):
+        print(f"{finding.part:<13} {'ok    ' if finding.ok else 'FAILED'}  {finding.text}")
+        failed += not finding.ok
+    print(f"{'guarantee':<13} {checking.guarantee(config)}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def run(
+    path: PipelineFile = DEFAULT_FILE,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
+    ] = False,
+) -> None:
+    """Run a pipeline until SIGINT or SIGTERM; the next run goes on where it ended."""
+    import logging
+
+    from streamboost.pipelines import assembly
+    from streamboost.pipelines.config import load
+    from streamboost.pipelines.reporting import Report
+    from streamboost.pipelines.warmup import warm_up
+
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    config = load(path)
+    stop = _stop_on_signals()
+    say = logging.getLogger(__name__).info
+    warm_up(say, [str(config.core.settings["committee"]["estimator"])])
+    report = Report()
+    assembly.run(config, until_idle=until_idle, stop=stop, observer=report)
+    report.say()
+
+
+@app.command()
+def inspect(
+    state: Annotated[Path, typer.Argument(help="The state folder of a pipeline.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Show how far a pipeline has come, and what it has bought and learned."""
+    from streamboost.pipelines import inspection
+
+    found = inspection.describe(state)
+    print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))
+
+
+@app.command()
+def warmup() -> None:
+    """Compile the kernels and keep them, so that the first training does not wait for it."""
+    from streamboost.pipelines.warmup import warm_up
+
+    seconds = warm_up(partial(print, file=sys.stderr, flush=True))
+    print(f"all kernels are compiled and kept; it took {seconds:.1f} s")
+
+
+def _stop_on_signals() -> "Stop":
+    """Return a stop that SIGINT and SIGTERM ask for; a second SIGINT ends the process at once."""
+    import signal
+    from types import FrameType
+
+    from streamboost.pipelines.runtime import Stop
+
+    stop = Stop()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop.request()
+
+    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGTERM, ask)
+    return stop
+
+
+def main() -> None:
+    """Run the command line: exit code 2 where a setting is wrong, 1 where something failed."""
+    try:
+        app()
+    except StreamBoostError as error:
+        print(f"streamboost: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, ConfigurationError) else 1)
+
+
+if __name__ == "__main__":
+    main()

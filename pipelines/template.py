@@ -1,0 +1,99 @@
+"""The pipeline file that `streamboost init` writes."""
+
+__all__ = ["TEMPLATE"]
+
+TEMPLATE = """\
+# A streamboost pipeline. As it stands, it predicts River's ImageSegments and buys the labels it
+# asks for from the dataset itself. `streamboost check` says whether the file is right and
+# `streamboost run` starts it. Lines that begin with "# key =" show the value used without them.
+#
+# Relative paths start at this file's folder. Text such as "${NAME}" takes the value of the
+# environment variable NAME.
+
+[pipeline]
+name = "segments"
+# state = "state"           # folder of the log and the state
+# seed = 0                  # all random choices of the learner follow from it
+# batch_records = 500       # most records in one batch
+# batch_labels = 500        # most labels in one batch
+# join_window = 10000       # how long a record waits for its label: records, or "2h"
+# poll_interval = 0.1       # seconds to rest when nothing came
+
+[schema]
+# id = "id"                 # the field that names a record
+# time = "time"             # the field with the record's time; without it there is none
+# label = "string"          # or "integer"
+# numeric = "auto"          # the features: found in the first records, or a list of names
+# max_record_bytes = 1000000
+
+# Where records come from: files, sqlite or river.
+[source]
+connector = "river"
+dataset = "ImageSegments"
+# connector = "files"       # JSON Lines: {"id": "7", "width": 1.5, ...}
+# path = "records.jsonl"
+# follow = false            # whether lines are still being added
+# connector = "sqlite"      # a stream of a SQLite log; without a path, of the log in the state
+# stream = "records"
+# path = "log.db"
+
+# Where labels come from: {"id": "7", "label": "grass"}.
+[labels]
+connector = "river"
+dataset = "ImageSegments"
+delay = 20                  # records that pass before a label comes
+# connector = "files"
+# path = "labels.jsonl"
+# follow = true
+
+# Where messages go: sqlite or files. While all three are streams of the log in the state, each
+# message is written exactly once, whatever happens.
+[predictions]
+connector = "sqlite"
+stream = "predictions"
+
+[requests]
+connector = "sqlite"
+stream = "requests"
+# expires_after = 100000    # how long an answer is waited for: records, or "7d"
+
+[dead_letters]
+connector = "sqlite"
+stream = "dead_letters"
+
+# Which labels to buy.
+[query]
+strategy = "margin"         # where the committee is unsure; or "random", or "all"
+budget = 0.1                # share of the records whose label may be bought
+# burst = 20                # requests over any n records stay within budget * n + burst
+# audit = 0.1               # share of the budget spent at random, to estimate accuracy by
+# window = 200              # records among which the newest one is ranked
+
+# What is trained.
+[committee]
+estimator = "sketch"        # or "gamble"
+# n_estimators = 100        # rounds of a training
+# learning_rate = 0.3
+# max_leaf_nodes = 8
+# max_depth = 8             # without it, only max_leaf_nodes bounds a tree
+# max_bins = 64
+# min_child_weight = 0.02
+# l2_regularization = 0.3
+# max_features = 0.5        # share of the features a tree may use
+# subsample = 1.0           # share of the rows a tree is grown on
+
+# The labelled records that training sees.
+[working_set]
+# size = 10000              # the newest so many
+# weights = "uniform"       # or "half_life"
+# half_life = 1000.0        # labels after which a record weighs half as much
+
+# When training happens, counted in labels.
+[schedule]
+# first = 2                 # least labels for the first training
+# growth = 1.06             # factor from one training to the next
+# retrain_every = 500       # most labels from one training to the next
+# extend_every = 20         # labels from a training to an extension; without it, none
+# extend_estimators = 10    # rounds that an extension adds
+# max_estimators = 400      # a committee that would grow past it is retrained
+"""
