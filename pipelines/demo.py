@@ -4,6 +4,7 @@ The records are written to an embedded log first and streamed from there. Each r
 predicted when it arrives, and that prediction is what counts; one without a label is wrong.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from streamboost.connectors.base import Sink, Source
-from streamboost.connectors.river import RiverSource
+from streamboost.connectors.memory import MemoryLog, MemorySource
+from streamboost.connectors.river import RiverOracle, RiverSource
+from streamboost.connectors.schema import Schema
 from streamboost.connectors.sqlite import SqliteSink
 from streamboost.errors import StateError
 from streamboost.pipelines import toml
@@ -200,6 +203,10 @@ def _copy(source: Source, log: Sink) -> None:
 
 
 def _truth() -> list[str]:
-    from river import datasets
-
-    return [label for _, label in getattr(datasets, DATASET)()]
+    """Return the label of every record, in order."""
+    records = RiverSource(DATASET)
+    requests = MemoryLog()
+    requests.append([message.payload for message in records.poll(sys.maxsize)])
+    oracle = RiverOracle(DATASET, MemorySource(requests), 0, records)
+    labels, _ = Schema().decode_labels(oracle.poll(sys.maxsize))
+    return labels.labels

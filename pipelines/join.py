@@ -175,6 +175,7 @@ class Join:
         """
         self._window.add(ids, X, predicted, self._now)
         self.counts.records += len(ids)
+        self._now = Moment(self.counts.records, self._now.tick)
         for id, p in zip(asked, propensity, strict=True):
             self._requests[id] = Request(self._now, float(p))
         joined = Joined()

@@ -66,8 +66,14 @@ def table(rows: Sequence[demo.Row]) -> Table:
         "all": "every label",
     }
     title = "ImageSegments, every record predicted on arrival"
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    made.add_column("strategy")
+    made = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    made.add_column("strategy", no_wrap=True)
     for heading in ("labels", "accuracy", "2nd half", "balanced", "seconds", "records/s"):
         made.add_column(heading, justify="right")
     for row in rows:

@@ -10,7 +10,7 @@ _MILLISECONDS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Moment(NamedTuple):
-    """A place in the stream: how many records came before it, and its tick."""
+    """A place in the stream: how many records have come, and the tick."""
 
     records: int
     tick: int

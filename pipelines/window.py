@@ -52,8 +52,8 @@ class Window:
     def add(
         self, ids: Sequence[str], X: np.ndarray, predicted: Sequence[Label | None], now: Moment
     ) -> None:
-        """Append records that arrive at `now`, one after the other."""
-        records = np.arange(now.records, now.records + len(ids))
+        """Append records that arrive one after the other, the first right after `now`."""
+        records = np.arange(now.records, now.records + len(ids)) + 1
         self._append(ids, X, predicted, records, np.full(len(ids), now.tick))
 
     def leave(self, span: Span, now: Moment) -> Iterator[tuple[str, Arrival]]:
