@@ -21,7 +21,7 @@ from streamboost.pipelines.sections import RiverOracle as OracleSection
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state import State
 
-__all__ = ["Connectors", "connect", "run", "written_schema"]
+__all__ = ["Connectors", "connect", "first_messages", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -94,14 +94,6 @@ def _reading(section: SqliteInput | FilesOutput) -> SqliteInput | FilesInput:
     return SqliteInput(connector="sqlite", stream=section.stream, path=section.path)
 
 
-def written_schema(config: Config) -> Schema:
-    """Return the schema as the configuration has it, its features perhaps not known yet."""
-    section = config.sections.schema_
-    return Schema(
-        section.id, section.time, section.label, section.numeric, section.max_record_bytes
-    )
-
-
 def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
     """Return what the source begins with, leaving it where it was."""
     position = source.position()
@@ -120,7 +112,7 @@ def _settle_schema(
     known = state.schema()
     if known is not None:
         return known
-    schema = written_schema(config)
+    schema = config.sections.schema_.build()
     while not schema.resolved:
         if messages := first_messages(records):
             schema, sentence = schema.infer(messages)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streamboost.errors import ConnectorError, StreamBoostError
-from streamboost.pipelines.assembly import connect, first_messages, written_schema
+from streamboost.pipelines.assembly import connect, first_messages
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.state import State
 
@@ -34,7 +34,7 @@ def check(config: Config) -> Iterator[Finding]:
             return _amount(len(messages))
 
         def settle_schema() -> str:
-            schema = state.schema() or written_schema(config)
+            schema = state.schema() or config.sections.schema_.build()
             if not messages and not schema.resolved:
                 return "the numeric fields will be found in the first records"
             schema, sentence = schema.infer(messages)

@@ -123,6 +123,9 @@ def parse(
             core = built
         else:
             problems += [_mask(problem, values, tables) for problem in built]
+    if sections is not None:
+        problems += [_mask(problem, values, tables) for problem in _check_schema(sections)]
+        problems += _check_places(sections)
     if sections is None or core is None or problems:
         raise ConfigurationError(_report(name, problems))
     return Config(sections, core, folder, _as_written(sections, core, tables))
@@ -169,6 +172,30 @@ def _check(
             model = _model_of(str(section), tables.get(str(section)))
             problems.append(describe(entry, given, known, model))
         return None
+
+
+def _check_schema(sections: Sections) -> list[Problem]:
+    try:
+        sections.schema_.build()
+    except ConfigurationError as error:
+        return [Problem("schema", None, str(error).removeprefix("[schema] "))]
+    return []
+
+
+def _check_places(sections: Sections) -> list[Problem]:
+    """See that no output is mixed with another, or read as an input."""
+    taken: dict[tuple[Any, ...], str] = {}
+    problems = []
+    for name in ("source", "labels", "predictions", "requests", "dead_letters"):
+        section = getattr(sections, name)
+        if not hasattr(section, "path"):
+            continue
+        place = (section.connector, section.path, getattr(section, "stream", None))
+        if place in taken:
+            text = f"this is also the place of [{taken[place]}]: give each its own"
+            problems.append(Problem(name, None, text))
+        taken.setdefault(place, name)
+    return problems
 
 
 def _model_of(section: str, table: Any) -> type[BaseModel]:

@@ -6,14 +6,15 @@ stream learner's own defaults, which suit few labels.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from streamboost.active.query import QueryStrategy
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.gamble import GambleClassifier
-from streamboost.errors import ConfigurationError
 from streamboost.pipelines.problems import Problem, unknown_key
 from streamboost.stream.estimators import Trainable, default_estimator
 from streamboost.stream.learner import StreamLearner
@@ -72,10 +73,11 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
             Problem("query", key, 'strategy "all" buys every label: leave this key out')
             for key in sorted(fixed.keys() & query.keys())
         ]
-    estimator = _estimator(ESTIMATORS[kind](), committee, problems)
-    working_set = _build("working_set", WorkingSet, sections["working_set"], {}, problems)
-    schedule = _build("schedule", Schedule, sections["schedule"], {}, problems)
-    asked = _build("query", QueryStrategy, query, fixed, problems)
+    known = ESTIMATORS[kind]().get_params()
+    estimator = _build("committee", partial(_estimator, kind), committee, problems, known)
+    working_set = _build("working_set", WorkingSet, sections["working_set"], problems)
+    schedule = _build("schedule", Schedule, sections["schedule"], problems)
+    asked = _build("query", partial(QueryStrategy, **fixed), query, problems)
     if estimator is None or working_set is None or schedule is None or asked is None or problems:
         return problems
     settings = {
@@ -85,6 +87,14 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
         "query": {"strategy": strategy} | _in_a_file(asdict(asked)),
     }
     return Core(estimator, working_set, schedule, asked, settings)
+
+
+def _estimator(kind: str, **params: Any) -> Trainable:
+    estimator = ESTIMATORS[kind]()
+    assert isinstance(estimator, BoostingClassifier)
+    estimator.set_params(**params)
+    estimator._validate_params()
+    return estimator
 
 
 def _choose(
@@ -103,47 +113,47 @@ def _choose(
     return choices[0]
 
 
-def _estimator(
-    estimator: Trainable, values: Mapping[str, Any], problems: list[Problem]
-) -> Trainable | None:
-    """Set the parameters that [committee] names."""
-    if not _are_known("committee", values, estimator.get_params(), problems):
-        return None
-    assert isinstance(estimator, BoostingClassifier)
-    try:
-        estimator.set_params(**values)
-        estimator._validate_params()
-    except ValueError as error:
-        problems.append(Problem("committee", None, str(error)))
-        return None
-    return estimator
-
-
 def _build(
     section: str,
-    kind: Callable[..., Part],
+    make: Callable[..., Part],
     values: Mapping[str, Any],
-    fixed: Mapping[str, Any],
     problems: list[Problem],
+    known: Iterable[str] | None = None,
 ) -> Part | None:
-    """Make a part from its section's `values` and what is `fixed` beside them."""
-    if not _are_known(section, values, inspect.signature(kind).parameters, problems):
-        return None
-    try:
-        return kind(**{**values, **fixed})
-    except ConfigurationError as error:
-        problems.append(Problem(section, None, str(error)))
-        return None
+    """Make a part from its section's `values`, or note all that is wrong with them."""
+    before = len(problems)
+    values = _known(section, values, known or inspect.signature(make).parameters, problems)
+    while True:
+        try:
+            part = make(**values)
+        except ValueError as error:
+            problem = _in_words(section, str(error))
+            problems.append(problem)
+            # Only the first wrong value is told of: without it, the next one shows.
+            if problem.key is None or values.pop(problem.key, None) is None:
+                return None
+        else:
+            return part if len(problems) == before else None
 
 
-def _are_known(
-    section: str, values: Iterable[str], parameters: Iterable[str], problems: list[Problem]
-) -> bool:
+def _in_words(section: str, text: str) -> Problem:
+    """Find out which key an error is about."""
+    place = section.replace("_", " ")
+    if match := re.match(rf"{place} (\w+) (is .*)", text, re.DOTALL):
+        return Problem(section, match[1], match[2])
+    if match := re.match(r"The '(\w+)' parameter of \w+ (must .*)\. Got (.*) instead\.", text):
+        return Problem(section, match[1], f"{match[2]}, and is {match[3]}")
+    return Problem(section, None, text)
+
+
+def _known(
+    section: str, values: Mapping[str, Any], parameters: Iterable[str], problems: list[Problem]
+) -> dict[str, Any]:
+    """Return the values that have a parameter, noting the others as problems."""
     known = set(parameters) - NOT_IN_A_FILE
-    unknown = sorted(set(values) - known)
     offered = known | CHOICES.get(section, set())
-    problems += [unknown_key(section, key, offered) for key in unknown]
-    return not unknown
+    problems += [unknown_key(section, key, offered) for key in sorted(values.keys() - known)]
+    return {key: value for key, value in values.items() if key in known}
 
 
 def _in_a_file(values: Mapping[str, Any]) -> dict[str, Any]:

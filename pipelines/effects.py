@@ -133,12 +133,20 @@ def requests(
     return messages
 
 
-def chain(digest: str, messages: Messages, joined: Joined, trainings: Sequence[Training]) -> str:
+def chain(
+    digest: str,
+    records: Records,
+    messages: Messages,
+    joined: Joined,
+    trainings: Sequence[Training],
+) -> str:
     """Return the BLAKE2b of the digest before and what this batch changed.
 
-    That is every message it wrote, the labels it learned and the trainings it did.
+    That is the features it took in, every message it wrote, the labels it learned and the
+    trainings it did.
     """
     hashed = hashlib.blake2b(bytes.fromhex(digest), digest_size=32)
+    hashed.update(records.X.tobytes())
     for written in (messages.predictions, messages.requests, messages.dead_letters):
         hashed.update(f"{len(written)}\n".encode())
         for message in written:

@@ -36,7 +36,9 @@ class Report:
             self.say()
 
     def say(self) -> None:
-        """Log how far the run has come."""
+        """Log how far the run has come, if it has."""
+        if not self.sequence:
+            return
         self._said = time.monotonic()
         _log.info(
             "batch %d: %d records predicted in this run, %d labels asked for, %d learned, "

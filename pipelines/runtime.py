@@ -134,7 +134,7 @@ class Pipeline:
             ),
             [letter.encode() for letter in [*sorted([*damaged, *repeated], key=_place), *unread]],
         )
-        self.digest = chain(self.digest, messages, joined, trainings)
+        self.digest = chain(self.digest, records, messages, joined, trainings)
         journal = journal_entry(inputs, self.sequence, trainings, self.digest)
         return Effects(
             self.sequence,
@@ -158,8 +158,8 @@ class Pipeline:
             self.intake.positions(),
             effects.journal,
         )
-        for training in effects.trainings:
-            _log.info("batch %d: %s", effects.sequence, _in_words(training))
+        if effects.trainings:
+            _log.info("batch %d: %s", effects.sequence, _in_words(effects.trainings))
         if self._observer is not None:
             self._observer(effects)
 
@@ -250,6 +250,7 @@ def _within(arrays: Arrays, prefix: str) -> Arrays:
     }
 
 
-def _in_words(training: Training) -> str:
-    verb = {"first": "trained", "retrain": "retrained", "extend": "extended"}[training.kind]
-    return f"{verb} on {training.labels} labels: committee version {training.version}"
+def _in_words(trainings: Sequence[Training]) -> str:
+    times = "trained" if len(trainings) == 1 else f"trained {len(trainings)} times"
+    last = trainings[-1]
+    return f"{times}, now on {last.labels} labels: committee version {last.version}"

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
+from streamboost.connectors.schema import Schema
 from streamboost.pipelines.span import Span
 
 __all__ = ["FilesInput", "FilesOutput", "RiverInput", "RiverOracle", "Sections", "SqliteInput"]
@@ -61,6 +62,10 @@ class SchemaSection(Section):
     )
     max_record_bytes: int = Field(1_000_000, ge=1, description="larger ones are dead letters")
 
+    def build(self) -> Schema:
+        """Return the schema, its features perhaps not known yet."""
+        return Schema(self.id, self.time, self.label, self.numeric, self.max_record_bytes)
+
 
 class SqliteInput(Section):
     """A stream of a SQLite log; without `path`, of the log in the state folder."""
@@ -108,16 +113,12 @@ class Expiring(Section):
     expires_after: SpanKey = Field(100_000, description="how long an answer is waited for")
 
 
-class SqliteRequests(SqliteOutput, Expiring):
+class SqliteRequests(Expiring, SqliteOutput):
     """[requests] into a SQLite log."""
 
 
-class FilesRequests(FilesOutput, Expiring):
+class FilesRequests(Expiring, FilesOutput):
     """[requests] into a JSON Lines file."""
-
-
-def _by_connector(kinds: Any) -> Any:
-    return Annotated[kinds, Field(discriminator="connector")]
 
 
 Input = Annotated[SqliteInput | FilesInput | RiverInput, Field(discriminator="connector")]

@@ -1,0 +1,141 @@
+"""What the pipelines' tests share."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import streamboost
+from streamboost.active.query import QueryStrategy
+from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
+from streamboost.connectors.schema import Schema
+from streamboost.pipelines.effects import Outputs
+from streamboost.pipelines.inputs import Intake
+from streamboost.pipelines.join import Join
+from streamboost.pipelines.runtime import Pipeline
+from streamboost.pipelines.span import Span
+from streamboost.stream.estimators import default_estimator
+from streamboost.stream.learner import StreamLearner
+
+ROOT = Path(streamboost.__file__).parents[1]
+
+
+def as_json(messages):
+    return [json.dumps(message).encode() for message in messages]
+
+
+class World:
+    """A pipeline over logs in memory, with a clock that one tick passes on each poll."""
+
+    def __init__(self, *, budget=0.5, window=50, expires_after=100, batch=10, rounds=5):
+        self.records, self.labels = MemoryLog(), MemoryLog()
+        self.predictions, self.requests, self.dead = MemoryLog(), MemoryLog(), MemoryLog()
+        self.transaction = MemoryTransaction()
+        self.ticks = itertools.count(1_000, 1_000)
+        self.settings = (budget, window, expires_after, batch, rounds)
+        self.pipeline = self.fresh()
+
+    def fresh(self, observer=None):
+        """Return a pipeline over the same logs that knows nothing."""
+        budget, window, expires_after, batch, rounds = self.settings
+        intake = Intake(
+            MemorySource(self.records),
+            MemorySource(self.labels),
+            most_records=batch,
+            most_labels=batch,
+            clock=self.ticks.__next__,
+        )
+        sinks = (MemorySink(log) for log in (self.predictions, self.requests, self.dead))
+        return Pipeline(
+            Schema(numeric=["a", "b"]),
+            StreamLearner(
+                default_estimator().set_params(n_estimators=rounds),
+                query=QueryStrategy(budget=budget),
+                n_features=2,
+                random_state=3,
+            ),
+            Join(Span.parse(window), Span.parse(expires_after), 2),
+            intake,
+            Outputs(*sinks),
+            self.transaction,
+            observer=observer,
+        )
+
+    def feed(self, records=(), labels=()):
+        self.records.append(as_json(records))
+        self.labels.append(as_json(labels))
+
+    def run(self):
+        self.pipeline.run(until_idle=True)
+
+    def read(self, name):
+        return [json.loads(payload) for payload in getattr(self, name).payloads()]
+
+
+def make_records(n, start=0, seed=0):
+    """Return records whose label is which of their two fields is larger, and those labels."""
+    X = np.random.default_rng(seed).random((start + n, 2)).round(3)[start:]
+    records = [{"id": str(start + i), "a": a, "b": b} for i, (a, b) in enumerate(X.tolist())]
+    labels = ["left" if r["a"] > r["b"] else "right" for r in records]
+    return records, labels
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.fixture(scope="session")
+def make_world():
+    return World
+
+
+@pytest.fixture(name="make_records", scope="session")
+def _make_records():
+    return make_records
+
+
+class Command:
+    """Runs the command line as a process of its own, in a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self._started = []
+
+    def start(self, *words):
+        command = [sys.executable, "-m", "streamboost.pipelines.cli", *words]
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
+    def __call__(self, *words, code=0):
+        """Run to the end, expect exit `code`, and return (stdout, stderr)."""
+        process = self.start(*words)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == code, err
+        return out, err
+
+    def stop_all(self):
+        for process in self._started:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def streamboost_command(tmp_path):
+    command = Command(tmp_path)
+    yield command
+    command.stop_all()

@@ -1,0 +1,282 @@
+import re
+import tomllib
+
+import pytest
+
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines import toml
+from streamboost.pipelines.config import load, parse
+from streamboost.pipelines.template import TEMPLATE
+from streamboost.stream.estimators import default_estimator
+
+LEAST = {
+    "pipeline": {"name": "test"},
+    "source": {"connector": "files", "path": "records.jsonl"},
+}
+
+
+def made(folder, environment=None, **sections):
+    merged = {name: LEAST.get(name, {}) | sections.get(name, {}) for name in LEAST | sections}
+    return parse(merged, folder, name="test.toml", environment=environment or {})
+
+
+def problems(folder, environment=None, **sections):
+    with pytest.raises(ConfigurationError) as caught:
+        made(folder, environment, **sections)
+    lines = str(caught.value).removeprefix("test.toml: ").splitlines()
+    return [line.strip() for line in lines if not line.endswith("problems:")]
+
+
+def test_name_and_source_are_enough(tmp_path):
+    config = made(tmp_path)
+    assert config.name == "test"
+    assert config.state == tmp_path / "state"
+    assert config.sections.predictions.stream == "predictions"
+    assert config.core.estimator.get_params() == default_estimator().get_params()
+    assert config.core.query.budget == 0.05
+
+
+def test_an_unknown_key_is_refused_with_its_section_and_the_nearest_known_key(tmp_path):
+    assert problems(tmp_path, pipeline={"naem": "x"}) == [
+        "[pipeline] naem: unknown key; did you mean name?"
+    ]
+    assert problems(tmp_path, source={"pth": "x"}) == [
+        "[source] pth: unknown key; did you mean path?"
+    ]
+    assert problems(tmp_path, query={"budgt": 0.1}) == [
+        "[query] budgt: unknown key; did you mean budget?"
+    ]
+    assert problems(tmp_path, committee={"max_leaves": 8}) == [
+        "[committee] max_leaves: unknown key; did you mean max_leaf_nodes?"
+    ]
+
+
+def test_a_key_like_no_other_is_refused_with_the_keys_there_are(tmp_path):
+    (line,) = problems(tmp_path, working_set={"zzz": 1})
+    assert line == "[working_set] zzz: unknown key; its keys are half_life, size, weights"
+
+
+def test_an_unknown_section_is_refused_with_the_nearest_known_one(tmp_path):
+    assert problems(tmp_path, qeury={"budget": 0.1}) == [
+        "[qeury]: unknown section; did you mean [query]?"
+    ]
+
+
+def test_parameters_that_follow_from_other_keys_are_no_keys(tmp_path):
+    (line,) = problems(tmp_path, committee={"random_state": 1})
+    assert line.startswith("[committee] random_state: unknown key")
+    (line,) = problems(tmp_path, query={"utility": "margin"})
+    assert line.startswith("[query] utility: unknown key")
+
+
+def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
+    found = problems(
+        tmp_path,
+        pipeline={"name": "a b", "seed": -1, "batch_records": "many", "state": ""},
+        schema={"label": "text", "numeric": []},
+        source={"path": "${NOWHERE}"},
+        requests={"connector": "sqlite", "stream": "requests", "expires_after": "soon"},
+        committee={"max_bins": 1000, "learning_rate": -1.0, "depth": 2},
+        working_set={"size": 0},
+        schedule={"growth": 0.5},
+        query={"budget": 3, "burst": 0, "strategy": "repeat_last"},
+    )
+    assert sorted(line.split(":")[0] for line in found) == sorted(
+        [
+            "[source] path",
+            "[pipeline] name",
+            "[pipeline] state",
+            "[pipeline] seed",
+            "[pipeline] batch_records",
+            "[schema] label",
+            "[schema] numeric",
+            "[requests] expires_after",
+            "[query] strategy",
+            "[committee] depth",
+            "[committee] max_bins",
+            "[committee] learning_rate",
+            "[working_set] size",
+            "[schedule] growth",
+            "[query] budget",
+            "[query] burst",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "said"),
+    [
+        ("pipeline", {"seed": "7"}, "seed: must be a whole number, and is '7'"),
+        ("pipeline", {"seed": -1}, "seed: must be at least 0, and is -1"),
+        ("pipeline", {"poll_interval": 0}, "poll_interval: must be greater than 0, and is 0"),
+        ("schema", {"label": "text"}, "label: must be 'string' or 'integer', and is 'text'"),
+        (
+            "schema",
+            {"numeric": "a"},
+            "numeric: must be \"auto\" or a list of field names, and is 'a'",
+        ),
+        ("labels", {}, "connector: missing: which connector to use"),
+        (
+            "labels",
+            {"connector": "kafka"},
+            "connector: must be one of 'sqlite', 'files', 'river', and is 'kafka'",
+        ),
+        ("predictions", {"connector": "files"}, "path: missing: the file to append to"),
+        (
+            "query",
+            {"strategy": "repeat_last"},
+            'strategy: must be one of "margin", "random", "all", and is \'repeat_last\'',
+        ),
+        (
+            "query",
+            {"strategy": "all", "budget": 0.5},
+            'budget: strategy "all" buys every label: leave this key out',
+        ),
+        (
+            "committee",
+            {"max_bins": 1000},
+            "max_bins: must be an int in the range [2, 255], and is 1000",
+        ),
+    ],
+)
+def test_a_problem_is_put_into_words(tmp_path, section, values, said):
+    assert problems(tmp_path, **{section: values}) == [f"[{section}] {said}"]
+
+
+def test_what_the_schema_refuses_is_a_problem_of_the_file(tmp_path):
+    (line,) = problems(tmp_path, schema={"numeric": ["a", "a"]})
+    assert line.startswith("[schema]: names the field 'a' twice")
+
+
+def test_what_should_be_a_section_and_is_not_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"\[query\]: must be a section with keys"):
+        parse({**LEAST, "query": 3}, tmp_path, environment={})
+    with pytest.raises(ConfigurationError, match=r"\[source\]: this section is missing"):
+        parse({"pipeline": {"name": "x"}}, tmp_path, environment={})
+
+
+def test_two_outputs_in_one_place_are_refused(tmp_path):
+    (line,) = problems(tmp_path, requests={"connector": "sqlite", "stream": "predictions"})
+    assert line == "[requests]: this is also the place of [predictions]: give each its own"
+
+
+def test_strategy_all_buys_every_label(tmp_path):
+    query = made(tmp_path, query={"strategy": "all"}).core.query
+    assert (query.utility, query.budget, query.audit) == ("random", 1.0, 0.0)
+
+
+def test_a_gamble_committee_has_its_own_parameters(tmp_path):
+    config = made(tmp_path, committee={"estimator": "gamble", "n_estimators": 7})
+    assert type(config.core.estimator).__name__ == "GambleClassifier"
+    assert config.core.estimator.get_params()["n_estimators"] == 7
+
+
+def test_a_variable_takes_its_value_from_the_environment(tmp_path):
+    config = made(tmp_path, {"WHERE": "here"}, source={"path": "${WHERE}/${WHERE}.jsonl"})
+    assert config.sections.source.path == "here/here.jsonl"
+
+
+def test_a_variable_that_is_not_set_is_named_with_its_key(tmp_path):
+    assert problems(tmp_path, source={"path": "${WHERE}"}) == [
+        "[source] path: the environment variable WHERE is not set: set it before starting"
+    ]
+
+
+def test_a_secret_is_shown_nowhere(tmp_path):
+    secret = {"SECRET": "hunter2", "KIND": "hunter3"}
+    config = made(tmp_path, secret, source={"path": "${SECRET}"})
+    assert 'path = "${SECRET}"' in config.to_toml()
+    assert "hunter2" not in config.to_toml() + repr(config.written)
+    found = problems(
+        tmp_path,
+        secret,
+        labels={"connector": "${KIND}"},
+        pipeline={"seed": "${SECRET}"},
+        query={"budget": "${SECRET}", "strategy": "${SECRET}"},
+        committee={"max_bins": "${SECRET}"},
+    )
+    found += problems(tmp_path, secret, schema={"numeric": ["${SECRET}", "${SECRET}"]})
+    assert len(found) == 6
+    assert not re.search("hunter", "\n".join(found))
+
+
+def test_a_secret_does_not_change_the_fingerprint(tmp_path):
+    one = made(tmp_path, {"S": "one"}, source={"path": "${S}"})
+    other = made(tmp_path, {"S": "other"}, source={"path": "${S}"})
+    assert one.fingerprint() == other.fingerprint()
+
+
+def test_the_fingerprint_changes_with_what_the_state_depends_on_and_only_then(tmp_path):
+    base = made(tmp_path).fingerprint()
+    for sections in (
+        {"pipeline": {"batch_records": 7, "batch_labels": 7, "poll_interval": 2.0}},
+        {"predictions": {"connector": "files", "path": "out.jsonl"}},
+        {"query": {"budget": 0.05}},
+    ):
+        assert made(tmp_path, **sections).fingerprint() == base
+    for sections in (
+        {"pipeline": {"seed": 7}},
+        {"pipeline": {"join_window": 7}},
+        {"requests": {"connector": "sqlite", "stream": "requests", "expires_after": 7}},
+        {"committee": {"n_estimators": 7}},
+        {"query": {"budget": 0.06}},
+        {"schema": {"time": "at"}},
+    ):
+        assert made(tmp_path, **sections).fingerprint() != base
+
+
+def test_the_written_configuration_reads_back_as_itself(tmp_path):
+    config = made(
+        tmp_path, schema={"numeric": ["a", "b"], "time": "zeit, ä"}, source={"path": 'a "b" \\'}
+    )
+    again = parse(tomllib.loads(config.to_toml()), tmp_path, environment={})
+    assert again.written == config.written
+    assert again.fingerprint() == config.fingerprint()
+
+
+def test_relative_paths_start_at_the_file(tmp_path):
+    (tmp_path / "p.toml").write_text(toml.write(LEAST))
+    config = load(tmp_path / "p.toml")
+    assert config.resolve("x/y") == tmp_path.resolve() / "x/y"
+    assert config.resolve("/x/y").as_posix() == "/x/y"
+
+
+def test_files_that_cannot_be_read_are_refused_with_what_to_do(tmp_path):
+    with pytest.raises(ConfigurationError, match="streamboost init"):
+        load(tmp_path / "nowhere.toml")
+    (tmp_path / "bad.toml").write_text("[pipeline\n")
+    with pytest.raises(ConfigurationError, match=r"bad\.toml: not valid TOML: .*line 1"):
+        load(tmp_path / "bad.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
+    with pytest.raises(ConfigurationError, match="cannot be read as text"):
+        load(tmp_path / "bytes.toml")
+    with pytest.raises(ConfigurationError, match="cannot be read as text"):
+        load(tmp_path)
+
+
+def test_toml_text_survives_whatever_it_holds():
+    text = 'quote " backslash \\ tab \t line \n delete \x7f null \x00 smile \U0001f600'
+    written = toml.write({"a": {"b": text, "c": [1, 2.5, True], "d": None}})
+    assert tomllib.loads(written) == {"a": {"b": text, "c": [1, 2.5, True]}}
+    with pytest.raises(TypeError, match="cannot be written"):
+        toml.write({"a": {"b": object()}})
+
+
+def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_path):
+    config = parse(tomllib.loads(TEMPLATE), tmp_path, environment={})
+    section, shown = "", {}
+    for line in TEMPLATE.splitlines():
+        if header := re.fullmatch(r"\[(\w+)\]", line):
+            section = header[1]
+        elif setting := re.match(r"(?:# )?(\w+) = (\S.*?)(?: +#.*)?$", line):
+            shown.setdefault((section, setting[1]), []).append(setting[2])
+    for name, values in config.written.items():
+        for key, value in values.items():
+            if key == "path":
+                continue
+            assert (name, key) in shown, f"[{name}] {key} is not shown"
+            if value is not None:
+                assert toml.write({"x": {"k": value}}).split(" = ")[1].strip() in shown[name, key]
+    known = {(name, key) for name, values in config.written.items() for key in values}
+    of_other_connectors = {"path", "stream", "follow"}
+    assert {key for key in shown.keys() - known if key[1] not in of_other_connectors} == set()
