@@ -94,6 +94,7 @@ def test_each_label_that_does_not_fit_is_counted_by_its_rule(make_world, make_re
     world = make_world(window=20, expires_after=40)
     records, _ = make_records(200)
     world.feed(labels=[{"id": "3", "label": "early"}, {"id": "nobody", "label": "left"}])
+    world.run()
     world.feed(records[:10])
     world.run()
     asked = next(r["id"] for r in world.read("requests") if r["id"] != "3")

@@ -1,0 +1,99 @@
+import multiprocessing
+
+import numpy as np
+import pytest
+
+from streamboost.connectors.schema import Schema
+from streamboost.errors import StateError
+from streamboost.pipelines.config import parse
+from streamboost.pipelines.state import State
+
+
+@pytest.fixture
+def state(tmp_path):
+    state = State(tmp_path / "state")
+    with state.locked():
+        yield state
+
+
+def config(tmp_path, **pipeline):
+    tables = {
+        "pipeline": {"name": "test"} | pipeline,
+        "source": {"connector": "files", "path": "${SECRET}"},
+    }
+    return parse(tables, tmp_path, environment={"SECRET": "hunter2"})
+
+
+def hold(path, held, release):
+    with State(path).locked():
+        held.set()
+        release.wait(60)
+
+
+def test_a_state_that_another_process_holds_is_refused_with_its_number(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    process = context.Process(target=hold, args=(tmp_path / "state", held, release))
+    process.start()
+    assert held.wait(60)
+    state = State(tmp_path / "state")
+    assert state.is_running()
+    with pytest.raises(StateError, match=f"process {process.pid} is running on this state"):
+        state.locked().__enter__()
+    release.set()
+    process.join(60)
+    with state.locked():
+        assert State(tmp_path / "state").is_running()
+    assert not state.is_running()
+
+
+def test_a_changed_configuration_is_refused_with_what_changed(state, tmp_path):
+    state.adopt(config(tmp_path), begun=False)
+    state.adopt(config(tmp_path, batch_records=7), begun=True)
+    with pytest.raises(StateError, match=r"\[pipeline\] seed was 0 and is 7.*Undo the change"):
+        state.adopt(config(tmp_path, seed=7), begun=True)
+
+
+def test_before_the_first_batch_the_configuration_may_change_and_the_schema_is_found_anew(
+    state, tmp_path
+):
+    state.adopt(config(tmp_path), begun=False)
+    state.keep_schema(Schema(numeric=["a"]))
+    state.adopt(config(tmp_path), begun=False)
+    assert state.schema() == Schema(numeric=["a"])
+    state.adopt(config(tmp_path, seed=7), begun=False)
+    assert state.schema() is None
+    assert state.name() == "test"
+
+
+def test_no_secret_is_stored(state, tmp_path):
+    state.adopt(config(tmp_path), begun=False)
+    stored = b"".join(path.read_bytes() for path in state.path.iterdir())
+    assert b"hunter2" not in stored
+    assert b"${SECRET}" in stored
+
+
+def test_a_snapshot_reads_back_at_its_own_sequence_only(state):
+    assert state.load_at(None) is None
+    state.save({"x": np.arange(3)}, {"sequence": 5})
+    arrays, manifest = state.load_at(5)
+    assert arrays["x"].tolist() == [0, 1, 2]
+    assert manifest == {"sequence": 5}
+    with pytest.raises(StateError, match="7 batches are committed, but the snapshot is of batch 5"):
+        state.load_at(7)
+    with pytest.raises(StateError, match="no batch is committed: the log was removed"):
+        state.load_at(None)
+
+
+def test_a_missing_snapshot_is_never_an_empty_model(state):
+    with pytest.raises(StateError, match=r"no snapshot.*To begin anew, move .* away"):
+        state.load_at(7)
+
+
+def test_a_damaged_snapshot_is_refused(state):
+    state.save({"x": np.arange(3)}, {"sequence": 5})
+    blob = bytearray(state.snapshot.read_bytes())
+    blob[-1] ^= 1
+    state.snapshot.write_bytes(blob)
+    with pytest.raises(StateError, match=r"SHA-256.*To begin anew"):
+        state.load_at(5)
