@@ -23,10 +23,12 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
         When `X` is not a table of numbers, has another number of columns than `n_features`, or
         holds an infinity or a number that float32 cannot hold.
     """
-    table = np.asarray(X)
-    if table.dtype.kind not in "buifO":
-        raise DataError(f"X holds {table.dtype} values: give numbers, NaN where one is missing")
     try:
+        table = np.asarray(X)
+        if table.dtype.kind not in "buifO":
+            raise TypeError(
+                f"it holds {table.dtype} values; give numbers, NaN where one is missing"
+            )
         # A number too large for float32 becomes an infinity, which is refused below.
         with np.errstate(over="ignore"):
             rows = np.ascontiguousarray(table, dtype=np.float32)

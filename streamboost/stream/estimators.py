@@ -40,7 +40,7 @@ def default_estimator() -> Trainable:
     return SketchLogitBoostClassifier(
         n_estimators=100,
         learning_rate=0.3,
-        max_leaf_nodes=8,
+        max_leaf_nodes=6,
         min_child_weight=0.02,
         l2_regularization=0.3,
     )

@@ -208,8 +208,9 @@ class StreamLearner:
                 f"n_features is {n_features}, and there are {self._rows.n_features} already: "
                 "columns may join but not leave; give NaN where a value is missing"
             )
-        self._rows.widen(n_features)
-        self._querier.window.widen(n_features)
+        if n_features > self._rows.n_features:
+            self._rows.widen(n_features)
+            self._querier.window.widen(n_features)
         self.n_features = n_features
 
     def _admit(self, X: Any) -> np.ndarray:

@@ -77,9 +77,9 @@ class Schedule:
     """
 
     first: int = 2
-    growth: float = 1.06
+    growth: float = 1.05
     retrain_every: int | None = 500
-    extend_every: int | None = None
+    extend_every: int | None = 10
     extend_estimators: int = 10
     max_estimators: int | None = 400
 
@@ -96,8 +96,8 @@ class Schedule:
             or self.growth <= 1
         ):
             raise ConfigurationError(
-                f"schedule growth is {self.growth!r}: give a factor above 1, such as 1.06 to "
-                "retrain after 6 % more labels"
+                f"schedule growth is {self.growth!r}: give a factor above 1, such as 1.05 to "
+                "retrain after 5 % more labels"
             )
 
     def due(self, *, labels: int, progress: Progress | None, rounds: int) -> Kind | None:
