@@ -79,11 +79,11 @@ def demo(
 @app.command()
 def init(path: PipelineFile = DEFAULT_FILE) -> None:
     """Write a commented pipeline file to start from."""
-    from streamboost.pipelines.template import TEMPLATE
+    from streamboost.pipelines.template import render
 
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE)
+            file.write(render())
     except FileExistsError:
         raise ConfigurationError(
             f"{path} is there already and is left as it is: name another file, or move it away"

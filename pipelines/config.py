@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines import toml
-from streamboost.pipelines.core import Core, build_core
+from streamboost.pipelines.core import SECTIONS, Core, build_core
 from streamboost.pipelines.problems import Problem, describe
 from streamboost.pipelines.sections import Sections
 
@@ -115,7 +115,7 @@ def parse(
         for section, table in tables.items()
     }
     sections = _check(values, tables, problems)
-    core_tables = {s: values.get(s, {}) for s in ("committee", "working_set", "schedule", "query")}
+    core_tables = {s: values.get(s, {}) for s in SECTIONS}
     core: Core | None = None
     if all(isinstance(table, dict) for table in core_tables.values()):
         built = build_core(core_tables)

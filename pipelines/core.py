@@ -2,7 +2,8 @@
 
 [committee], [working_set], [schedule] and [query] take the parameters of the classes they
 configure; names, defaults and limits stand there and nowhere else. A "sketch" committee has the
-stream learner's own defaults, which suit few labels.
+stream learner's own defaults, which suit few labels. TOML has no null: the text "none" stands for
+None.
 """
 
 import inspect
@@ -21,9 +22,11 @@ from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Schedule
 from streamboost.stream.working_set import WorkingSet
 
-__all__ = ["Core", "build_core"]
+__all__ = ["SECTIONS", "Core", "build_core", "default_settings"]
 
 Part = TypeVar("Part")
+
+SECTIONS = ("committee", "working_set", "schedule", "query")
 
 ESTIMATORS: dict[str, Callable[[], Trainable]] = {
     "sketch": default_estimator,
@@ -33,6 +36,7 @@ STRATEGIES = ("margin", "random", "all")
 EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0}
 
 CHOICES = {"committee": {"estimator"}, "query": {"strategy"}}
+NONE = "none"
 NOT_IN_A_FILE = {"random_state", "n_jobs", "estimator", "utility"}
 """Parameters a file has no key for: the seed is [pipeline] seed, a batch is scored by one thread,
 `estimator` names the committee's kind, and the utility follows from [query] strategy."""
@@ -82,11 +86,18 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
         return problems
     settings = {
         "committee": {"estimator": kind} | _in_a_file(estimator.get_params()),
-        "working_set": asdict(working_set),
-        "schedule": asdict(schedule),
+        "working_set": _in_a_file(asdict(working_set)),
+        "schedule": _in_a_file(asdict(schedule)),
         "query": {"strategy": strategy} | _in_a_file(asdict(asked)),
     }
     return Core(estimator, working_set, schedule, asked, settings)
+
+
+def default_settings() -> dict[str, dict[str, Any]]:
+    """Return what the four sections come to when a file leaves them out."""
+    core = build_core({section: {} for section in SECTIONS})
+    assert isinstance(core, Core)
+    return core.settings
 
 
 def _estimator(kind: str, **params: Any) -> Trainable:
@@ -153,8 +164,12 @@ def _known(
     known = set(parameters) - NOT_IN_A_FILE
     offered = known | CHOICES.get(section, set())
     problems += [unknown_key(section, key, offered) for key in sorted(values.keys() - known)]
-    return {key: value for key, value in values.items() if key in known}
+    return {key: None if value == NONE else value for key, value in values.items() if key in known}
 
 
 def _in_a_file(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key not in NOT_IN_A_FILE}
+    return {
+        key: NONE if value is None else value
+        for key, value in values.items()
+        if key not in NOT_IN_A_FILE
+    }

@@ -1,8 +1,11 @@
 """The pipeline file that `streamboost init` writes."""
 
-__all__ = ["TEMPLATE"]
+from streamboost.pipelines import toml
+from streamboost.pipelines.core import default_settings
 
-TEMPLATE = """\
+__all__ = ["render"]
+
+_TEMPLATE = """\
 # A streamboost pipeline. As it stands, it predicts River's ImageSegments and buys the labels it
 # asks for from the dataset itself. `streamboost check` says whether the file is right and
 # `streamboost run` starts it. Lines that begin with "# key =" show the value used without them.
@@ -65,35 +68,53 @@ stream = "dead_letters"
 [query]
 strategy = "margin"         # where the committee is unsure; or "random", or "all"
 budget = 0.1                # share of the records whose label may be bought
-# burst = 20                # requests over any n records stay within budget * n + burst
-# audit = 0.1               # share of the budget spent at random, to estimate accuracy by
-# window = 200              # records among which the newest one is ranked
+# burst = ?  # requests over any n records stay within budget * n + burst
+# audit = ?  # share of the budget spent at random, to estimate accuracy by
+# window = ?  # records among which the newest one is ranked
 
-# What is trained.
+# What is trained. In this section and those below, "none" stands for no limit.
 [committee]
 estimator = "sketch"        # or "gamble"
-# n_estimators = 100        # rounds of a training
-# learning_rate = 0.3
-# max_leaf_nodes = 8
-# max_depth = 8             # without it, only max_leaf_nodes bounds a tree
-# max_bins = 64
-# min_child_weight = 0.02
-# l2_regularization = 0.3
-# max_features = 0.5        # share of the features a tree may use
-# subsample = 1.0           # share of the rows a tree is grown on
+# n_estimators = ?  # rounds of a training
+# learning_rate = ?
+# max_leaf_nodes = ?
+# max_depth = ?  # a number bounds how deep a tree grows
+# max_bins = ?
+# min_child_weight = ?
+# l2_regularization = ?
+# max_features = ?  # share of the features a tree may use, if not all
+# subsample = ?  # share of the rows a tree is grown on
 
 # The labelled records that training sees.
 [working_set]
-# size = 10000              # the newest so many
-# weights = "uniform"       # or "half_life"
-# half_life = 1000.0        # labels after which a record weighs half as much
+# size = ?  # the newest so many
+# weights = ?  # or "half_life"
+# half_life = ?  # labels after which a record weighs half as much
 
 # When training happens, counted in labels.
 [schedule]
-# first = 2                 # least labels for the first training
-# growth = 1.06             # factor from one training to the next
-# retrain_every = 500       # most labels from one training to the next
-# extend_every = 20         # labels from a training to an extension; without it, none
-# extend_estimators = 10    # rounds that an extension adds
-# max_estimators = 400      # a committee that would grow past it is retrained
+# first = ?  # least labels for the first training
+# growth = ?  # factor from one training to the next
+# retrain_every = ?  # most labels from one training to the next
+# extend_every = ?  # labels from a training to an extension
+# extend_estimators = ?  # rounds that an extension adds
+# max_estimators = ?  # a committee that would grow past it is retrained
 """
+
+_COMMENT_COLUMN = 28
+
+
+def render() -> str:
+    """Return the file, with the learner's defaults in the places marked with "?"."""
+    settings = default_settings()
+    section, lines = "", []
+    for line in _TEMPLATE.splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        head, mark, comment = line.partition(" = ?")
+        if mark:
+            value = settings[section][head.removeprefix("# ")]
+            setting = f"{head} = {toml.render(value)}"
+            line = f"{setting:<{_COMMENT_COLUMN}}{comment.strip()}".rstrip()
+        lines.append(line + "\n")
+    return "".join(lines)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["write"]
+__all__ = ["render", "write"]
 
 
 def write(sections: Mapping[str, Mapping[str, Any]]) -> str:
@@ -17,12 +17,13 @@ def write(sections: Mapping[str, Mapping[str, Any]]) -> str:
     """
     blocks = []
     for name, values in sections.items():
-        lines = [f"{key} = {_value(v)}\n" for key, v in values.items() if v is not None]
+        lines = [f"{key} = {render(v)}\n" for key, v in values.items() if v is not None]
         blocks.append(f"[{name}]\n" + "".join(lines))
     return "\n".join(blocks)
 
 
-def _value(value: Any) -> str:
+def render(value: Any) -> str:
+    """Return one value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -31,5 +32,5 @@ def _value(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
+        return "[" + ", ".join(render(item) for item in value) + "]"
     raise TypeError(f"a {type(value).__name__} cannot be written as TOML: {value!r}")

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from streamboost.pipelines import cli
-from streamboost.pipelines.template import TEMPLATE
+from streamboost.pipelines.template import render
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_help_names_every_command(call):
 
 def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert call("init", "p.toml")[0] == 0
-    assert (tmp_path / "p.toml").read_text() == TEMPLATE
+    assert (tmp_path / "p.toml").read_text() == render()
     code, out, _ = call("check", "p.toml")
     assert code == 0
     assert "exactly once" in out

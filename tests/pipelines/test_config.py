@@ -6,7 +6,7 @@ import pytest
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines import toml
 from streamboost.pipelines.config import load, parse
-from streamboost.pipelines.template import TEMPLATE
+from streamboost.pipelines.template import render
 from streamboost.stream.estimators import default_estimator
 
 LEAST = {
@@ -165,6 +165,15 @@ def test_strategy_all_buys_every_label(tmp_path):
     assert (query.utility, query.budget, query.audit) == ("random", 1.0, 0.0)
 
 
+def test_the_text_none_stands_for_no_limit(tmp_path):
+    config = made(tmp_path, schedule={"retrain_every": "none", "max_estimators": "none"})
+    assert config.core.schedule.retrain_every is None
+    assert 'retrain_every = "none"' in config.to_toml()
+    assert 'max_depth = "none"' in config.to_toml()
+    (line,) = problems(tmp_path, schedule={"growth": "none"})
+    assert line.startswith("[schedule] growth: is None")
+
+
 def test_a_gamble_committee_has_its_own_parameters(tmp_path):
     config = made(tmp_path, committee={"estimator": "gamble", "n_estimators": 7})
     assert type(config.core.estimator).__name__ == "GambleClassifier"
@@ -263,9 +272,9 @@ def test_toml_text_survives_whatever_it_holds():
 
 
 def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_path):
-    config = parse(tomllib.loads(TEMPLATE), tmp_path, environment={})
+    config = parse(tomllib.loads(render()), tmp_path, environment={})
     section, shown = "", {}
-    for line in TEMPLATE.splitlines():
+    for line in render().splitlines():
         if header := re.fullmatch(r"\[(\w+)\]", line):
             section = header[1]
         elif setting := re.match(r"(?:# )?(\w+) = (\S.*?)(?: +#.*)?$", line):
