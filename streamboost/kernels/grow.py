@@ -9,12 +9,15 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["GINI", "LIMITS", "NEWTON", "NEWTON_WIDE", "NODE", "grow"]
+__all__ = ["ERROR", "GINI", "LIMITS", "MH", "NEWTON", "NEWTON_SUMS", "NODE", "STUMP", "grow"]
 
-# What a tree maximises, and what its rows add to a histogram bin:
-NEWTON = 0  # sum of G^2 / (H + l2) over children; gradient and Hessian, packed in one int64
-NEWTON_WIDE = 1  # the same; gradient and Hessian in an int64 each, for many rows
-GINI = 2  # sum of S_k^2 / W over children; the weight, in the channel of the row's class
+# What a tree maximises over the children of a split, with S the child's sums:
+NEWTON = 0  # G^2 / (H + l2); gradient and Hessian packed in one int64
+NEWTON_SUMS = 1  # sum_k G_k^2 / (H_k + l2); all G_k, then all H_k, in an int64 each
+GINI = 2  # sum_k S_k^2 / sum_k S_k
+ERROR = 3  # max_k S_k: the weight, or the gain, of the best answer
+MH = 4  # -2 sum_k sqrt(S+_k S-_k); all S+_k, then all S-_k
+STUMP = 5  # -sum_k sqrt(t_k^2 - D_k^2), D = left - right: both sides answer ±a, with t given
 
 NODE = np.dtype(
     [
@@ -76,16 +79,16 @@ def _accumulate_packed(hist, codes, features, first, rows, start, stop, statisti
 
 
 @kernel
-def _accumulate_wide(hist, codes, features, first, rows, start, stop, statistic):
-    half = statistic.size // 2
+def _accumulate_sums(hist, codes, features, first, rows, start, stop, statistic, n):
+    width = np.uint64(n)
     for j in range(features.size):
         c = codes[features[j]]
         o = first[j]
         for i in range(start, stop):
             r = rows[i]
-            b = (o + c[r]) * np.uint64(2)
-            hist[b] += statistic[r]
-            hist[b + np.uint64(1)] += statistic[half + r]
+            to, at = (o + c[r]) * width, r * width
+            for k in range(width):
+                hist[to + k] += statistic[at + k]
 
 
 @kernel
@@ -100,26 +103,16 @@ def _accumulate_classes(hist, codes, features, first, rows, start, stop, statist
 
 
 @kernel
-def _newton_at(hist, bin_, kind):
-    if kind == NEWTON:
-        return hist[bin_] >> 32, hist[bin_] & _LOW
-    return hist[2 * bin_], hist[2 * bin_ + 1]
-
-
-@kernel
 def _scan_newton(hist, first, n_bins, missing, limits, total_g, total_h, floor):
     best, best_bin, best_left = floor, -1, False
     l2 = limits.l2
     for side in range(2 if missing else 1):
-        g, h = np.int64(0), np.int64(0)
-        if side == 1:
-            g, h = _newton_at(hist, first + n_bins, limits.kind)
+        packed = hist[first + n_bins] if side == 1 else np.int64(0)
         # With missing values on the right, all values on the left is a split too.
         last = n_bins if missing and side == 0 else n_bins - 1
         for b in range(last):
-            bin_g, bin_h = _newton_at(hist, first + b, limits.kind)
-            g += bin_g
-            h += bin_h
+            packed += hist[first + b]
+            g, h = packed >> 32, packed & _LOW
             if h < limits.min_child:
                 continue
             if total_h - h < limits.min_child:
@@ -132,42 +125,84 @@ def _scan_newton(hist, first, n_bins, missing, limits, total_g, total_h, floor):
 
 
 @kernel
-def _scan_gini(hist, first, n_bins, missing, limits, total, total_w, floor, left):
+def _mass(sums, limits):
+    """The weight or Hessian of a child, which must reach the least allowed."""
+    n = limits.channels
+    if limits.kind == ERROR or limits.kind == STUMP:
+        return np.inf  # gains have no weight, and an empty child gains nothing
+    total = 0.0
+    for k in range(n // 2 if limits.kind == NEWTON_SUMS else 0, n):
+        total += sums[k]
+    return total
+
+
+@kernel
+def _score(sums, limits):
+    """What a child with these sums is worth."""
+    n = limits.channels
+    value = 0.0
+    if limits.kind == GINI:
+        weight = 0.0
+        for k in range(n):
+            value += sums[k] * sums[k]
+            weight += sums[k]
+        return value / weight if weight > 0.0 else 0.0
+    if limits.kind == ERROR:
+        value = sums[0]
+        for k in range(1, n):
+            value = max(value, sums[k])
+        return value
+    half = n // 2
+    for k in range(half):
+        if limits.kind == MH:
+            value -= 2.0 * np.sqrt(max(sums[k], 0.0) * max(sums[half + k], 0.0))
+        else:
+            h = sums[half + k] + limits.l2
+            value += sums[k] * sums[k] / h if h > 0.0 else 0.0
+    return value
+
+
+@kernel
+def _score_stump(left, right, limits, totals):
+    value = 0.0
+    for k in range(limits.channels):
+        d = left[k] - right[k]
+        value -= np.sqrt(max(totals[k] * totals[k] - d * d, 0.0))
+    return value
+
+
+@kernel
+def _scan_sums(hist, first, n_bins, missing, limits, totals, total, floor, left, right):
     best, best_bin, best_left = floor, -1, False
     n = limits.channels
     for side in range(2 if missing else 1):
-        w = 0.0
         for k in range(n):
             left[k] = float(hist[(first + n_bins) * n + k]) if side == 1 else 0.0
-            w += left[k]
         last = n_bins if missing and side == 0 else n_bins - 1
         for b in range(last):
             at = (first + b) * n
             for k in range(n):
-                s = float(hist[at + k])
-                left[k] += s
-                w += s
-            if w < limits.min_child:
+                left[k] += float(hist[at + k])
+                right[k] = total[k] - left[k]
+            if _mass(left, limits) < limits.min_child:
                 continue
-            if total_w - w < limits.min_child:
+            if _mass(right, limits) < limits.min_child:
                 break
-            squares_left, squares_right = 0.0, 0.0
-            for k in range(n):
-                squares_left += left[k] * left[k]
-                squares_right += (total[k] - left[k]) * (total[k] - left[k])
-            score = squares_left / w + squares_right / (total_w - w)
-            if score > best * _TIE:
+            if limits.kind == STUMP:
+                score = _score_stump(left, right, limits, totals)
+            else:
+                score = _score(left, limits) + _score(right, limits)
+            if score > best + abs(best) * (_TIE - 1.0):
                 best, best_bin, best_left = score, b, side == 1
     return best, best_bin, best_left
 
 
 @kernel
 def _best_newton(node, hist, features, first, n_bins, missing, limits):
-    total_g, total_h = np.int64(0), np.int64(0)
+    packed = np.int64(0)
     for b in range(n_bins[0] + (1 if missing[0] else 0)):
-        g, h = _newton_at(hist, b, limits.kind)
-        total_g += g
-        total_h += h
+        packed += hist[b]
+    total_g, total_h = packed >> 32, packed & _LOW
     if total_h < 2 * limits.min_child:
         return
     whole = float(total_g) * float(total_g) / (total_h + limits.l2)
@@ -182,23 +217,25 @@ def _best_newton(node, hist, features, first, n_bins, missing, limits):
 
 
 @kernel
-def _best_gini(node, hist, features, first, n_bins, missing, limits, total, left):
+def _best_sums(node, hist, features, first, n_bins, missing, limits, totals, work):
+    total, left, right = work[0], work[1], work[2]
     total[:] = 0.0
     for b in range(n_bins[0] + (1 if missing[0] else 0)):
         for k in range(limits.channels):
             total[k] += float(hist[b * limits.channels + k])
-    weight, squares = 0.0, 0.0
-    for k in range(limits.channels):
-        weight += total[k]
-        squares += total[k] * total[k]
-    if weight < 2 * limits.min_child:
+    if _mass(total, limits) < 2 * limits.min_child:
         return
-    whole = squares / weight
+    if limits.kind == STUMP:
+        left[:] = 0.0
+        whole = _score_stump(total, left, limits, totals)
+    else:
+        whole = _score(total, limits)
     best = whole
     for j in range(features.size):
-        score, bin_, side = _scan_gini(
-            hist, np.int64(first[j]), n_bins[j], missing[j], limits, total, weight, best, left
-        )
+        score, bin_, side = _scan_sums(
+            hist, np.int64(first[j]), n_bins[j], missing[j], limits, totals, total, best, left,
+            right,
+        )  # fmt: skip
         if bin_ >= 0:
             best = score
             node.gain, node.feature, node.bin, node.missing_left = score - whole, j, bin_, side
@@ -240,26 +277,28 @@ def _best_leaf(nodes, n_nodes):
 
 @kernel
 def grow(
-    codes, features, first, n_bins, missing, rows, rest, statistic, channel, limits, pool, nodes
-):
+    codes, features, first, n_bins, missing, rows, rest, statistic, channel, totals, limits, pool,
+    nodes,
+):  # fmt: skip
     """Grow one tree into `nodes`; `rows` and `rest` end up ordered by leaf.
 
     Shapes: `codes` uint8 (features in all, rows in all); `features` (d,) uint32, ascending, with
     `first` (d,) uint64 the place of each one's first bin, `n_bins` (d,) int64 without the
     missing-value bin, `missing` (d,) bool; `rows` (sampled) and `rest` (the others) uint32;
-    `statistic` int64, one per row in all, or all gradients, then all Hessians; `channel` uint32,
-    the row's class; `limits` (1,) LIMITS; `pool` int64 (leaves, bins x channels), zeros not
+    `statistic` int64, one per row in all, or as many as there are channels, row after row;
+    `channel` uint32, the row's class, or empty where a row fills all channels; `totals` float64,
+    the t_k of STUMP; `limits` (1,) LIMITS; `pool` int64 (leaves, bins x channels), zeros not
     needed; `nodes` (2 leaves - 1,) NODE. Returns the number of nodes.
     """
     lim = limits[0]
     buffer = np.empty(max(rows.size, rest.size), rows.dtype)
-    total, left = np.empty(lim.channels), np.empty(lim.channels)
+    work = np.empty((3, lim.channels))
     _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
     if features.size == 0:
         return 1
     nodes[0].slot = 0
     _fill(nodes[0], codes, features, first, rows, statistic, channel, lim, pool[0])
-    _best(nodes[0], pool[0], features, first, n_bins, missing, lim, total, left)
+    _best(nodes[0], pool[0], features, first, n_bins, missing, lim, totals, work)
     n_nodes, n_slots, n_leaves = 1, 1, 1
     while n_leaves < lim.max_leaf_nodes:
         i = _best_leaf(nodes, n_nodes)
@@ -289,31 +328,25 @@ def grow(
         small, large = (a, b) if 2 * middle < node.start + node.stop else (b, a)
         nodes[small].slot, nodes[large].slot = n_slots, node.slot
         n_slots += 1
-        _fill(
-            nodes[small], codes, features, first, rows, statistic, channel, lim,
-            pool[nodes[small].slot],
-        )  # fmt: skip
-        _subtract(pool[node.slot], pool[nodes[small].slot])
+        hist = pool[nodes[small].slot]
+        _fill(nodes[small], codes, features, first, rows, statistic, channel, lim, hist)
+        _subtract(pool[node.slot], hist)
         for child in (a, b):
-            _best(
-                nodes[child], pool[nodes[child].slot], features, first, n_bins, missing, lim, total,
-                left,
-            )  # fmt: skip
+            hist = pool[nodes[child].slot]
+            _best(nodes[child], hist, features, first, n_bins, missing, lim, totals, work)
     return n_nodes
 
 
 @kernel
 def _fill(node, codes, features, first, rows, statistic, channel, limits, hist):
     hist[:] = 0
-    start, stop = node.start, node.stop
+    start, stop, n = node.start, node.stop, limits.channels
     if limits.kind == NEWTON:
         _accumulate_packed(hist, codes, features, first, rows, start, stop, statistic)
-    elif limits.kind == NEWTON_WIDE:
-        _accumulate_wide(hist, codes, features, first, rows, start, stop, statistic)
+    elif channel.size:
+        _accumulate_classes(hist, codes, features, first, rows, start, stop, statistic, channel, n)
     else:
-        _accumulate_classes(
-            hist, codes, features, first, rows, start, stop, statistic, channel, limits.channels
-        )
+        _accumulate_sums(hist, codes, features, first, rows, start, stop, statistic, n)
 
 
 @kernel
@@ -323,8 +356,8 @@ def _subtract(hist, other):
 
 
 @kernel
-def _best(node, hist, features, first, n_bins, missing, limits, total, left):
-    if limits.kind == GINI:
-        _best_gini(node, hist, features, first, n_bins, missing, limits, total, left)
-    else:
+def _best(node, hist, features, first, n_bins, missing, limits, totals, work):
+    if limits.kind == NEWTON:
         _best_newton(node, hist, features, first, n_bins, missing, limits)
+    else:
+        _best_sums(node, hist, features, first, n_bins, missing, limits, totals, work)

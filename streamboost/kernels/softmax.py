@@ -52,16 +52,16 @@ def project(probabilities, y, weight, direction, gradient, hessian):
 def pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
     """Write weighted gradients and Hessians as whole numbers of 1/scale.
 
-    Each in half of an int64, or all gradients and then all Hessians (`wide`). They are rounded
-    before they are weighted, so that a row of weight 2 counts exactly as two rows.
+    Each in half of an int64, or in an int64 of its own, one after the other (`wide`). They are
+    rounded before they are weighted, so that a row of weight 2 counts exactly as two rows.
     """
     n = gradient.size
     for i in range(n):
         g = np.int64(np.rint(np.rint(gradient[i] * scale_g) * weight[i]))
         h = np.int64(np.rint(np.rint(hessian[i] * scale_h) * weight[i]))
         if wide:
-            statistic[i] = g
-            statistic[n + i] = h
+            statistic[2 * i] = g
+            statistic[2 * i + 1] = h
         else:
             statistic[i] = (g << 32) + h
 

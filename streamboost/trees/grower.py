@@ -7,27 +7,47 @@ import numpy as np
 from streamboost.kernels import grow as kernels
 from streamboost.trees.bins import Bins
 
-__all__ = ["Grower", "Statistic", "Tree", "gradient_statistic", "weight_statistic"]
+__all__ = [
+    "Grower",
+    "Statistic",
+    "Tree",
+    "gradient_statistic",
+    "vector_statistic",
+    "weight_statistic",
+]
 
 WIDE_ROWS = 65_536
 """Beyond this many rows a 32-bit half is too coarse for a small record's gradient."""
 
-_NO_CHANNEL = np.zeros(0, dtype=np.uint32)
+_SUM_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """What each row adds to a histogram, as whole numbers of 1/scale.
 
-    `kind` is one of the grow kernel's criteria, `values` int64, `channel` uint32 the place of each
-    row's class, or empty; `scale` turns the user's least weight and penalty into the same units.
+    Parameters
+    ----------
+    kind
+        One of the grow kernel's criteria.
+    values
+        int64: one number per row of all n, or `channels` of them, row after row.
+    channels
+        Numbers per histogram bin.
+    scale
+        Turns the user's least weight and penalty into the same units.
+    channel
+        uint32 (n,): the channel each row's one number goes to; empty where it fills all.
+    totals
+        The constants t_k of the stump criterion, in the same units.
     """
 
     kind: int
     values: np.ndarray
-    channel: np.ndarray
     channels: int
     scale: float
+    channel: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))
+    totals: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(slots=True)
@@ -117,17 +137,30 @@ class Grower:
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
         self._width = int(widths.sum())
 
-    def __call__(self, statistic: Statistic) -> Tree:
-        """Grow one tree that maximises the statistic's criterion."""
+    def __call__(
+        self,
+        statistic: Statistic,
+        *,
+        rows: np.ndarray | None = None,
+        rest: np.ndarray | None = None,
+        max_leaf_nodes: int | None = None,
+    ) -> Tree:
+        """Grow one tree that maximises the statistic's criterion.
+
+        On `rows` and `rest` (uint32) instead of the round's sample, and to fewer leaves, where
+        they are given: a node at a time, for statistics that depend on the node.
+        """
+        n_leaves = max_leaf_nodes or self._max_leaf_nodes
         limits = np.zeros(1, dtype=kernels.LIMITS)
         limits["kind"] = statistic.kind
         limits["channels"] = statistic.channels
-        limits["max_leaf_nodes"] = self._max_leaf_nodes
+        limits["max_leaf_nodes"] = n_leaves
         limits["max_depth"] = self._max_depth
         limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
         limits["l2"] = self._l2 * statistic.scale
-        nodes = np.empty(2 * self._max_leaf_nodes - 1, dtype=kernels.NODE)
-        rows, rest = self._rows.copy(), self._rest.copy()
+        nodes = np.empty(2 * n_leaves - 1, dtype=kernels.NODE)
+        rows = (self._rows if rows is None else rows).copy()
+        rest = (self._rest if rest is None else rest).copy()
         features = self._features
         n_nodes = kernels.grow(
             self._codes,
@@ -139,17 +172,17 @@ class Grower:
             rest,
             statistic.values,
             statistic.channel,
+            statistic.totals,
             limits,
-            self._histograms(self._width * statistic.channels),
+            self._histograms(n_leaves, self._width * statistic.channels),
             nodes,
         )
         return Tree(nodes[:n_nodes], features, rows, rest)
 
-    def _histograms(self, width: int) -> np.ndarray:
-        size = self._max_leaf_nodes * width
-        if self._pool.size < size:
-            self._pool = np.empty(size, dtype=np.int64)
-        return self._pool[:size].reshape(self._max_leaf_nodes, width)
+    def _histograms(self, n_leaves: int, width: int) -> np.ndarray:
+        if self._pool.size < n_leaves * width:
+            self._pool = np.empty(n_leaves * width, dtype=np.int64)
+        return self._pool[: n_leaves * width].reshape(n_leaves, width)
 
 
 def gradient_statistic(
@@ -166,19 +199,36 @@ def gradient_statistic(
 
     n = len(gradient)
     wide = n > WIDE_ROWS
-    bits = 61 if wide else 30
+    bits = _SUM_BITS if wide else 30
     scale_g, scale_h = _power_of_two(bits, sum_g), _power_of_two(bits, sum_h)
     values = np.empty(2 * n if wide else n, dtype=np.int64)
     pack(gradient, hessian, weight, scale_g, scale_h, wide, values)
-    kind = kernels.NEWTON_WIDE if wide else kernels.NEWTON
-    return Statistic(kind, values, _NO_CHANNEL, 2 if wide else 1, scale_h)
+    kind = kernels.NEWTON_SUMS if wide else kernels.NEWTON
+    return Statistic(kind, values, 2 if wide else 1, scale_h)
 
 
-def weight_statistic(weight: np.ndarray, y: np.ndarray, n_classes: int) -> Statistic:
-    """Return the class weights of a Gini tree; `weight` float64 (n,), `y` uint32 codes (n,)."""
-    scale = _power_of_two(52, float(weight.sum()))
+def weight_statistic(
+    weight: np.ndarray, y: np.ndarray, n_classes: int, kind: int = kernels.GINI
+) -> Statistic:
+    """Return the class weights of a tree that maximises the Gini sum, or kernels.ERROR's.
+
+    `weight` float64 (n,), not negative; `y` uint32 codes (n,).
+    """
+    scale = _power_of_two(_SUM_BITS, float(weight.sum()))
     values = np.rint(weight * scale).astype(np.int64)
-    return Statistic(kernels.GINI, values, y, n_classes, scale)
+    return Statistic(kind, values, n_classes, scale, channel=y)
+
+
+def vector_statistic(kind: int, vectors: np.ndarray, totals: np.ndarray | None = None) -> Statistic:
+    """Return a statistic of several numbers per row: `vectors` float64 (n, channels).
+
+    `totals` (channels,) are the constants of kernels.STUMP. All channels share one scale.
+    """
+    bound = float(np.abs(vectors).sum(axis=0).max(initial=0.0))
+    scale = _power_of_two(_SUM_BITS, bound)
+    values = np.rint(np.ascontiguousarray(vectors) * scale).astype(np.int64).ravel()
+    constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
+    return Statistic(kind, values, vectors.shape[1], scale, totals=constants)
 
 
 def _power_of_two(bits: int, bound: float) -> float:

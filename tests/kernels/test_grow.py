@@ -4,8 +4,15 @@ import naive
 import numpy as np
 import pytest
 
+from streamboost.kernels import grow as kernels
 from streamboost.trees.bins import Bins
-from streamboost.trees.grower import WIDE_ROWS, Grower, gradient_statistic, weight_statistic
+from streamboost.trees.grower import (
+    WIDE_ROWS,
+    Grower,
+    gradient_statistic,
+    vector_statistic,
+    weight_statistic,
+)
 
 
 def make(seed, n=60, d=5, missing=0.2, distinct=7):
@@ -72,6 +79,80 @@ def test_gini_tree_is_the_naive_one(seed):
         min_child=1.0,
     )
     assert leaf_sets(tree) == naive.leaves_of(expected)
+
+
+def newton_sums(V, l2=0.0):
+    half = V.shape[1] // 2
+    return lambda rows: sum(
+        naive.newton_score(V[:, k], V[:, half + k], rows, l2) for k in range(half)
+    )
+
+
+def hinge(V):
+    half = V.shape[1] // 2
+    return lambda rows: -2 * np.sqrt(V[rows, :half].sum(0) * V[rows, half:].sum(0)).sum()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("kind", "signed", "score"),
+    [
+        (kernels.NEWTON_SUMS, 2, newton_sums),
+        (kernels.ERROR, 4, lambda V: lambda rows: V[rows].sum(0).max()),
+        (kernels.MH, 0, hinge),
+    ],
+    ids=["newton sums", "best answer", "AdaBoost.MH"],
+)
+def test_vector_tree_is_the_naive_one(seed, kind, signed, score):
+    rng, X = make(seed)
+    V = rng.random((len(X), 4)) + 0.05
+    V[:, :signed] -= 0.5
+    grow, bins, codes = grower(X)
+    tree = grow(vector_statistic(kind, V))
+    expected = naive.grow(codes, bins.n_bins, score(V), lambda rows: float(len(rows)), 8)
+    assert leaf_sets(tree) == naive.leaves_of(expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_error_tree_on_weights_is_the_naive_one(seed):
+    rng, X = make(seed)
+    w, y = rng.random(len(X)) + 0.05, rng.integers(0, 3, len(X)).astype(np.uint32)
+    grow, bins, codes = grower(X)
+    tree = grow(weight_statistic(w, y, 3, kernels.ERROR))
+    expected = naive.grow(
+        codes,
+        bins.n_bins,
+        lambda rows: np.bincount(y[rows], weights=w[rows]).max() if rows else 0.0,
+        lambda rows: float(len(rows)),
+        8,
+    )
+    assert leaf_sets(tree) == naive.leaves_of(expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stump_is_the_one_of_least_loss(seed):
+    rng, X = make(seed)
+    plus, minus = rng.random((2, len(X), 3))
+    grow, bins, codes = grower(X)
+    tree = grow(
+        vector_statistic(kernels.STUMP, plus - minus, (plus + minus).sum(axis=0)), max_leaf_nodes=2
+    )
+
+    def loss(left):
+        f = np.where(left, 1.0, -1.0)[:, None]
+        s_plus = np.where(f > 0, plus, minus).sum(axis=0)
+        s_minus = np.where(f > 0, minus, plus).sum(axis=0)
+        return 2 * np.sqrt(s_plus * s_minus).sum()
+
+    splits = [
+        [naive.goes_left(codes, bins.n_bins, side, f, code, r) for r in range(len(X))]
+        for f in range(len(codes))
+        for side in (False, True)
+        for code in range(bins.n_bins[f])
+    ]
+    ours = np.zeros(len(X), bool)
+    ours[tree.rows[tree.start[0] : tree.stop[0]]] = True
+    assert loss(ours) == pytest.approx(min(loss(np.array(s)) for s in splits))
 
 
 def test_many_rows_use_wide_sums_and_grow_the_same_tree(monkeypatch):

@@ -100,9 +100,9 @@ def test_packed_sums_come_apart_again_whatever_the_signs():
     kernels.pack(g, h, w, 2.0**17, 2.0**17, True, wide)
     for part in (slice(0, 1000), slice(3, 40), slice(7, 8)):
         total = int(packed[part].sum())
-        assert total >> 32 == wide[:1000][part].sum()
-        assert total & 0xFFFFFFFF == wide[1000:][part].sum()
-    assert wide[:1000].sum() == pytest.approx((w * g).sum() * 2**17, abs=1500)
+        assert total >> 32 == wide[0::2][part].sum()
+        assert total & 0xFFFFFFFF == wide[1::2][part].sum()
+    assert wide[0::2].sum() == pytest.approx((w * g).sum() * 2**17, abs=1500)
 
 
 def test_directions_are_centred_and_reach_one():
