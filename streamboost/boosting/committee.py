@@ -1,25 +1,27 @@
 """A trained model: immutable, scored, saved and loaded."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from streamboost.boosting.learners import WeakLearners
+from streamboost.boosting.links import NO_COSTS, Link, check_link, class_probabilities
+from streamboost.boosting.similarities import Similarities
 from streamboost.errors import DataError, ModelFileError
-from streamboost.kernels.traverse import FOREST_NODE
 from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, write_arrays
 from streamboost.trees.forest import Forest
 
 __all__ = ["Committee"]
 
-_NODE_FIELDS = tuple(FOREST_NODE.fields or ())
+_LEARNERS: dict[str, type[WeakLearners]] = {c.kind: c for c in (Forest, Similarities)}
 _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Committee:
-    """A boosted model F(x) = b + sum over trees of v[leaf(x)], never changed once made.
+    """A boosted model F(x) = b + sum of weak learners, never changed once made.
 
     Parameters
     ----------
@@ -28,34 +30,43 @@ class Committee:
     base
         b, float64 (K,).
     forest
-        The trees, with K-vector leaf values.
+        The weak learners: trees with K-vector leaf values, or `Similarities`.
     n_features
         D, the number of columns it scores.
     family
         Which algorithms may extend it.
     temperature
-        Probabilities are softmax(F / temperature).
+        Scores are divided by it before the link makes probabilities of them.
+    link
+        What turns scores into probabilities: ``"softmax"``; ``"sigmoid"``, the sigmoids of the
+        scores divided by their sum; ``"costs"``, the probabilities that belong to scores trained
+        with REBEL's subcosts of `costs`, by which the class of least expected cost is predicted.
+    costs
+        For that link, what it costs to answer class k where j is true, float64 (K, K); else
+        empty.
     version
         A number its owner gives it; 0 until then.
     """
 
     classes: np.ndarray
     base: np.ndarray
-    forest: Forest
+    forest: WeakLearners
     n_features: int
     family: str
     temperature: float = 1.0
+    link: Link = "softmax"
+    costs: np.ndarray = field(default_factory=NO_COSTS.copy)
     version: int = 0
 
     @property
     def n_rounds(self) -> int:
         """Number of boosting rounds."""
-        return len(self.forest.rounds) - 1
+        return self.forest.n_rounds
 
     @property
     def n_trees(self) -> int:
-        """Number of trees."""
-        return len(self.forest.roots)
+        """Number of trees, or other weak learners."""
+        return self.forest.n_learners
 
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D), NaN where missing.
@@ -69,9 +80,16 @@ class Committee:
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
-        shifted = (scores - scores.max(axis=1, keepdims=True)) / self.temperature
-        p = np.exp(shifted)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return class_probabilities(self.link, scores / self.temperature, self.costs)
+
+    def best(self, scores: np.ndarray) -> np.ndarray:
+        """Return the place of the predicted class (n,) for `scores` (n, K).
+
+        That of the largest score, or with costs, of the least expected cost; ties go to the first.
+        """
+        if self.costs.size == 0:
+            return np.asarray(scores.argmax(axis=1))
+        return np.asarray((self.probabilities(scores) @ self.costs).argmin(axis=1))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the committee to `path`: safetensors, with a digest of every byte."""
@@ -106,30 +124,32 @@ class Committee:
             "n_features": self.n_features,
             "family": self.family,
             "temperature": self.temperature,
+            "link": self.link,
+            "learners": self.forest.kind,
             "version": self.version,
         }
-        nodes = self.forest.nodes
         return {
             "about": pack_json(about),
             "base": self.base,
-            "roots": self.forest.roots,
-            "values": self.forest.values,
-            "rounds": self.forest.rounds,
-            **{f"nodes.{name}": nodes[name].copy() for name in _NODE_FIELDS},
+            "costs": self.costs,
+            **self.forest.to_arrays(),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Committee":
         """Return the committee `to_arrays` took apart; raise ModelFileError if it cannot be one."""
         about: dict[str, Any] = unpack_json(arrays["about"])
-        nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
-        for name in _NODE_FIELDS:
-            nodes[name] = arrays[f"nodes.{name}"]
-        forest = Forest(nodes, arrays["roots"], arrays["values"], arrays["rounds"])
+        if about["learners"] not in _LEARNERS:
+            raise ModelFileError(
+                f"weak learners of kind {about['learners']!r}, and this release knows "
+                f"{', '.join(_LEARNERS)}: read it with the release that wrote it"
+            )
+        forest = _LEARNERS[about["learners"]].from_arrays(arrays)
         forest.check(about["n_features"])
         classes = np.array(about["classes"], dtype=about["dtype"])
-        if arrays["values"].shape[1:] != classes.shape or arrays["base"].shape != classes.shape:
+        if forest.n_classes != len(classes) or arrays["base"].shape != classes.shape:
             raise ModelFileError("leaf values and classes differ in number: the file is damaged")
+        check_link(about["link"], arrays["costs"], len(classes))
         return cls(
             classes=classes,
             base=arrays["base"],
@@ -137,6 +157,8 @@ class Committee:
             n_features=about["n_features"],
             family=about["family"],
             temperature=about["temperature"],
+            link=about["link"],
+            costs=arrays["costs"],
             version=about["version"],
         )
 

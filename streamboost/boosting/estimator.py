@@ -11,6 +11,7 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -19,6 +20,12 @@ from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingDat
 from streamboost.trees.bins import MAX_BINS
 
 __all__ = ["BoostingClassifier"]
+
+
+def _has_probabilities(estimator: "BoostingClassifier") -> bool:
+    if estimator._no_probabilities:
+        raise AttributeError(f"{type(estimator).__name__} {estimator._no_probabilities}")
+    return True
 
 
 class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -38,11 +45,13 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "n_jobs": [Integral, None],
     }
 
+    _no_probabilities: ClassVar[str] = ""
+    """Why the family has none, as the end of a sentence; empty where it has."""
+
     n_estimators: int
     max_leaf_nodes: int | None
     max_depth: int | None
     max_bins: int
-    min_child_weight: float
     max_features: float | None
     subsample: float
     random_state: Any
@@ -127,9 +136,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rng: np.random.Generator,
         committee: Committee | None,
     ) -> Committee:
-        return boost(
-            self._algorithm(), data, rounds, self._parameters(len(data.classes)), rng, committee
-        )
+        algorithm = self._algorithm()
+        if (
+            committee is not None
+            and not algorithm.takes_new_classes
+            and len(data.classes) > len(committee.classes)
+        ):
+            rounds, committee = committee.n_rounds + rounds, None
+        return boost(algorithm, data, rounds, self._parameters(len(data.classes)), rng, committee)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores F: float64 (n, K), or for two classes (n,), that of the second."""
@@ -141,20 +155,25 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield self._as_decision(scores)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the class of the largest score, (n,); ties go to the first."""
-        best = self._scores(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        """Return the committee's best class, (n,): mostly that of the largest score.
+
+        Ties go to the first; under costs see the family.
+        """
+        scores = self._scores(X)
+        return np.asarray(self.classes_[self.committee_.best(scores)])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict` after each round."""
         for scores in self._staged_scores(X):
-            yield self.classes_[scores.argmax(axis=1)]
+            yield self.classes_[self.committee_.best(scores)]
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
         scores = self._scores(X)
         return self.committee_.probabilities(scores)
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict_proba` after each round."""
         for scores in self._staged_scores(X):
@@ -194,7 +213,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_leaf_nodes=self._leaves(n_classes),
             max_depth=self.max_depth,
             max_bins=self.max_bins,
-            min_child_weight=self.min_child_weight,
+            min_child_weight=getattr(self, "min_child_weight", 0.0),
             l2_regularization=getattr(self, "l2_regularization", 0.0),
             max_features=self.max_features,
             subsample=self.subsample,

@@ -219,14 +219,3 @@ class GambleClassifier(BoostingClassifier):
 
     def _leaves(self, n_classes: int) -> int:
         return self.max_leaf_nodes or max(15, 2 * n_classes)
-
-    def _boost(
-        self,
-        data: TrainingData,
-        rounds: int,
-        rng: np.random.Generator,
-        committee: Committee | None,
-    ) -> Committee:
-        if committee is not None and len(data.classes) > len(committee.classes):
-            rounds, committee = committee.n_rounds + rounds, None
-        return super()._boost(data, rounds, rng, committee)

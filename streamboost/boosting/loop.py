@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.boosting.committee import Committee
+from streamboost.boosting.learners import WeakLearners
+from streamboost.boosting.links import NO_COSTS, Link
 from streamboost.errors import DataError
 from streamboost.trees.bins import Bins
-from streamboost.trees.forest import Forest, ForestBuilder
-from streamboost.trees.grower import Grower, Tree
+from streamboost.trees.forest import Forest
+from streamboost.trees.grower import Grower
 
 __all__ = ["Algorithm", "BoostingParameters", "TrainingData", "boost"]
 
@@ -62,24 +64,38 @@ class Algorithm(ABC):
     family: ClassVar[str]
     """Names the kind of scores a committee holds; only the same family may extend it."""
 
+    link: Link = "softmax"
+    """What makes probabilities of scores; see `Committee`."""
+
+    takes_new_classes: ClassVar[bool] = False
+    """Whether a committee can go on with classes it does not know; else it is trained anew."""
+
+    def costs(self, n_classes: int) -> np.ndarray:
+        """Return what the committee's answers cost, (K, K), or an empty array if all the same."""
+        return NO_COSTS
+
+    def empty(self, data: TrainingData) -> WeakLearners:
+        """Return the weak learners of a committee that has none yet: trees."""
+        return Forest.empty(len(data.classes))
+
     @abstractmethod
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the scores b of the committee, float64 (K,), as the training starts."""
 
     @abstractmethod
     def temperature(self, n_classes: int) -> float:
-        """Return T where probabilities are softmax(F / T)."""
+        """Return T by which scores are divided before the link, as in softmax(F / T)."""
 
     @abstractmethod
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
         """Return the state for rows whose scores are now `scores`, float64 (n, K)."""
 
     @abstractmethod
-    def round(self, state: Any, grow: Grower) -> list[Tree]:
-        """Grow this round's trees; an empty list ends the training."""
+    def round(self, state: Any, grow: Grower) -> list[Any]:
+        """Return this round's trees, or other weak learners; an empty list ends the training."""
 
     @abstractmethod
-    def update(self, state: Any, trees: Sequence[Tree]) -> None:
+    def update(self, state: Any, trees: Sequence[Any]) -> None:
         """Add the trees' values to the state of every row, sampled or not."""
 
 
@@ -103,7 +119,7 @@ def boost(
         )
     bins = Bins.fit(data.X, data.weight, params.max_bins)
     base = algorithm.base(data, committee)
-    forest = committee.forest if committee else Forest.empty(len(base))
+    forest = committee.forest if committee else algorithm.empty(data)
     forest = forest.widened(len(base))
     scores = np.tile(base, (len(data.X), 1))
     forest.add_scores(data.X, scores)
@@ -116,7 +132,7 @@ def boost(
         min_child_weight=params.min_child_weight,
         l2_regularization=params.l2_regularization,
     )
-    builder = ForestBuilder(forest, bins)
+    builder = forest.builder(bins)
     for _ in range(n_estimators if len(base) > 1 else 0):  # one class leaves nothing to tell apart
         _sample(grow, params, rng)
         trees = algorithm.round(state, grow)
@@ -131,6 +147,8 @@ def boost(
         n_features=data.X.shape[1],
         family=algorithm.family,
         temperature=algorithm.temperature(len(base)),
+        link=algorithm.link,
+        costs=algorithm.costs(len(base)),
     )
 
 

@@ -44,7 +44,7 @@ class Scored:
 def score_with_committee(committee: "Committee", X: np.ndarray) -> Scored:
     """Score `X` (n, D); columns the committee does not know are left out."""
     scores = _decision(committee, X)
-    labels = np.array(committee.classes.tolist(), dtype=object)[scores.argmax(axis=1)]
+    labels = np.array(committee.classes.tolist(), dtype=object)[committee.best(scores)]
     return Scored(
         labels=labels,
         classes=committee.classes,

@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from streamboost.errors import ModelFileError
 from streamboost.kernels.traverse import FOREST_NODE, add_scores
+from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.grower import Tree
 
 __all__ = ["Forest", "ForestBuilder"]
+
+_NODE_FIELDS = tuple(FOREST_NODE.fields or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +33,27 @@ class Forest:
         int32 (rounds + 1,): round m grew the trees `rounds[m]` to `rounds[m + 1]`.
     """
 
+    kind: ClassVar[str] = "trees"
+
     nodes: np.ndarray
     roots: np.ndarray
     values: np.ndarray
     rounds: np.ndarray
+
+    @property
+    def n_classes(self) -> int:
+        """K, the length of a leaf value."""
+        return int(self.values.shape[1])
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of boosting rounds."""
+        return len(self.rounds) - 1
+
+    @property
+    def n_learners(self) -> int:
+        """Number of trees."""
+        return len(self.roots)
 
     @classmethod
     def empty(cls, n_classes: int) -> "Forest":
@@ -48,7 +69,7 @@ class Forest:
         self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
     ) -> None:
         """Add the values of all rounds, or of `rounds` (first, end), to `scores` float64 (n, K)."""
-        first, end = rounds or (0, len(self.rounds) - 1)
+        first, end = rounds or (0, self.n_rounds)
         add_scores(
             self.nodes, self.roots, self.values, X, scores, self.rounds[first], self.rounds[end]
         )
@@ -59,6 +80,27 @@ class Forest:
         return Forest(
             self.nodes, self.roots, np.pad(self.values, ((0, 0), (0, extra))), self.rounds
         )
+
+    def builder(self, bins: Bins) -> "ForestBuilder":
+        """Return what adds trees grown on these bins."""
+        return ForestBuilder(self, bins)
+
+    def to_arrays(self) -> Arrays:
+        """Return the forest as plain arrays."""
+        return {
+            "roots": self.roots,
+            "values": self.values,
+            "rounds": self.rounds,
+            **{f"nodes.{name}": self.nodes[name].copy() for name in _NODE_FIELDS},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Forest":
+        """Return the forest `to_arrays` took apart, not checked yet."""
+        nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
+        for name in _NODE_FIELDS:
+            nodes[name] = arrays[f"nodes.{name}"]
+        return cls(nodes, arrays["roots"], arrays["values"], arrays["rounds"])
 
     def check(self, n_features: int) -> None:
         """Raise ModelFileError unless every index stays inside and every tree ends."""

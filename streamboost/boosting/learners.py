@@ -1,0 +1,61 @@
+"""What a committee is made of: a sum of weak learners, of whichever kind."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from streamboost.storage import Arrays
+from streamboost.trees.bins import Bins
+
+__all__ = ["LearnersBuilder", "WeakLearners"]
+
+
+class WeakLearners(Protocol):
+    """Weak learners with K scores each, packed and immutable: a `Forest`, or `Similarities`."""
+
+    kind: ClassVar[str]
+    """Names them in a committee's file."""
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of boosting rounds."""
+
+    @property
+    def n_learners(self) -> int:
+        """Number of weak learners."""
+
+    def add_scores(
+        self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
+    ) -> None:
+        """Add what all rounds say, or `rounds` (first, end), to `scores` float64 (n, K)."""
+
+    def widened(self, n_classes: int) -> Self:
+        """Return them with zero scores for classes they do not know yet."""
+
+    def builder(self, bins: Bins) -> "LearnersBuilder":
+        """Return what adds the learners of further rounds, trained on these bins."""
+
+    def to_arrays(self) -> Arrays:
+        """Return them as plain arrays."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Return what `to_arrays` took apart, not checked yet."""
+
+    def check(self, n_features: int) -> None:
+        """Raise ModelFileError unless every index stays inside."""
+
+
+class LearnersBuilder(Protocol):
+    """Collects rounds of weak learners."""
+
+    def append_round(self, trees: Sequence[Any]) -> None:
+        """Add the weak learners of one round."""
+
+    def freeze(self) -> WeakLearners:
+        """Return all of them, packed."""

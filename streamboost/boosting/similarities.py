@@ -1,0 +1,228 @@
+"""Localized similarities as the weak learners of a committee (Appel, 2017, section 5.4)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streamboost.errors import ModelFileError
+from streamboost.kernels.similarity import add_similarities
+from streamboost.storage import Arrays
+from streamboost.trees.bins import Bins
+
+__all__ = ["Frame", "Similarities", "Similarity"]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The coordinates distances are measured in: columns, moved and scaled.
+
+    Parameters
+    ----------
+    centre, scale
+        float64 (D,). A value x becomes (x - centre) scale; a missing one 0, the centre.
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def fit(cls, X: np.ndarray, weight: np.ndarray, *, standardize: bool) -> "Frame":
+        """Centre the columns of `X` (n, D), and where asked to, divide by their deviation.
+
+        A column without variation (or without values) gets scale 0: it tells no rows apart, and
+        what differs in it later was never learned.
+        """
+        known = ~np.isnan(X)
+        values = np.where(known, X, 0.0).astype(np.float64)
+        mass = weight @ known
+        some = np.maximum(mass, np.finfo(float).tiny)
+        centre = (weight @ values) / some
+        deviation = np.sqrt(weight @ np.where(known, values - centre, 0.0) ** 2 / some)
+        varied = deviation > 1e-7 * np.abs(centre)  # less is float32's own rounding
+        scale = np.where(varied, 1.0, 0.0)
+        if standardize:
+            scale = np.divide(scale, deviation, out=scale, where=varied)
+        return cls(centre, scale)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` (n, D) in these coordinates, float32 (n, D), C-order."""
+        Z = (X - self.centre) * self.scale
+        return np.ascontiguousarray(np.where(np.isnan(Z), 0.0, Z), dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Similarity:
+    """One weak learner f, and what each class makes of it.
+
+    Parameters
+    ----------
+    points
+        float32 (1, D) or (2, D), in the frame's coordinates: f is 1 at the first. With one point
+        f falls to 0 at the squared distance `reach` and towards -1 beyond; with two f is -1 at
+        the second.
+    reach
+        That of one point (infinite: f is 1 everywhere), or the squared distance of two.
+    values
+        f at the training rows (n,).
+    coefficients
+        a, float64 (K,).
+    """
+
+    points: np.ndarray
+    reach: float
+    values: np.ndarray
+    coefficients: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    """Localized similarities, one a round, packed and immutable.
+
+    Parameters
+    ----------
+    frame
+        The coordinates of the points.
+    points
+        float32 (P, D), the training rows that learners refer to.
+    pairs
+        int32 (rounds, 2): places among the points, the second -1 for a one-point learner.
+    reach
+        float64 (rounds,), see `Similarity`.
+    coefficients
+        float64 (rounds, K).
+    """
+
+    kind: ClassVar[str] = "similarities"
+
+    frame: Frame
+    points: np.ndarray
+    pairs: np.ndarray
+    reach: np.ndarray
+    coefficients: np.ndarray
+
+    @classmethod
+    def empty(cls, frame: Frame, n_classes: int) -> "Similarities":
+        """Return no similarities yet."""
+        return cls(
+            frame,
+            np.zeros((0, len(frame.centre)), dtype=np.float32),
+            np.zeros((0, 2), dtype=np.int32),
+            np.zeros(0),
+            np.zeros((0, n_classes)),
+        )
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return int(self.coefficients.shape[1])
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of boosting rounds."""
+        return len(self.pairs)
+
+    @property
+    def n_learners(self) -> int:
+        """Number of weak learners, one a round."""
+        return len(self.pairs)
+
+    def add_scores(
+        self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
+    ) -> None:
+        """Add what all rounds say, or `rounds` (first, end), to `scores` float64 (n, K)."""
+        first, end = rounds or (0, self.n_rounds)
+        Z = self.frame(X)
+        add_similarities(
+            self.points, self.pairs, self.reach, self.coefficients, Z, scores, first, end
+        )
+
+    def widened(self, n_classes: int) -> "Similarities":
+        """Return them with zero scores for classes they do not know yet."""
+        wide = np.pad(self.coefficients, ((0, 0), (0, n_classes - self.n_classes)))
+        return Similarities(self.frame, self.points, self.pairs, self.reach, wide)
+
+    def builder(self, bins: Bins) -> "SimilaritiesBuilder":
+        """Return what adds further rounds; they have no use for bins."""
+        return SimilaritiesBuilder(self)
+
+    def to_arrays(self) -> Arrays:
+        """Return them as plain arrays."""
+        return {
+            "frame.centre": self.frame.centre,
+            "frame.scale": self.frame.scale,
+            "points": self.points,
+            "pairs": self.pairs,
+            "reach": self.reach,
+            "coefficients": self.coefficients,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Similarities":
+        """Return what `to_arrays` took apart, not checked yet."""
+        frame = Frame(arrays["frame.centre"], arrays["frame.scale"])
+        return cls(
+            frame, arrays["points"], arrays["pairs"], arrays["reach"], arrays["coefficients"]
+        )
+
+    def check(self, n_features: int) -> None:
+        """Raise ModelFileError unless every learner has its points and every array its length."""
+        n = len(self.pairs)
+        fits = (
+            self.points.shape[1:] == (n_features,)
+            and self.frame.centre.shape == self.frame.scale.shape == (n_features,)
+            and self.pairs.shape == (n, 2)
+            and self.reach.shape == (n,)
+            and len(self.coefficients) == n
+        )
+        if not fits:
+            raise ModelFileError(
+                "the similarities' arrays do not fit together: the file is damaged"
+            )
+        first, second = self.pairs.T
+        for what, places, least in (("first", first, 0), ("second", second, -1)):
+            wrong = (places < least) | (places >= len(self.points))
+            if wrong.any():
+                at = int(np.flatnonzero(wrong)[0])
+                raise ModelFileError(
+                    f"point index out of range: {what} {int(places[at])} of learner {at}: the file "
+                    "is damaged"
+                )
+        if not (self.reach > 0).all():
+            raise ModelFileError("a similarity reaches nowhere: the file is damaged")
+
+
+class SimilaritiesBuilder:
+    """Collects rounds of similarities on top of others, and packs them once at the end."""
+
+    def __init__(self, old: Similarities) -> None:
+        self._old = old
+        self._new: list[Similarity] = []
+
+    def append_round(self, trees: Sequence[Similarity]) -> None:
+        """Add the one learner of a round."""
+        self._new.extend(trees)
+
+    def freeze(self) -> Similarities:
+        """Return them packed; a point that several learners share is kept once."""
+        old = self._old
+        if not self._new:
+            return old
+        place = {point.tobytes(): at for at, point in enumerate(old.points)}
+        points = list(old.points)
+        pairs = np.full((len(self._new), 2), -1, dtype=np.int32)
+        for m, learner in enumerate(self._new):
+            for side, point in enumerate(learner.points):
+                key = point.tobytes()
+                if key not in place:
+                    place[key] = len(points)
+                    points.append(point)
+                pairs[m, side] = place[key]
+        return Similarities(
+            old.frame,
+            np.stack(points),
+            np.concatenate([old.pairs, pairs]),
+            np.concatenate([old.reach, [learner.reach for learner in self._new]]),
+            np.concatenate([old.coefficients, [learner.coefficients for learner in self._new]]),
+        )

@@ -1,0 +1,41 @@
+"""Class probabilities behind scores that were trained under costs."""
+
+import numpy as np
+
+from streamboost.kernels.jit import kernel
+
+__all__ = ["perron"]
+
+_STEPS = 1000
+_CLOSE = 1e-13
+
+
+@kernel
+def perron(odds, ratio, shares):
+    """Turn each row of `shares` float64 (n, K) into the positive eigenvector of odds_k ratio_kj.
+
+    `odds` float64 (n, K), `ratio` float64 (K, K), neither negative; each row of `shares` comes in
+    as a first guess and sums to 1, going out as well. Power steps on A / r + I, with r the growth
+    of the last step: the identity keeps A's most negative eigenvalue from swinging. A row's result
+    does not depend on the other rows.
+    """
+    n, n_classes = shares.shape
+    moved = np.empty(n_classes)
+    for i in range(n):
+        for _ in range(_STEPS):
+            growth = 0.0
+            for k in range(n_classes):
+                total = 0.0
+                for j in range(n_classes):
+                    total += ratio[k, j] * shares[i, j]
+                moved[k] = odds[i, k] * total
+                growth += moved[k]
+            if not growth > 0.0:
+                break
+            change = 0.0
+            for k in range(n_classes):
+                step = 0.5 * (moved[k] / growth - shares[i, k])
+                shares[i, k] += step
+                change = max(change, abs(step))
+            if change < _CLOSE:
+                break

@@ -1,0 +1,82 @@
+"""Localized similarities: how much nearer a record is to one point than to another."""
+
+import numpy as np
+
+from streamboost.kernels.jit import kernel
+
+__all__ = ["add_similarities", "answer", "squared_distances"]
+
+
+@kernel
+def _one_point(distance, reach):
+    """(reach - D) / (reach + D), D being the squared distance to the point; 1 for any reach."""
+    if reach == np.inf:
+        return 1.0
+    return (reach - distance) / (reach + distance)
+
+
+@kernel
+def _two_point(to_first, to_second, gap):
+    """4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), from squared distances.
+
+    d is half the way from the second point to the first and m the middle; `gap` is 4 |d|^2. The
+    value is 1 at the first point, -1 at the second, 0 half way between, goes to 0 far away, and is
+    nowhere outside [-1, 1].
+    """
+    along = (to_second - to_first) / gap  # <d, x - m> / |d|^2
+    away = max(2.0 * (to_first + to_second) / gap - 1.0, 0.0)  # |x - m|^2 / |d|^2
+    return 4.0 * along / (3.0 + away * away)
+
+
+@kernel
+def _squared_distance(a, b):
+    total = 0.0
+    for k in range(a.size):
+        d = np.float64(a[k]) - np.float64(b[k])
+        total += d * d
+    return total
+
+
+@kernel
+def squared_distances(points, at, distances):
+    """Write the squared distances of all `points` float32 (n, D) to point `at`: float64 (n,)."""
+    for i in range(points.shape[0]):
+        distances[i] = _squared_distance(points[i], points[at])
+
+
+@kernel
+def answer(near, far, reach, pull, mass, values, slope, curvature):
+    """Write f at each point to `values` float64 (n,), and its sums to `slope` and `curvature`.
+
+    `near` and `far` float64 (n,) are squared distances to the first point and to the second,
+    `far` being empty for a one-point learner; `reach` as in `add_similarities`. With `pull` and
+    `mass` float64 (n, K), `slope` (K,) is sum f pull and `curvature` (K,) sum f^2 mass.
+    """
+    slope[:] = 0.0
+    curvature[:] = 0.0
+    for i in range(near.size):
+        f = _two_point(near[i], far[i], reach) if far.size else _one_point(near[i], reach)
+        values[i] = f
+        for k in range(slope.size):
+            slope[k] += f * pull[i, k]
+            curvature[k] += f * f * mass[i, k]
+
+
+@kernel
+def add_similarities(points, pairs, reach, coefficients, X, scores, start, stop):
+    """Add the learners `start` to `stop` to `scores`, one after the other for each row.
+
+    Shapes: `points` float32 (P, D); `pairs` int32 (learners, 2), the second -1 for a one-point
+    learner; `reach` float64 (learners,), of one point its reach and of two their squared distance;
+    `coefficients` float64 (learners, K); `X` float32 (n, D), no NaN; `scores` float64 (n, K).
+    """
+    for i in range(X.shape[0]):
+        for m in range(start, stop):
+            first, second = pairs[m, 0], pairs[m, 1]
+            near = _squared_distance(X[i], points[first])
+            if second < 0:
+                f = _one_point(near, reach[m])
+            else:
+                f = _two_point(near, _squared_distance(X[i], points[second]), reach[m])
+            for k in range(scores.shape[1]):
+                scores[i, k] += f * coefficients[m, k]
