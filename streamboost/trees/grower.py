@@ -88,6 +88,14 @@ class Tree:
             leaf[self.rest[self.rest_start[m] : self.rest_stop[m]]] = m
         return leaf
 
+    def leaf_sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums of `values` (n, ...), a number or more for each row, over sampled rows.
+
+        float64 (leaves, ...).
+        """
+        spans = zip(self.start, self.stop, strict=True)
+        return np.stack([values[self.rows[a:b]].sum(axis=0) for a, b in spans])
+
 
 class Grower:
     """Grows trees on the sampled rows and features of one round.
@@ -100,6 +108,11 @@ class Grower:
         Where a tree ends; best leaf first.
     min_child_weight, l2_regularization
         In the units of the statistic's user: Hessian, or weight.
+
+    Attributes
+    ----------
+    rows, rest
+        The rows of this round's sample and all others, uint32.
     """
 
     def __init__(
@@ -131,8 +144,8 @@ class Grower:
     ) -> None:
         """Offer `features` (ascending) and train on `rows`; `rest` are all others, uint32."""
         self._features = features
-        self._rows = rows
-        self._rest = np.zeros(0, dtype=np.uint32) if rest is None else rest
+        self.rows = rows
+        self.rest = np.zeros(0, dtype=np.uint32) if rest is None else rest
         widths = self._n_bins[features] + self._missing[features]
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
         self._width = int(widths.sum())
@@ -159,8 +172,8 @@ class Grower:
         limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
         limits["l2"] = self._l2 * statistic.scale
         nodes = np.empty(2 * n_leaves - 1, dtype=kernels.NODE)
-        rows = (self._rows if rows is None else rows).copy()
-        rest = (self._rest if rest is None else rest).copy()
+        rows = (self.rows if rows is None else rows).copy()
+        rest = (self.rest if rest is None else rest).copy()
         features = self._features
         n_nodes = kernels.grow(
             self._codes,
