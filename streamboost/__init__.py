@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamboost.active.query import QueryStrategy
+    from streamboost.boosting.cdmcboost import CDMCBoostClassifier
+    from streamboost.boosting.codeword_trees import AdaBoostCostClassifier, GDMCBoostClassifier
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.gamble import GambleClassifier
+    from streamboost.boosting.mh import AdaBoostMHClassifier
+    from streamboost.boosting.rebel import RebelClassifier
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
     from streamboost.stream.learner import StreamLearner
     from streamboost.stream.schedule import Schedule
@@ -18,9 +22,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdaBoostCostClassifier": "streamboost.boosting.codeword_trees",
+    "AdaBoostMHClassifier": "streamboost.boosting.mh",
+    "CDMCBoostClassifier": "streamboost.boosting.cdmcboost",
     "Committee": "streamboost.boosting.committee",
+    "GDMCBoostClassifier": "streamboost.boosting.codeword_trees",
     "GambleClassifier": "streamboost.boosting.gamble",
     "QueryStrategy": "streamboost.active.query",
+    "RebelClassifier": "streamboost.boosting.rebel",
     "Schedule": "streamboost.stream.schedule",
     "SketchLogitBoostClassifier": "streamboost.boosting.sketch",
     "StreamLearner": "streamboost.stream.learner",
@@ -28,9 +37,14 @@ _HOMES = {
 }
 
 __all__ = [
+    "AdaBoostCostClassifier",
+    "AdaBoostMHClassifier",
+    "CDMCBoostClassifier",
     "Committee",
+    "GDMCBoostClassifier",
     "GambleClassifier",
     "QueryStrategy",
+    "RebelClassifier",
     "Schedule",
     "SketchLogitBoostClassifier",
     "StreamLearner",

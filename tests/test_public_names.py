@@ -8,9 +8,14 @@ import pytest
 import streamboost
 
 PUBLIC = [
+    "AdaBoostCostClassifier",
+    "AdaBoostMHClassifier",
+    "CDMCBoostClassifier",
     "Committee",
+    "GDMCBoostClassifier",
     "GambleClassifier",
     "QueryStrategy",
+    "RebelClassifier",
     "Schedule",
     "SketchLogitBoostClassifier",
     "StreamLearner",

@@ -8,12 +8,33 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from streamboost import GambleClassifier, SketchLogitBoostClassifier
+from streamboost import (
+    AdaBoostCostClassifier,
+    AdaBoostMHClassifier,
+    CDMCBoostClassifier,
+    GambleClassifier,
+    GDMCBoostClassifier,
+    RebelClassifier,
+    SketchLogitBoostClassifier,
+)
 
-ESTIMATORS = [GambleClassifier, SketchLogitBoostClassifier]
+ESTIMATORS = [
+    AdaBoostCostClassifier,
+    AdaBoostMHClassifier,
+    CDMCBoostClassifier,
+    GambleClassifier,
+    GDMCBoostClassifier,
+    RebelClassifier,
+    SketchLogitBoostClassifier,
+]
 
 
-@parametrize_with_checks([GambleClassifier(), SketchLogitBoostClassifier()])
+@parametrize_with_checks(
+    [
+        *(estimator() for estimator in ESTIMATORS),
+        RebelClassifier(weak_learner="localized_similarity"),
+    ]
+)
 @pytest.mark.filterwarnings("default")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

@@ -1,0 +1,140 @@
+"""The coupled exponential loss of REBEL and AdaBoost.MH, and the coefficients that lower it.
+
+With subcosts c+, c- (see `subcosts`) the loss of a row of class c is
+sum_k c+_ck exp(H_k) + c-_ck exp(-H_k). A weak learner f between -1 and 1 with coefficients a adds
+f(x) a to the scores H. With the sums s+ = sum w+ (1 + f) / 2 + w- (1 - f) / 2 and s- the other way
+round, the loss is at most s+ exp(a) + s- exp(-a), and exactly that where f is ±1 (Appel, 2017,
+equations 4.8-4.10). Since s+ + s- is the same for every f, only their difference is ever summed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamboost.boosting.committee import Committee
+from streamboost.boosting.links import NO_COSTS, Link
+from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.subcosts import Costs
+from streamboost.trees.grower import Tree
+
+__all__ = [
+    "FARTHEST",
+    "LEAST_GAIN",
+    "CoupledAlgorithm",
+    "CoupledState",
+    "CoupledTrees",
+    "bound",
+    "coefficients",
+]
+
+FARTHEST = 4.0
+"""The largest coefficient: one round changes a weight by at most exp(±4)."""
+
+LEAST_GAIN = 1e-10
+"""The share of the loss below which a weak learner does no better than rounding."""
+
+
+@dataclass(slots=True)
+class CoupledState:
+    """Where rows stand: H (n, K), and the logarithms of their given weight times the subcosts."""
+
+    scores: np.ndarray
+    log_plus: np.ndarray
+    log_minus: np.ndarray
+    n_records: float
+
+    @classmethod
+    def start(
+        cls, data: TrainingData, scores: np.ndarray, plus: np.ndarray, minus: np.ndarray
+    ) -> "CoupledState":
+        """Return the state of rows with subcosts `plus` and `minus` (K, K) by class."""
+        given = np.log(data.weight)[:, None]
+        with np.errstate(divide="ignore"):
+            log_plus, log_minus = np.log(plus)[data.y], np.log(minus)[data.y]
+        return cls(scores.copy(), given + log_plus, given + log_minus, float(data.weight.sum()))
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return w+ and w- (n, K), the largest being 1."""
+        log_plus, log_minus = self.log_plus + self.scores, self.log_minus - self.scores
+        top = max(log_plus.max(initial=-np.inf), log_minus.max(initial=-np.inf))
+        if top == -np.inf:  # no row's class costs anything
+            top = 0.0
+        return np.exp(log_plus - top), np.exp(log_minus - top)
+
+
+def coefficients(total: np.ndarray, difference: np.ndarray, extra: float) -> np.ndarray:
+    """Return the a that minimises s+ exp(a) + s- exp(-a), with smoothed sums and within ±4.
+
+    Parameters
+    ----------
+    total, difference
+        s+ + s- and s+ - s-, of any shape.
+    extra
+        Added to both sums. The loss still never rises: it is lowered together with
+        extra (exp(a) + exp(-a)), which is least at 0.
+
+    Examples
+    --------
+    >>> coefficients(np.array([1.0, 1.0]), np.array([-0.6, 0.0]), 0.0).round(6)
+    array([0.693147, 0.      ])
+    """
+    plus = np.maximum(total + difference, 0) + 2 * extra
+    minus = np.maximum(total - difference, 0) + 2 * extra
+    with np.errstate(divide="ignore", invalid="ignore"):
+        a = np.log(minus / plus) / 2
+    return np.asarray(np.clip(np.nan_to_num(a), -FARTHEST, FARTHEST))
+
+
+def bound(total: np.ndarray, difference: np.ndarray, a: np.ndarray) -> float:
+    """Return s+ exp(a) + s- exp(-a), summed over the classes."""
+    return float((total * np.cosh(a) + difference * np.sinh(a)).sum())
+
+
+class CoupledAlgorithm(Algorithm):
+    """What the boosters of this loss share: costs, link, first scores and the state of rows.
+
+    The best constant scores a_0 come first (Appel, 2017, equation 4.7, which does not say how).
+    """
+
+    family = "rebel"
+
+    def __init__(self, learning_rate: float, smoothing: float, costs: Costs) -> None:
+        self._learning_rate = learning_rate
+        self._smoothing = smoothing
+        self._costs = costs
+        self.link: Link = "costs" if costs.decoded else "sigmoid"
+
+    def costs(self, n_classes: int) -> np.ndarray:
+        """Return the cost matrix if the answer has to be decoded."""
+        return self._costs.checked(n_classes) if self._costs.decoded else NO_COSTS
+
+    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return a_0, or the scores the committee began with."""
+        if committee is not None:
+            return committee.base
+        mass = np.bincount(data.y, weights=data.weight, minlength=len(data.classes))
+        plus, minus = (mass @ c for c in self._costs.subcosts(len(data.classes)))
+        return self._coefficients(plus + minus, plus - minus)
+
+    def temperature(self, n_classes: int) -> float:
+        """Return 1/2: the sigmoid of 2 H is the probability of a class against all others."""
+        return 0.5
+
+    def start(
+        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
+    ) -> CoupledState:
+        """Return the state of the rows, one by one."""
+        return CoupledState.start(data, scores, *self._costs.subcosts(len(data.classes)))
+
+    def _coefficients(self, total: np.ndarray, difference: np.ndarray) -> np.ndarray:
+        return coefficients(total, difference, self._smoothing * float(total.mean()))
+
+
+class CoupledTrees(CoupledAlgorithm):
+    """The same where the weak learners are trees."""
+
+    def update(self, state: CoupledState, trees: Sequence[Tree]) -> None:
+        """Add the trees' values to the scores."""
+        for tree in trees:
+            state.scores += tree.values[tree.leaf_of_row(len(state.scores))]

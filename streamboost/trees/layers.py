@@ -1,0 +1,52 @@
+"""Growing a tree a layer at a time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streamboost.trees.grower import Grower, Statistic, Tree
+
+__all__ = ["add_layer"]
+
+
+def add_layer(grow: Grower, tree: Tree, statistic: Statistic) -> Tree:
+    """Return `tree` with each leaf split where that raises the statistic's criterion."""
+    splits = [
+        grow(statistic, rows=rows, rest=rest, max_leaf_nodes=2)
+        for rows, rest in zip(
+            _parts(tree.rows, tree.start, tree.stop),
+            _parts(tree.rest, tree.rest_start, tree.rest_stop),
+            strict=True,
+        )
+    ]
+    return _deepened(tree, splits)
+
+
+def _parts(rows: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Sequence[np.ndarray]:
+    return [rows[a:b] for a, b in zip(start, stop, strict=True)]
+
+
+def _deepened(tree: Tree, splits: Sequence[Tree]) -> Tree:
+    """Return `tree` with its leaves, in their order, replaced by trees of one or two leaves."""
+    rows, rest = tree.rows.copy(), tree.rest.copy()
+    nodes = [tree.nodes.copy()]
+    size = len(tree.nodes)
+    for at, split in zip(np.flatnonzero(tree.leaves), splits, strict=True):
+        if split.n_leaves == 1:
+            continue
+        leaf = nodes[0][at]
+        start, rest_start = int(leaf["start"]), int(leaf["rest_start"])
+        rows[start : start + len(split.rows)] = split.rows
+        rest[rest_start : rest_start + len(split.rest)] = split.rest
+        children = split.nodes[1:].copy()
+        children["depth"] += leaf["depth"]
+        children["start"] += start
+        children["stop"] += start
+        children["rest_start"] += rest_start
+        children["rest_stop"] += rest_start
+        for name in ("gain", "feature", "bin", "missing_left"):
+            leaf[name] = split.nodes[0][name]
+        leaf["left"] = size
+        nodes.append(children)
+        size += 2
+    return Tree(np.concatenate(nodes), tree.features, rows, rest)
