@@ -43,8 +43,8 @@ class RebelClassifier(BoostingClassifier):
         What the loss is made of. ``"paper"``: the thesis's subcosts, which grow as the square of
         the costs. The largest score is then not always the class of least expected cost (the
         thesis says it is), and `predict` finds that class from the probabilities behind the
-        scores. ``"linear"``: subcosts for which it always is; they carry more noise, and did worse
-        wherever we measured. Without a cost matrix it makes no difference.
+        scores. ``"linear"``: subcosts for which it always is; they carry more noise, and cost more
+        in most of what we measured. Without a cost matrix it makes no difference.
     weak_learner
         ``"tree"`` or ``"localized_similarity"``.
     n_estimators

@@ -24,7 +24,7 @@ __all__ = ["SimilarityRounds", "binarize", "isolating", "refine"]
 
 _MOST_PAIRS = 50  # two-point learners tried in a round
 _EQUAL = 1e-9  # eigenvalues that differ by less, relatively, are one
-_REFINEMENTS = 20
+_SIGN_ROUNDS = 20
 
 
 @dataclass(slots=True)
@@ -119,12 +119,13 @@ def refine(
         slope, curvature = (f * (up - down)).sum(axis=0), (f * f * (up + down)).sum(axis=0)
         step = np.divide(-slope, curvature, out=np.zeros_like(a), where=curvature > 0)
         moved = np.clip(a + np.clip(step, -1, 1), -FARTHEST, FARTHEST)
-        up, down = plus * np.exp(f * moved), minus * np.exp(-f * moved)
-        lower = (up + down).sum(axis=0)
+        moved_up, moved_down = plus * np.exp(f * moved), minus * np.exp(-f * moved)
+        lower = (moved_up + moved_down).sum(axis=0)
         better = lower < loss
-        a, loss = np.where(better, moved, a), np.where(better, lower, loss)
         if not better.any():
             break
+        a, loss = np.where(better, moved, a), np.where(better, lower, loss)
+        up, down = np.where(better, moved_up, up), np.where(better, moved_down, down)
     return a, float(loss.sum())
 
 
@@ -224,7 +225,7 @@ def binarize(pull: np.ndarray, total: np.ndarray) -> np.ndarray:
         direction = top @ top[_first_largest((top**2).sum(axis=1))]
     direction = direction * np.sign(direction[_first_largest(np.abs(direction))])
     group = _sign(u @ direction)
-    for _ in range(_REFINEMENTS):
+    for _ in range(_SIGN_ROUNDS):
         refined = _sign(u @ (group @ u))
         if (refined == group).all():
             break

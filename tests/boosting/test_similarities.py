@@ -80,6 +80,23 @@ def test_soft_sums_lower_the_loss_where_the_sums_of_signs_raise_it():
 
 
 @pytest.mark.parametrize("seed", range(10))
+def test_refinement_goes_to_the_minimum_of_each_class(seed):
+    rng = np.random.default_rng(seed)
+    plus, minus = rng.exponential(size=(2, 40, 5)) ** 3
+    f = rng.uniform(-1, 1, 40) ** 3
+
+    def loss(a, k):
+        return (plus[:, k] * np.exp(f * a) + minus[:, k] * np.exp(-f * a)).sum()
+
+    start = rng.uniform(-4, 4, 5)
+    a, total = refine(plus, minus, f, start, 30)
+    for k in range(5):
+        assert loss(a[k], k) <= loss(start[k], k)
+        assert loss(a[k], k) <= min(loss(b, k) for b in np.linspace(-4, 4, 401)) + 1e-9
+    assert total == pytest.approx(sum(loss(a[k], k) for k in range(5)))
+
+
+@pytest.mark.parametrize("seed", range(10))
 def test_the_isolated_point_is_the_one_of_least_loss(seed):
     rng = np.random.default_rng(seed)
     plus, minus = rng.random((2, 30, 4))

@@ -70,7 +70,7 @@ def test_a_leaf_sums_over_its_sampled_rows():
 
 
 def test_a_tree_that_cannot_be_split_stays():
-    _, X, pull, _, grow = make(0)
+    _, X, _, _, grow = make(0)
     tree = layered(grow, np.zeros(len(X)), 4)
     assert tree.n_leaves == 1
     np.testing.assert_array_equal(tree.rows, np.arange(len(X)))
