@@ -43,6 +43,7 @@ class _SketchLogitBoost(Algorithm):
     """One round: a random class direction, a Newton tree along it, K-vector leaves."""
 
     family = "softmax"
+    takes_new_classes = True
 
     def __init__(self, learning_rate: float, l2_regularization: float) -> None:
         self._learning_rate = learning_rate

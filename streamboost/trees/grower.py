@@ -1,5 +1,7 @@
 """Growing trees on coded rows: what the kernel needs, allocated, scaled and checked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -137,6 +139,16 @@ class Grower:
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
         self._width = int(widths.sum())
 
+    @contextmanager
+    def everything(self) -> Iterator[None]:
+        """Offer all features and all rows for a while."""
+        features, rows, rest = self._features, self._rows, self._rest
+        self.sample(self.splittable, self.all_rows)
+        try:
+            yield
+        finally:
+            self.sample(features, rows, rest)
+
     def __call__(
         self,
         statistic: Statistic,
@@ -208,15 +220,27 @@ def gradient_statistic(
 
 
 def weight_statistic(
-    weight: np.ndarray, y: np.ndarray, n_classes: int, kind: int = kernels.GINI
+    weight: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    kind: int = kernels.GINI,
+    *,
+    copies: np.ndarray | None = None,
+    unit: float = 1.0,
 ) -> Statistic:
     """Return the class weights of a tree that maximises the Gini sum, or kernels.ERROR's.
 
-    `weight` float64 (n,), not negative; `y` uint32 codes (n,).
+    `weight` float64 (n,), not negative, is that of one record, and `copies` (n,) how many records
+    each row stands for, one if None; it is rounded before it is multiplied, so that a row of two
+    records counts exactly as two rows. `y` uint32 codes (n,). A weight of `unit` is what the least
+    weight of a child calls 1.
     """
-    scale = _power_of_two(_SUM_BITS, float(weight.sum()))
-    values = np.rint(weight * scale).astype(np.int64)
-    return Statistic(kind, values, n_classes, scale, channel=y)
+    total = weight if copies is None else weight * copies
+    scale = _power_of_two(_SUM_BITS, float(total.sum()))
+    values = np.rint(weight * scale)
+    if copies is not None:
+        values = np.rint(values * copies)
+    return Statistic(kind, values.astype(np.int64), n_classes, scale * unit, channel=y)
 
 
 def vector_statistic(kind: int, vectors: np.ndarray, totals: np.ndarray | None = None) -> Statistic:
