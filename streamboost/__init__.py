@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamboost.active.query import QueryStrategy
+    from streamboost.boosting.adaboost_a import AdaBoostAClassifier
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.gamble import GambleClassifier
+    from streamboost.boosting.gentle import GentleAdaBoostClassifier
+    from streamboost.boosting.one_vs_all import OneVsAllAdaBoostClassifier
+    from streamboost.boosting.samme import AdaBoostM1Classifier, SammeClassifier
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
     from streamboost.stream.learner import StreamLearner
     from streamboost.stream.schedule import Schedule
@@ -18,9 +22,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdaBoostAClassifier": "streamboost.boosting.adaboost_a",
+    "AdaBoostM1Classifier": "streamboost.boosting.samme",
     "Committee": "streamboost.boosting.committee",
     "GambleClassifier": "streamboost.boosting.gamble",
+    "GentleAdaBoostClassifier": "streamboost.boosting.gentle",
+    "OneVsAllAdaBoostClassifier": "streamboost.boosting.one_vs_all",
     "QueryStrategy": "streamboost.active.query",
+    "SammeClassifier": "streamboost.boosting.samme",
     "Schedule": "streamboost.stream.schedule",
     "SketchLogitBoostClassifier": "streamboost.boosting.sketch",
     "StreamLearner": "streamboost.stream.learner",
@@ -28,9 +37,14 @@ _HOMES = {
 }
 
 __all__ = [
+    "AdaBoostAClassifier",
+    "AdaBoostM1Classifier",
     "Committee",
     "GambleClassifier",
+    "GentleAdaBoostClassifier",
+    "OneVsAllAdaBoostClassifier",
     "QueryStrategy",
+    "SammeClassifier",
     "Schedule",
     "SketchLogitBoostClassifier",
     "StreamLearner",

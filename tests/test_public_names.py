@@ -8,9 +8,14 @@ import pytest
 import streamboost
 
 PUBLIC = [
+    "AdaBoostAClassifier",
+    "AdaBoostM1Classifier",
     "Committee",
     "GambleClassifier",
+    "GentleAdaBoostClassifier",
+    "OneVsAllAdaBoostClassifier",
     "QueryStrategy",
+    "SammeClassifier",
     "Schedule",
     "SketchLogitBoostClassifier",
     "StreamLearner",
