@@ -137,6 +137,36 @@ class Grower:
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
         self._width = int(widths.sum())
 
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows this round trains on, uint32."""
+        return self._rows
+
+    @property
+    def rest(self) -> np.ndarray:
+        """The rows this round only routes, uint32."""
+        return self._rest
+
+    @property
+    def features(self) -> np.ndarray:
+        """The features this round is offered, uint32, ascending."""
+        return self._features
+
+    @property
+    def max_leaf_nodes(self) -> int:
+        """Most leaves of a tree."""
+        return self._max_leaf_nodes
+
+    @property
+    def max_depth(self) -> int:
+        """Most splits above a leaf."""
+        return self._max_depth
+
+    @property
+    def whole(self) -> bool:
+        """Whether this round is offered every row, and every feature that can be split."""
+        return len(self._rest) == 0 and len(self._features) == len(self.splittable)
+
     def __call__(
         self,
         statistic: Statistic,
