@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamboost.active.query import QueryStrategy
+    from streamboost.boosting.abc_logit import ABCLogitBoostClassifier
+    from streamboost.boosting.aoso import AOSOLogitBoostClassifier
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.gamble import GambleClassifier
+    from streamboost.boosting.klogit import KLogitBoostClassifier
+    from streamboost.boosting.logit import LogitBoostClassifier
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
     from streamboost.stream.learner import StreamLearner
     from streamboost.stream.schedule import Schedule
@@ -18,8 +22,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ABCLogitBoostClassifier": "streamboost.boosting.abc_logit",
+    "AOSOLogitBoostClassifier": "streamboost.boosting.aoso",
     "Committee": "streamboost.boosting.committee",
     "GambleClassifier": "streamboost.boosting.gamble",
+    "KLogitBoostClassifier": "streamboost.boosting.klogit",
+    "LogitBoostClassifier": "streamboost.boosting.logit",
     "QueryStrategy": "streamboost.active.query",
     "Schedule": "streamboost.stream.schedule",
     "SketchLogitBoostClassifier": "streamboost.boosting.sketch",
@@ -28,8 +36,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "ABCLogitBoostClassifier",
+    "AOSOLogitBoostClassifier",
     "Committee",
     "GambleClassifier",
+    "KLogitBoostClassifier",
+    "LogitBoostClassifier",
     "QueryStrategy",
     "Schedule",
     "SketchLogitBoostClassifier",

@@ -8,8 +8,12 @@ import pytest
 import streamboost
 
 PUBLIC = [
+    "ABCLogitBoostClassifier",
+    "AOSOLogitBoostClassifier",
     "Committee",
     "GambleClassifier",
+    "KLogitBoostClassifier",
+    "LogitBoostClassifier",
     "QueryStrategy",
     "Schedule",
     "SketchLogitBoostClassifier",

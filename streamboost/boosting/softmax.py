@@ -65,20 +65,24 @@ class SoftmaxAlgorithm(Algorithm):
         self._l2 = l2_regularization
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return the classes' log shares; see `softmax_base`."""
         return softmax_base(data, committee)
 
     def temperature(self, n_classes: int) -> float:
+        """Return 1: probabilities are softmax(F)."""
         return 1.0
 
     def start(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> SoftmaxState:
+        """Return the scores and their softmax: no state of rows crosses trainings."""
         F = scores.astype(np.float32)
         P = np.empty_like(F)
         kernels.softmax(F, P)
         return SoftmaxState(data.y, data.weight.astype(np.float32), F, P, rng)
 
     def update(self, state: SoftmaxState, trees: Sequence[Tree]) -> None:
+        """Add the round's trees; see `SoftmaxState.add`."""
         state.add(trees)
 
 

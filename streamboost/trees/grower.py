@@ -12,6 +12,7 @@ __all__ = [
     "Statistic",
     "Tree",
     "gradient_statistic",
+    "pair_statistic",
     "vector_statistic",
     "weight_statistic",
 ]
@@ -235,6 +236,29 @@ def gradient_statistic(
     pack(gradient, hessian, weight, scale_g, scale_h, wide, values)
     kind = kernels.NEWTON_SUMS if wide else kernels.NEWTON
     return Statistic(kind, values, 2 if wide else 1, scale_h)
+
+
+def pair_statistic(
+    probabilities: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    rows: np.ndarray,
+    buffer: np.ndarray,
+) -> tuple[Statistic, float]:
+    """Return gradients and Hessians of a node's own class pair, and what a unit of gain is worth.
+
+    Of the node that holds `rows` (uint32); for `probabilities` float32 (n, K), `y` uint32 and
+    `weight` float32 (n,). Each node has scales of its own, so gains of two nodes compare only in
+    the user's units. `buffer` int64 (2n,) takes the numbers, and belongs to the statistic.
+    """
+    from streamboost.kernels import pairs
+
+    wide = len(rows) > WIDE_ROWS
+    bits = _SUM_BITS if wide else 30
+    scale_g, scale_h = pairs.pair_statistic(probabilities, y, weight, rows, bits, wide, buffer)
+    kind = kernels.NEWTON_SUMS if wide else kernels.NEWTON
+    statistic = Statistic(kind, buffer, 2 if wide else 1, scale_h)
+    return statistic, scale_h / scale_g**2
 
 
 def weight_statistic(
