@@ -7,14 +7,21 @@ from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.softmax import CLAMP, SoftmaxAlgorithm, SoftmaxState, leaf_vectors, or_end
+from streamboost.boosting.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_values, or_end
 from streamboost.kernels import pairs
+from streamboost.kernels import softmax as kernels
 from streamboost.trees.by_node import grow_by_node
 from streamboost.trees.grower import Grower, Statistic, Tree, pair_statistic
 
 __all__ = ["AOSOLogitBoostClassifier"]
 
 Leaf = Literal["pair", "vector", "dense"]
+
+_LEAVES = {
+    "pair": pairs.leaf_pair,
+    "vector": kernels.leaf_newton,
+    "dense": pairs.leaf_dense,
+}
 
 
 class _AOSO(SoftmaxAlgorithm):
@@ -31,26 +38,9 @@ class _AOSO(SoftmaxAlgorithm):
             return pair_statistic(state.probabilities, state.y, state.weight, rows, buffer)
 
         tree = grow_by_node(grow, choose)
-        tree.values = (self._learning_rate * self._steps(state, tree)).astype(np.float32)
+        values = leaf_values(_LEAVES[self._leaf], state, tree, self._l2)
+        tree.values = (self._learning_rate * values).astype(np.float32)
         return or_end([tree], grow)
-
-    def _steps(self, state: SoftmaxState, tree: Tree) -> np.ndarray:
-        if self._leaf == "vector":
-            return leaf_vectors(state, tree, self._l2)
-        solve = pairs.leaf_pair if self._leaf == "pair" else pairs.leaf_dense
-        values = np.empty((tree.n_leaves, state.scores.shape[1]))
-        solve(
-            state.probabilities,
-            state.y,
-            state.weight,
-            tree.rows,
-            tree.start,
-            tree.stop,
-            self._l2,
-            CLAMP,
-            values,
-        )
-        return values
 
 
 class AOSOLogitBoostClassifier(BoostingClassifier):
@@ -132,7 +122,7 @@ class AOSOLogitBoostClassifier(BoostingClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
-        "leaf": [StrOptions({"pair", "vector", "dense"})],
+        "leaf": [StrOptions(set(_LEAVES))],
     }
 
     def __init__(

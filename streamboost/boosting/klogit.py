@@ -1,14 +1,13 @@
 """K-LogitBoost: the log loss without its sum-to-one constraint (Sun, Reid and Zhou, 2014)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm, TrainingData
-from streamboost.boosting.softmax import add_leaves, class_shares, or_end
+from streamboost.boosting.softmax import RowState, add_leaves, class_shares, leaf_values, or_end
 from streamboost.kernels import softmax as kernels
 from streamboost.kernels.grow import NEWTON_SUMS
 from streamboost.trees.grower import Grower, Tree, vector_statistic
@@ -19,14 +18,8 @@ _CLAMP = 2.0  # where p is tiny the Newton step upwards overshoots without bound
 _TOP = 30.0  # p = exp(F - 1) is held below exp(30)
 
 
-@dataclass(slots=True)
-class _State:
-    """Where each training row stands: its scores F and p = exp(F - 1), float32 (n, K)."""
-
-    y: np.ndarray
-    weight: np.ndarray
-    scores: np.ndarray
-    probabilities: np.ndarray
+class _State(RowState):
+    """Rows whose p = exp(F - 1) need not sum to one."""
 
     def derivatives(self) -> np.ndarray:
         """Return K negative gradients r - p and K Hessians p, weighted, float64 (n, 2K)."""
@@ -59,18 +52,7 @@ class _KLogitBoost(Algorithm):
 
     def round(self, state: _State, grow: Grower) -> list[Tree]:
         tree = grow(vector_statistic(NEWTON_SUMS, state.derivatives()))
-        values = np.empty((tree.n_leaves, state.scores.shape[1]))
-        kernels.leaf_separate(
-            state.probabilities,
-            state.y,
-            state.weight,
-            tree.rows,
-            tree.start,
-            tree.stop,
-            self._l2,
-            _CLAMP,
-            values,
-        )
+        values = leaf_values(kernels.leaf_separate, state, tree, self._l2, _CLAMP)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return or_end([tree], grow)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_vectors
+from streamboost.boosting.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_values
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.grower import Grower, Tree, gradient_statistic
 
@@ -22,7 +22,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             state.probabilities, state.y, state.weight, direction, gradient, hessian
         )
         tree = grow(gradient_statistic(gradient, hessian, state.weight, *bounds))
-        values = self._learning_rate * leaf_vectors(state, tree, self._l2)
+        values = self._learning_rate * leaf_values(kernels.leaf_newton, state, tree, self._l2)
         tree.values = values.astype(np.float32)
         return [tree]
 

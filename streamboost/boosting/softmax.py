@@ -1,6 +1,6 @@
 """What the families of the multi-class log loss share: probabilities softmax(F) that follow F."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +12,12 @@ from streamboost.trees.grower import Grower, Tree
 
 __all__ = [
     "CLAMP",
+    "RowState",
     "SoftmaxAlgorithm",
     "SoftmaxState",
     "add_leaves",
     "class_shares",
-    "leaf_vectors",
+    "leaf_values",
     "or_end",
     "softmax_base",
 ]
@@ -30,13 +31,19 @@ _STILL = 1e-4  # scores that move by less have nothing left to learn from a tree
 
 
 @dataclass(slots=True)
-class SoftmaxState:
-    """Where each training row stands: its scores and their softmax, float32 (n, K)."""
+class RowState:
+    """Where each training row stands: its scores and its probabilities, float32 (n, K)."""
 
     y: np.ndarray
     weight: np.ndarray
     scores: np.ndarray
     probabilities: np.ndarray
+
+
+@dataclass(slots=True)
+class SoftmaxState(RowState):
+    """Rows whose probabilities are the softmax of their scores."""
+
     rng: np.random.Generator
     rounds: int = 0
 
@@ -120,10 +127,12 @@ def add_leaves(scores: np.ndarray, trees: Sequence[Tree]) -> None:
         kernels.add_leaf(scores, tree.rest, tree.rest_start, tree.rest_stop, tree.values)
 
 
-def leaf_vectors(state: SoftmaxState, tree: Tree, l2: float) -> np.ndarray:
-    """Return each leaf's diagonal Newton step in all classes, float64 (leaves, K)."""
+def leaf_values(
+    leaf: Callable[..., None], state: RowState, tree: Tree, l2: float, clamp: float = CLAMP
+) -> np.ndarray:
+    """Return the step of each leaf in all classes, float64 (leaves, K), as kernel `leaf` has it."""
     values = np.empty((tree.n_leaves, state.scores.shape[1]))
-    kernels.leaf_newton(
+    leaf(
         state.probabilities,
         state.y,
         state.weight,
@@ -131,7 +140,7 @@ def leaf_vectors(state: SoftmaxState, tree: Tree, l2: float) -> np.ndarray:
         tree.start,
         tree.stop,
         l2,
-        CLAMP,
+        clamp,
         values,
     )
     return values

@@ -8,12 +8,31 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from streamboost import GambleClassifier, SketchLogitBoostClassifier
+from streamboost import (
+    ABCLogitBoostClassifier,
+    AOSOLogitBoostClassifier,
+    GambleClassifier,
+    KLogitBoostClassifier,
+    LogitBoostClassifier,
+    SketchLogitBoostClassifier,
+)
 
-ESTIMATORS = [GambleClassifier, SketchLogitBoostClassifier]
+ESTIMATORS = [
+    ABCLogitBoostClassifier,
+    AOSOLogitBoostClassifier,
+    GambleClassifier,
+    KLogitBoostClassifier,
+    LogitBoostClassifier,
+    SketchLogitBoostClassifier,
+]
+VARIANTS = [
+    ABCLogitBoostClassifier(base="search"),
+    AOSOLogitBoostClassifier(leaf="pair"),
+    AOSOLogitBoostClassifier(leaf="dense"),
+]
 
 
-@parametrize_with_checks([GambleClassifier(), SketchLogitBoostClassifier()])
+@parametrize_with_checks([*(estimator() for estimator in ESTIMATORS), *VARIANTS])
 @pytest.mark.filterwarnings("default")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
