@@ -95,13 +95,15 @@ class Pipeline:
         self.stop = stop or Stop()
         self.sequence = 0
         self.digest = ""
+        self.is_settled = True
         self._poll_interval = poll_interval
         self._observer = observer
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
 
-        An error leaves what is committed as it is; this object must then not be used again.
+        An error leaves what is committed as it is, and ends this object's use. `is_settled` then
+        tells whether what was learned is what was committed, so that a snapshot may be kept.
         """
         while not self.stop.requested:
             inputs = self.intake.poll()
@@ -114,6 +116,7 @@ class Pipeline:
 
     def step(self, inputs: Inputs) -> Effects:
         """Take one batch in, and return all that follows from it."""
+        self.is_settled = False
         self.sequence += 1
         expired = self.join.advance(inputs.tick)
         self.learner.expire(expired)
@@ -158,6 +161,7 @@ class Pipeline:
             self.intake.positions(),
             effects.journal,
         )
+        self.is_settled = True
         if effects.trainings:
             _log.info("batch %d: %s", effects.sequence, _in_words(effects.trainings))
         if self._observer is not None:
