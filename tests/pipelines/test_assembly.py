@@ -19,15 +19,19 @@ def config(folder, **sections):
     return parse(tables | sections, folder, environment={})
 
 
-def write(folder, records):
+def write(folder, records, name="records.jsonl"):
     text = "".join(json.dumps(record) + "\n" for record in records)
-    (folder / "records.jsonl").write_text(text)
+    (folder / name).write_text(text)
     return text
 
 
-def ids(folder, stream="predictions"):
+def messages(folder, stream="predictions"):
     with closing(SqliteSource(folder / "state" / "log.db", stream)) as source:
-        return [json.loads(message.payload)["id"] for message in source.poll(1_000_000)]
+        return [json.loads(message.payload) for message in source.poll(1_000_000)]
+
+
+def ids(folder):
+    return [message["id"] for message in messages(folder)]
 
 
 def test_each_run_goes_on_where_the_last_one_ended(tmp_path, make_records):
@@ -36,6 +40,26 @@ def test_each_run_goes_on_where_the_last_one_ended(tmp_path, make_records):
         write(tmp_path, records[:n])
         run(config(tmp_path), until_idle=True)
     assert ids(tmp_path) == [record["id"] for record in records]
+
+
+@pytest.mark.parametrize("estimator", ["sketch", "gamble"])
+def test_many_short_runs_write_what_one_long_run_writes(tmp_path, make_records, estimator):
+    records, truth = make_records(120)
+    labels = [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
+    sections = {
+        "labels": {"connector": "files", "path": "labels.jsonl"},
+        "committee": {"estimator": estimator, "n_estimators": 3},
+    }
+    for name, cuts in (("long", [120]), ("short", range(10, 130, 10))):
+        folder = tmp_path / name
+        folder.mkdir()
+        for n in cuts:
+            write(folder, records[:n])
+            write(folder, labels[:n], "labels.jsonl")
+            run(config(folder, **sections), until_idle=True)
+    for stream in ("predictions", "requests"):
+        assert messages(tmp_path / "long", stream) == messages(tmp_path / "short", stream)
+    assert messages(tmp_path / "long")[-1]["version"] > 5
 
 
 def test_a_source_that_fails_between_two_batches_loses_nothing(tmp_path, make_records):
