@@ -189,12 +189,6 @@ class Pipeline:
         self.digest = manifest["digest"]
         self.intake.last_tick = manifest["tick"]
 
-    def close(self) -> None:
-        """Close sources, sinks and transaction."""
-        self.intake.close()
-        self.outputs.close()
-        self.transaction.close()
-
     def _part_repeated(self, records: Records, tick: int) -> tuple[Records, list[DeadLetter]]:
         """Part the records whose id is still held from the others."""
         fresh = self.join.fresh(records.ids)
