@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from streamboost.active.query import Requests
 from streamboost.connectors.base import Transaction
 from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import DeadLetter
@@ -31,6 +32,7 @@ from streamboost.pipelines.span import Moment
 from streamboost.storage import Arrays
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Training
+from streamboost.stream.scoring import Scored
 
 __all__ = ["Pipeline", "Stop"]
 
@@ -130,27 +132,21 @@ class Pipeline:
         labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
         self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
         trainings = self._learn(joined, inputs.tick)
-        messages = Messages(
-            predictions(records, scored, asked, self.sequence),
-            requests(
-                records, scored, asked, self.schema.features, self._expires(inputs), self.sequence
-            ),
-            [letter.encode() for letter in [*sorted([*damaged, *repeated], key=_place), *unread]],
-        )
+        dead = [*sorted([*damaged, *repeated], key=_place), *unread]
+        messages = self._write(inputs.tick, records, scored, asked, dead)
         self.digest = chain(self.digest, records, messages, joined, trainings)
-        journal = journal_entry(inputs, self.sequence, trainings, self.digest)
         return Effects(
-            self.sequence,
-            inputs.tick,
-            records,
-            scored,
-            asked,
-            joined,
-            trainings,
-            self.learner.committee,
-            messages,
-            self.digest,
-            journal,
+            sequence=self.sequence,
+            tick=inputs.tick,
+            records=records,
+            scored=scored,
+            asked=asked,
+            joined=joined,
+            trainings=trainings,
+            committee=self.learner.committee,
+            messages=messages,
+            digest=self.digest,
+            journal=journal_entry(inputs, self.sequence, trainings, self.digest),
         )
 
     def commit(self, effects: Effects) -> None:
@@ -231,9 +227,22 @@ class Pipeline:
             }
         return numbers
 
-    def _expires(self, inputs: Inputs) -> int | None:
-        """Return the tick at which requests of this batch expire, if time decides it."""
-        return self.join.expires_after.end(Moment(self.join.counts.records, inputs.tick))
+    def _write(
+        self,
+        tick: int,
+        records: Records,
+        scored: Scored,
+        asked: Requests,
+        dead: Sequence[DeadLetter],
+    ) -> Messages:
+        """Put what a batch says into messages."""
+        expires = self.join.expires_after.end(Moment(self.join.counts.records, tick))
+        sequence = self.sequence
+        return Messages(
+            predictions(records, scored, asked, sequence),
+            requests(records, scored, asked, self.schema.features, expires, sequence),
+            [letter.encode() for letter in dead],
+        )
 
 
 def _place(letter: DeadLetter) -> tuple[str, int]:
