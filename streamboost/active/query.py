@@ -99,7 +99,7 @@ class QueryStrategy:
         return _UTILITIES[self.utility](margins)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Requests:
     """Records whose label is asked for; all of one length m.
 

@@ -58,10 +58,12 @@ class _Gamble(Algorithm):
         weight = state.weight()
         tree = grow(weight_statistic(weight, state.y, state.n_classes))
         mass = np.zeros((tree.n_leaves, state.n_classes))
+        count = np.zeros(tree.n_leaves)
         for m, (start, stop) in enumerate(zip(tree.start, tree.stop, strict=True)):
             rows = tree.rows[start:stop]
             mass[m] = np.bincount(state.y[rows], weights=weight[rows], minlength=state.n_classes)
-        values = leaf_step(mass, tree.stop - tree.start, self._step)
+            count[m] = np.exp(state.log_weight[rows]).sum()
+        values = leaf_step(mass, count, self._step)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return [tree]
 
@@ -78,7 +80,7 @@ def leaf_step(mass: np.ndarray, n_rows: np.ndarray, step: Step | None = None) ->
     mass
         Weight of each class in each leaf (leaves, K).
     n_rows
-        Rows in each leaf (leaves,); only ``"exact"`` asks for it.
+        Rows in each leaf by their given weights (leaves,); only ``"exact"`` asks for it.
     step
         ``"paper"`` is the printed quasi-Newton step (Algorithm 2): r_k = K g_k / h_k with the leaf
         means g and h of y and y^2, less its mean over the classes. ``"scaled"`` is (K-1)/K of it:

@@ -13,7 +13,7 @@ __all__ = ["Label", "LabelledRows", "Sample"]
 Label = str | int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """What one training sees.
 

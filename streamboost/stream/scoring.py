@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["Scored", "margins_of", "score_with_committee", "score_with_shares"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scored:
     """Predictions for n records.
 

@@ -82,7 +82,7 @@ def _positive(value: float | None) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """Labelled records, oldest label first, as views that the next label may change.
 

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 WIDE_ROWS = 65_536
-"""Beyond this many rows a 32-bit half is too coarse for a small record's gradient."""
+"""Beyond this many rows, or this weight, a 32-bit half is too coarse for small gradients."""
 
 _SUM_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
 
@@ -229,7 +229,7 @@ def gradient_statistic(
     from streamboost.kernels.softmax import pack
 
     n = len(gradient)
-    wide = n > WIDE_ROWS
+    wide = max(n, float(weight.sum())) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = _power_of_two(bits, sum_g), _power_of_two(bits, sum_h)
     values = np.empty(2 * n if wide else n, dtype=np.int64)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,6 +100,25 @@ def test_extensions_add_rounds_to_the_committee():
     (training,) = learn(learner, 30, 35)
     assert training.kind == "extend"
     assert learner.committee.n_rounds == rounds + 3
+
+
+def test_extensions_do_not_put_retraining_off():
+    learner = small(schedule=Schedule(growth=2, extend_every=3, retrain_every=10))
+    learner.learn(IDS[:28], X[:28], ["a", "b"] * 14)
+    done = learner.learn(IDS[28:60], X[28:60], ["a", "b"] * 16)
+    assert [t.labels for t in done if t.kind == "retrain"] == [36, 46, 56]
+    assert [t.labels for t in done if t.kind == "extend"] == [
+        29,
+        32,
+        35,
+        39,
+        42,
+        45,
+        49,
+        52,
+        55,
+        59,
+    ]
 
 
 @pytest.mark.parametrize("estimator", [SketchLogitBoostClassifier, GambleClassifier])
@@ -217,6 +237,17 @@ def test_a_swapped_committee_serves_under_its_own_version_or_the_next():
     assert learner.committee.version == made + 1
     (training, *_) = learn(learner, 20, 21)
     assert training.version == made + 2
+
+
+def test_a_swap_has_earlier_records_measured_anew_even_under_the_same_number():
+    learner = small()
+    learn(learner, 0, 20)
+    learner.query(X[:30], learner.score(X[:30]), IDS[:30])
+    other = learner.estimator.train(X, np.array(Y), seed=9)
+    learner.swap(replace(other, version=learner.committee.version))
+    learner.query(X[:0], learner.score(X[:0]), [])
+    measured = learner.snapshot()["window.utility"]
+    np.testing.assert_array_equal(measured, 1 / (1 + learner.score(X[:30]).margins))
 
 
 def test_swapping_nothing_leaves_the_committee():
