@@ -52,12 +52,9 @@ def connect(config: Config, log: Path) -> Connectors:
     sections = config.sections
     records = _source(config, sections.source, log)
     if isinstance(sections.labels, OracleSection):
-        labels: Source = RiverOracle(
-            sections.labels.dataset,
-            _source(config, _reading(sections.requests), log),
-            sections.labels.delay,
-            records,
-        )
+        requests = _source(config, sections.requests, log)
+        oracle = sections.labels
+        labels: Source = RiverOracle(oracle.dataset, requests, oracle.delay, records)
     else:
         labels = _source(config, sections.labels, log)
     outputs = Outputs(
@@ -85,13 +82,6 @@ def _sink(config: Config, section: SqliteInput | FilesOutput, log: Path) -> Sink
 
 def _log_of(config: Config, section: SqliteInput, log: Path) -> Path:
     return log if section.path is None else config.resolve(section.path).absolute()
-
-
-def _reading(section: SqliteInput | FilesOutput) -> SqliteInput | FilesInput:
-    """Return the input that reads what an output writes."""
-    if isinstance(section, FilesOutput):
-        return FilesInput(connector="files", path=section.path, follow=True)
-    return SqliteInput(connector="sqlite", stream=section.stream, path=section.path)
 
 
 def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
@@ -134,8 +124,8 @@ def run(
 ) -> None:
     """Run the pipeline of `config` until asked to stop, from where its last run ended.
 
-    An orderly end, also the one after `until_idle`, leaves a snapshot; after an error there is
-    none, since what was learned and what was committed may have parted.
+    Every end leaves a snapshot, but for one within a batch: what was learned and what was
+    committed have parted then.
     """
     state = State(config.state)
     stop = stop or Stop()
@@ -151,9 +141,11 @@ def run(
             pipeline.restore(*saved)
             pipeline.intake.seek(committed.positions)
         before = pipeline.sequence
-        pipeline.run(until_idle=until_idle)
-        if pipeline.sequence > before:
-            state.save(*pipeline.snapshot())
+        try:
+            pipeline.run(until_idle=until_idle)
+        finally:
+            if pipeline.is_settled and pipeline.sequence > before:
+                state.save(*pipeline.snapshot())
         _log.info("stopped after batch %d", pipeline.sequence)
 
 

@@ -25,7 +25,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines import toml
 from streamboost.pipelines.core import SECTIONS, Core, build_core
 from streamboost.pipelines.problems import Problem, describe
-from streamboost.pipelines.sections import Sections
+from streamboost.pipelines.sections import RiverOracle, Sections
 
 __all__ = ["Config", "load", "parse"]
 
@@ -183,7 +183,7 @@ def _check_schema(sections: Sections) -> list[Problem]:
 
 
 def _check_places(sections: Sections) -> list[Problem]:
-    """See that no output is mixed with another, or read as an input."""
+    """See that no output is mixed with another, and that what is read can be."""
     taken: dict[tuple[Any, ...], str] = {}
     problems = []
     for name in ("source", "labels", "predictions", "requests", "dead_letters"):
@@ -195,6 +195,9 @@ def _check_places(sections: Sections) -> list[Problem]:
             text = f"this is also the place of [{taken[place]}]: give each its own"
             problems.append(Problem(name, None, text))
         taken.setdefault(place, name)
+    if isinstance(sections.labels, RiverOracle) and sections.requests.connector != "sqlite":
+        text = 'must be "sqlite": [labels] "river" reads the requests from a log'
+        problems.append(Problem("requests", "connector", text))
     return problems
 
 

@@ -83,8 +83,3 @@ class Intake:
         """Send each source to where a committed batch left it."""
         for name, (source, _) in self._sources.items():
             source.seek(positions.get(name, {}))
-
-    def close(self) -> None:
-        """Close both sources."""
-        for source, _ in self._sources.values():
-            source.close()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from streamboost.active.query import Requests
 from streamboost.connectors.base import Transaction
 from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import DeadLetter
@@ -31,6 +32,7 @@ from streamboost.pipelines.span import Moment
 from streamboost.storage import Arrays
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Training
+from streamboost.stream.scoring import Scored
 
 __all__ = ["Pipeline", "Stop"]
 
@@ -95,13 +97,15 @@ class Pipeline:
         self.stop = stop or Stop()
         self.sequence = 0
         self.digest = ""
+        self.is_settled = True
         self._poll_interval = poll_interval
         self._observer = observer
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
 
-        An error leaves what is committed as it is; this object must then not be used again.
+        An error leaves what is committed as it is, and ends this object's use. `is_settled` then
+        tells whether what was learned is what was committed, so that a snapshot may be kept.
         """
         while not self.stop.requested:
             inputs = self.intake.poll()
@@ -114,6 +118,7 @@ class Pipeline:
 
     def step(self, inputs: Inputs) -> Effects:
         """Take one batch in, and return all that follows from it."""
+        self.is_settled = False
         self.sequence += 1
         expired = self.join.advance(inputs.tick)
         self.learner.expire(expired)
@@ -127,27 +132,21 @@ class Pipeline:
         labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
         self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
         trainings = self._learn(joined, inputs.tick)
-        messages = Messages(
-            predictions(records, scored, asked, self.sequence),
-            requests(
-                records, scored, asked, self.schema.features, self._expires(inputs), self.sequence
-            ),
-            [letter.encode() for letter in [*sorted([*damaged, *repeated], key=_place), *unread]],
-        )
+        dead = [*sorted([*damaged, *repeated], key=_place), *unread]
+        messages = self._write(inputs.tick, records, scored, asked, dead)
         self.digest = chain(self.digest, records, messages, joined, trainings)
-        journal = journal_entry(inputs, self.sequence, trainings, self.digest)
         return Effects(
-            self.sequence,
-            inputs.tick,
-            records,
-            scored,
-            asked,
-            joined,
-            trainings,
-            self.learner.committee,
-            messages,
-            self.digest,
-            journal,
+            sequence=self.sequence,
+            tick=inputs.tick,
+            records=records,
+            scored=scored,
+            asked=asked,
+            joined=joined,
+            trainings=trainings,
+            committee=self.learner.committee,
+            messages=messages,
+            digest=self.digest,
+            journal=journal_entry(inputs, self.sequence, trainings, self.digest),
         )
 
     def commit(self, effects: Effects) -> None:
@@ -158,6 +157,7 @@ class Pipeline:
             self.intake.positions(),
             effects.journal,
         )
+        self.is_settled = True
         if effects.trainings:
             _log.info("batch %d: %s", effects.sequence, _in_words(effects.trainings))
         if self._observer is not None:
@@ -184,12 +184,6 @@ class Pipeline:
         self.sequence = manifest["sequence"]
         self.digest = manifest["digest"]
         self.intake.last_tick = manifest["tick"]
-
-    def close(self) -> None:
-        """Close sources, sinks and transaction."""
-        self.intake.close()
-        self.outputs.close()
-        self.transaction.close()
 
     def _part_repeated(self, records: Records, tick: int) -> tuple[Records, list[DeadLetter]]:
         """Part the records whose id is still held from the others."""
@@ -233,9 +227,22 @@ class Pipeline:
             }
         return numbers
 
-    def _expires(self, inputs: Inputs) -> int | None:
-        """Return the tick at which requests of this batch expire, if time decides it."""
-        return self.join.expires_after.end(Moment(self.join.counts.records, inputs.tick))
+    def _write(
+        self,
+        tick: int,
+        records: Records,
+        scored: Scored,
+        asked: Requests,
+        dead: Sequence[DeadLetter],
+    ) -> Messages:
+        """Put what a batch says into messages."""
+        expires = self.join.expires_after.end(Moment(self.join.counts.records, tick))
+        sequence = self.sequence
+        return Messages(
+            predictions(records, scored, asked, sequence),
+            requests(records, scored, asked, self.schema.features, expires, sequence),
+            [letter.encode() for letter in dead],
+        )
 
 
 def _place(letter: DeadLetter) -> tuple[str, int]:

@@ -97,8 +97,8 @@ class State:
                     "[pipeline] state to a new folder to begin anew"
                 )
             self._schema.unlink(missing_ok=True)
-        self.config.write_text(config.to_toml(), encoding="utf-8")
-        self._fingerprint.write_text(fingerprint + "\n")
+        _write(self.config, config.to_toml())
+        _write(self._fingerprint, fingerprint + "\n")
 
     def _changes(self, config: Config) -> list[str]:
         """Say which keys differ from those the state was made with."""
@@ -124,7 +124,7 @@ class State:
 
     def keep_schema(self, schema: Schema) -> None:
         """Write down the schema that all later runs use."""
-        self._schema.write_text(schema.to_json(), encoding="utf-8")
+        _write(self._schema, schema.to_json())
 
     def save(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Write the snapshot in place of the one before."""
@@ -165,6 +165,16 @@ class State:
             f"To begin anew, move {self.path} away, and with it the outputs that lie outside it; "
             "the records are then read again from their beginning"
         )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a small file so that it is found whole or as it was before."""
+    temporary = path.with_name(f".{path.name}")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
 
 
 def _plain(value: Any) -> Any:

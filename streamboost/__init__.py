@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamboost.active.query import QueryStrategy
+    from streamboost.boosting.abc_logit import ABCLogitBoostClassifier
     from streamboost.boosting.adaboost_a import AdaBoostAClassifier
+    from streamboost.boosting.aoso import AOSOLogitBoostClassifier
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.gamble import GambleClassifier
     from streamboost.boosting.gentle import GentleAdaBoostClassifier
+    from streamboost.boosting.klogit import KLogitBoostClassifier
+    from streamboost.boosting.logit import LogitBoostClassifier
     from streamboost.boosting.one_vs_all import OneVsAllAdaBoostClassifier
     from streamboost.boosting.samme import AdaBoostM1Classifier, SammeClassifier
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
@@ -22,11 +26,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ABCLogitBoostClassifier": "streamboost.boosting.abc_logit",
+    "AOSOLogitBoostClassifier": "streamboost.boosting.aoso",
     "AdaBoostAClassifier": "streamboost.boosting.adaboost_a",
     "AdaBoostM1Classifier": "streamboost.boosting.samme",
     "Committee": "streamboost.boosting.committee",
     "GambleClassifier": "streamboost.boosting.gamble",
     "GentleAdaBoostClassifier": "streamboost.boosting.gentle",
+    "KLogitBoostClassifier": "streamboost.boosting.klogit",
+    "LogitBoostClassifier": "streamboost.boosting.logit",
     "OneVsAllAdaBoostClassifier": "streamboost.boosting.one_vs_all",
     "QueryStrategy": "streamboost.active.query",
     "SammeClassifier": "streamboost.boosting.samme",
@@ -37,11 +45,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "ABCLogitBoostClassifier",
+    "AOSOLogitBoostClassifier",
     "AdaBoostAClassifier",
     "AdaBoostM1Classifier",
     "Committee",
     "GambleClassifier",
     "GentleAdaBoostClassifier",
+    "KLogitBoostClassifier",
+    "LogitBoostClassifier",
     "OneVsAllAdaBoostClassifier",
     "QueryStrategy",
     "SammeClassifier",

@@ -8,11 +8,15 @@ import pytest
 import streamboost
 
 PUBLIC = [
+    "ABCLogitBoostClassifier",
+    "AOSOLogitBoostClassifier",
     "AdaBoostAClassifier",
     "AdaBoostM1Classifier",
     "Committee",
     "GambleClassifier",
     "GentleAdaBoostClassifier",
+    "KLogitBoostClassifier",
+    "LogitBoostClassifier",
     "OneVsAllAdaBoostClassifier",
     "QueryStrategy",
     "SammeClassifier",

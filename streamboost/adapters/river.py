@@ -29,7 +29,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     ----------
     estimator
         What is trained, one of streamboost's estimators. None: a `SketchLogitBoostClassifier`
-        with 100 rounds of six leaves.
+        with 150 rounds of six leaves.
     window_size
         Labelled records kept for training, the newest.
     half_life

@@ -143,30 +143,35 @@ class Committee:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Committee":
         """Return the committee `to_arrays` took apart; raise ModelFileError if it cannot be one."""
-        about: dict[str, Any] = unpack_json(arrays["about"])
-        nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
-        for name in _NODE_FIELDS:
-            nodes[name] = arrays[f"nodes.{name}"]
-        forest = Forest(nodes, arrays["roots"], arrays["values"], arrays["rounds"])
-        forest.check(about["n_features"])
-        classes = np.array(about["classes"], dtype=about["dtype"])
-        if arrays["values"].shape[1:] != classes.shape or arrays["base"].shape != classes.shape:
+        try:
+            about: dict[str, Any] = unpack_json(arrays["about"])
+            nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
+            for name in _NODE_FIELDS:
+                nodes[name] = arrays[f"nodes.{name}"]
+            committee = cls(
+                classes=np.array(about["classes"], dtype=about["dtype"]),
+                base=arrays["base"],
+                forest=Forest(nodes, arrays["roots"], arrays["values"], arrays["rounds"]),
+                n_features=about["n_features"],
+                family=about["family"],
+                temperature=about["temperature"],
+                link=about["link"],
+                version=about["version"],
+            )
+        except (LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(f"these arrays are not a committee's: {error!r}") from error
+        committee._check()
+        return committee
+
+    def _check(self) -> None:
+        self.forest.check(self.n_features)
+        if not self.base.shape == self.classes.shape == self.forest.values.shape[1:]:
             raise ModelFileError("leaf values and classes differ in number: the file is damaged")
-        if about["link"] not in get_args(Link):
+        if self.link not in get_args(Link):
             raise ModelFileError(
-                f"scores with the link {about['link']!r}, and this release knows "
+                f"scores with the link {self.link!r}, and this release knows "
                 f"{', '.join(get_args(Link))}: read it with the release that wrote it"
             )
-        return cls(
-            classes=classes,
-            base=arrays["base"],
-            forest=forest,
-            n_features=about["n_features"],
-            family=about["family"],
-            temperature=about["temperature"],
-            link=about["link"],
-            version=about["version"],
-        )
 
     def _rows(self, X: np.ndarray) -> np.ndarray:
         X = np.ascontiguousarray(X, dtype=np.float32)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, boost
+from streamboost.errors import DataError
 from streamboost.trees.bins import MAX_BINS
 
 __all__ = ["BoostingClassifier", "Model", "training_data"]
@@ -256,8 +257,17 @@ def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.nda
     found, codes = np.unique(y, return_inverse=True)
     if known is None:
         return found, codes.astype(np.uint32)
+    if _is_text(found) != _is_text(known):
+        raise DataError(
+            f"the committee's classes are {known.tolist()[:5]} and the new labels "
+            f"{found.tolist()[:5]}: text and numbers do not mix; give labels of one kind"
+        )
     new = found[~np.isin(found, known)]
     classes = np.concatenate([known, new])
     order = np.argsort(classes)
     places = order[np.searchsorted(classes, found, sorter=order)]
     return classes, places[codes].astype(np.uint32)
+
+
+def _is_text(labels: np.ndarray) -> bool:
+    return isinstance(labels.tolist()[0], str)

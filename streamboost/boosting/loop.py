@@ -112,13 +112,10 @@ def boost(
     """Grow `n_estimators` rounds, on top of `committee` where one is given.
 
     The committee's classes must be the first of `data.classes`. Raises DataError when the
-    committee is of another family.
+    committee is of another family or scores columns that `data` does not have.
     """
-    if committee is not None and committee.family != algorithm.family:
-        raise DataError(
-            f"the committee holds {committee.family} scores, and this estimator adds "
-            f"{algorithm.family} ones: extend it with an estimator of its own family"
-        )
+    if committee is not None:
+        _check_extension(algorithm, data, committee)
     bins = Bins.fit(data.X, data.weight, params.max_bins)
     base = algorithm.base(data, committee)
     forest = committee.forest if committee else Forest.empty(len(base))
@@ -152,6 +149,19 @@ def boost(
         temperature=algorithm.temperature(len(base)),
         link=algorithm.link,
     )
+
+
+def _check_extension(algorithm: Algorithm, data: TrainingData, committee: Committee) -> None:
+    if committee.family != algorithm.family:
+        raise DataError(
+            f"the committee holds {committee.family} scores, and this estimator adds "
+            f"{algorithm.family} ones: extend it with an estimator of its own family"
+        )
+    if committee.n_features > data.X.shape[1]:
+        raise DataError(
+            f"the committee scores {committee.n_features} features, and X has {data.X.shape[1]}: "
+            "give all of them; a missing value is NaN"
+        )
 
 
 def _sample(

@@ -38,8 +38,8 @@ def default_estimator() -> Trainable:
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
 
     return SketchLogitBoostClassifier(
-        n_estimators=100,
-        learning_rate=0.3,
+        n_estimators=150,
+        learning_rate=0.2,
         max_leaf_nodes=6,
         min_child_weight=0.02,
         l2_regularization=0.3,

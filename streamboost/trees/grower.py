@@ -14,12 +14,13 @@ __all__ = [
     "Statistic",
     "Tree",
     "gradient_statistic",
+    "pair_statistic",
     "vector_statistic",
     "weight_statistic",
 ]
 
 WIDE_ROWS = 65_536
-"""Beyond this many rows a 32-bit half is too coarse for a small record's gradient."""
+"""Beyond this many rows, or this weight, a 32-bit half is too coarse for small gradients."""
 
 _SUM_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
 
@@ -149,6 +150,36 @@ class Grower:
         finally:
             self.sample(features, rows, rest)
 
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows this round trains on, uint32."""
+        return self._rows
+
+    @property
+    def rest(self) -> np.ndarray:
+        """The rows this round only routes, uint32."""
+        return self._rest
+
+    @property
+    def features(self) -> np.ndarray:
+        """The features this round is offered, uint32, ascending."""
+        return self._features
+
+    @property
+    def max_leaf_nodes(self) -> int:
+        """Most leaves of a tree."""
+        return self._max_leaf_nodes
+
+    @property
+    def max_depth(self) -> int:
+        """Most splits above a leaf."""
+        return self._max_depth
+
+    @property
+    def whole(self) -> bool:
+        """Whether this round is offered every row, and every feature that can be split."""
+        return len(self._rest) == 0 and len(self._features) == len(self.splittable)
+
     def __call__(
         self,
         statistic: Statistic,
@@ -210,13 +241,36 @@ def gradient_statistic(
     from streamboost.kernels.softmax import pack
 
     n = len(gradient)
-    wide = n > WIDE_ROWS
+    wide = max(n, float(weight.sum())) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = _power_of_two(bits, sum_g), _power_of_two(bits, sum_h)
     values = np.empty(2 * n if wide else n, dtype=np.int64)
     pack(gradient, hessian, weight, scale_g, scale_h, wide, values)
     kind = kernels.NEWTON_SUMS if wide else kernels.NEWTON
     return Statistic(kind, values, 2 if wide else 1, scale_h)
+
+
+def pair_statistic(
+    probabilities: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    rows: np.ndarray,
+    buffer: np.ndarray,
+) -> tuple[Statistic, float]:
+    """Return gradients and Hessians of a node's own class pair, and what a unit of gain is worth.
+
+    Of the node that holds `rows` (uint32); for `probabilities` float32 (n, K), `y` uint32 and
+    `weight` float32 (n,). Each node has scales of its own, so gains of two nodes compare only in
+    the user's units. `buffer` int64 (2n,) takes the numbers, and belongs to the statistic.
+    """
+    from streamboost.kernels import pairs
+
+    wide = len(rows) > WIDE_ROWS
+    bits = _SUM_BITS if wide else 30
+    scale_g, scale_h = pairs.pair_statistic(probabilities, y, weight, rows, bits, wide, buffer)
+    kind = kernels.NEWTON_SUMS if wide else kernels.NEWTON
+    statistic = Statistic(kind, buffer, 2 if wide else 1, scale_h)
+    return statistic, scale_h / scale_g**2
 
 
 def weight_statistic(

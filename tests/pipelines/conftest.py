@@ -32,17 +32,19 @@ def as_json(messages):
 class World:
     """A pipeline over logs in memory, with a clock that one tick passes on each poll."""
 
-    def __init__(self, *, budget=0.5, window=50, expires_after=100, batch=10, rounds=5):
+    def __init__(
+        self, *, budget=0.5, window=50, expires_after=100, batch=10, rounds=5, label="string"
+    ):
         self.records, self.labels = MemoryLog(), MemoryLog()
         self.predictions, self.requests, self.dead = MemoryLog(), MemoryLog(), MemoryLog()
         self.transaction = MemoryTransaction()
         self.ticks = itertools.count(1_000, 1_000)
-        self.settings = (budget, window, expires_after, batch, rounds)
+        self.settings = (budget, window, expires_after, batch, rounds, label)
         self.pipeline = self.fresh()
 
     def fresh(self, observer=None):
         """Return a pipeline over the same logs that knows nothing."""
-        budget, window, expires_after, batch, rounds = self.settings
+        budget, window, expires_after, batch, rounds, label = self.settings
         intake = Intake(
             MemorySource(self.records),
             MemorySource(self.labels),
@@ -52,7 +54,7 @@ class World:
         )
         sinks = (MemorySink(log) for log in (self.predictions, self.requests, self.dead))
         return Pipeline(
-            Schema(numeric=["a", "b"]),
+            Schema(numeric=["a", "b"], label=label),
             StreamLearner(
                 default_estimator().set_params(n_estimators=rounds),
                 query=QueryStrategy(budget=budget),

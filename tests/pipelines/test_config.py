@@ -160,6 +160,14 @@ def test_two_outputs_in_one_place_are_refused(tmp_path):
     assert line == "[requests]: this is also the place of [predictions]: give each its own"
 
 
+def test_an_oracle_needs_the_requests_in_a_log(tmp_path):
+    oracle = {"connector": "river", "dataset": "Phishing"}
+    requests = {"connector": "files", "path": "requests.jsonl"}
+    assert problems(tmp_path, labels=oracle, requests=requests) == [
+        '[requests] connector: must be "sqlite": [labels] "river" reads the requests from a log'
+    ]
+
+
 def test_strategy_all_buys_every_label(tmp_path):
     query = made(tmp_path, query={"strategy": "all"}).core.query
     assert (query.utility, query.budget, query.audit) == ("random", 1.0, 0.0)

@@ -220,6 +220,21 @@ def test_a_commit_that_fails_ends_the_run_and_leaves_what_was_committed(world, m
     assert commits == [1, 2]
     assert world.transaction.committed().sequence == 2
     assert len(world.read("predictions")) == 20
+    assert not world.pipeline.is_settled, "what was learned is not what was committed"
+
+
+def test_whole_number_labels_stay_numbers(make_world, make_records):
+    world = make_world(label="integer")
+    records, truth = make_records(60)
+    labels = [{"id": r["id"], "label": len(t)} for r, t in zip(records, truth, strict=True)]
+    world.feed(records, labels)
+    world.run()
+    assert {p["label"] for p in world.read("predictions")[20:]} <= {4, 5}
+    world.pipeline.join.restore(world.pipeline.join.to_arrays())
+    world.feed(labels=[*labels[-5:], {"id": "59", "label": "5"}])
+    world.run()
+    assert world.pipeline.join.counts.duplicate == 5
+    assert world.read("dead")[0]["reason"] == "wrong_type"
 
 
 def test_it_waits_for_more_until_it_is_asked_to_stop(world, make_records):

@@ -1,0 +1,120 @@
+import json
+from contextlib import closing
+
+import pytest
+
+from streamboost.connectors.sqlite import SqliteSink, SqliteSource
+from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.pipelines.assembly import run
+from streamboost.pipelines.checking import guarantee
+from streamboost.pipelines.config import parse
+
+
+def config(folder, **sections):
+    tables = {
+        "pipeline": {"name": "test", "batch_records": 10},
+        "source": {"connector": "files", "path": "records.jsonl"},
+        "committee": {"n_estimators": 2},
+    }
+    return parse(tables | sections, folder, environment={})
+
+
+def write(folder, records, name="records.jsonl"):
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / name).write_text(text)
+    return text
+
+
+def messages(folder, stream="predictions"):
+    with closing(SqliteSource(folder / "state" / "log.db", stream)) as source:
+        return [json.loads(message.payload) for message in source.poll(1_000_000)]
+
+
+def ids(folder):
+    return [message["id"] for message in messages(folder)]
+
+
+def test_each_run_goes_on_where_the_last_one_ended(tmp_path, make_records):
+    records, _ = make_records(50)
+    for n in (0, 20, 20, 50):
+        write(tmp_path, records[:n])
+        run(config(tmp_path), until_idle=True)
+    assert ids(tmp_path) == [record["id"] for record in records]
+
+
+@pytest.mark.parametrize("estimator", ["sketch", "gamble"])
+def test_many_short_runs_write_what_one_long_run_writes(tmp_path, make_records, estimator):
+    records, truth = make_records(120)
+    labels = [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
+    sections = {
+        "labels": {"connector": "files", "path": "labels.jsonl"},
+        "committee": {"estimator": estimator, "n_estimators": 3},
+    }
+    for name, cuts in (("long", [120]), ("short", range(10, 130, 10))):
+        folder = tmp_path / name
+        folder.mkdir()
+        for n in cuts:
+            write(folder, records[:n])
+            write(folder, labels[:n], "labels.jsonl")
+            run(config(folder, **sections), until_idle=True)
+    for stream in ("predictions", "requests"):
+        assert messages(tmp_path / "long", stream) == messages(tmp_path / "short", stream)
+    assert messages(tmp_path / "long")[-1]["version"] > 5
+
+
+def test_a_source_that_fails_between_two_batches_loses_nothing(tmp_path, make_records):
+    records, _ = make_records(50)
+    text = write(tmp_path, records)
+
+    def truncate(effects):
+        if effects.sequence == 2:
+            (tmp_path / "records.jsonl").write_text("")
+
+    with pytest.raises(ConnectorError, match="truncated"):
+        run(config(tmp_path), until_idle=True, observer=truncate)
+    (tmp_path / "records.jsonl").write_text(text)
+    run(config(tmp_path), until_idle=True)
+    assert ids(tmp_path) == [record["id"] for record in records]
+
+
+def test_labels_may_be_put_into_the_log_by_hand(tmp_path, make_records):
+    write(tmp_path, make_records(10)[0])
+    run(config(tmp_path), until_idle=True)
+    with closing(SqliteSink(tmp_path / "state" / "log.db", "labels")) as labels:
+        labels.write([b'{"id": "3", "label": "left"}'])
+        labels.flush()
+    seen = []
+    run(config(tmp_path), until_idle=True, observer=seen.append)
+    assert [effects.joined.labels for effects in seen] == [["left"]]
+
+
+def test_the_schema_of_the_first_run_holds_for_later_ones(tmp_path, make_records):
+    records, _ = make_records(20)
+    write(tmp_path, records[:10])
+    run(config(tmp_path), until_idle=True)
+    write(tmp_path, records[:10] + [record | {"c": 1.0} for record in records[10:]])
+    seen = []
+    run(config(tmp_path), until_idle=True, observer=seen.append)
+    assert [effects.records.X.shape for effects in seen] == [(10, 2)]
+
+
+def test_outputs_may_go_to_files_and_the_guarantee_says_what_that_costs(tmp_path, make_records):
+    files = {
+        "predictions": {"connector": "files", "path": "out/predictions.jsonl"},
+        "requests": {"connector": "files", "path": "out/requests.jsonl"},
+        "dead_letters": {"connector": "sqlite", "stream": "dead", "path": "other.db"},
+    }
+    write(tmp_path, [*make_records(30)[0], {"a": 1}])
+    made = config(tmp_path, **files)
+    run(made, until_idle=True)
+    written = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in written] == [str(i) for i in range(30)]
+    assert guarantee(made).startswith(
+        "at least once: predictions, requests and dead_letters lie outside the log"
+    )
+    assert guarantee(config(tmp_path)).startswith("exactly once")
+
+
+def test_a_dataset_that_river_does_not_have_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="perhaps 'Phishing' is meant"):
+        run(config(tmp_path, source={"connector": "river", "dataset": "Fishing"}))
