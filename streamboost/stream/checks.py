@@ -31,9 +31,7 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
             raise TypeError(
                 f"it holds {table.dtype} values; give numbers, NaN where one is missing"
             )
-        # A number too large for float32 becomes an infinity, which is refused below.
-        with np.errstate(over="ignore"):
-            rows = np.ascontiguousarray(table, dtype=np.float32)
+        rows = np.ascontiguousarray(table if table.dtype == np.float32 else _narrow(table))
     except (TypeError, ValueError) as error:
         raise DataError(f"X is not a table of numbers: {error}") from error
     if rows.ndim != 2:
@@ -51,6 +49,12 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
             "float32: give a finite number, or NaN for a missing value"
         )
     return rows
+
+
+def _narrow(table: np.ndarray) -> np.ndarray:
+    # A number too large for float32 becomes an infinity, which is then refused.
+    with np.errstate(over="ignore"):
+        return table.astype(np.float32)
 
 
 def as_ids(ids: Sequence[str], n: int) -> list[str]:

@@ -14,7 +14,13 @@ from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity, a
 from streamboost.stream.estimators import Trainable, describe, rebuild
 from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.schedule import Schedule, Training
-from streamboost.stream.scoring import Scored, margins_of, score_with_committee, score_with_shares
+from streamboost.stream.scoring import (
+    Scored,
+    labels_of,
+    margins_of,
+    score_with_committee,
+    score_with_shares,
+)
 from streamboost.stream.trainer import Trainer
 from streamboost.stream.working_set import WorkingSet
 
@@ -120,6 +126,13 @@ class StreamLearner:
         if self.committee is None:
             return score_with_shares(self._rows.counts, len(rows))
         return score_with_committee(self.committee, rows)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the labels, object (n,), that `score` predicts, with less work."""
+        rows = self._admit(X)
+        if self.committee is None:
+            return score_with_shares(self._rows.counts, len(rows)).labels
+        return labels_of(self.committee, rows)
 
     def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
         """Decide which of the records `X` (n, D), scored as `scored`, to ask for.

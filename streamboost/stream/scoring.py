@@ -11,7 +11,7 @@ from streamboost.stream.checks import Label, as_array
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Scored", "margins_of", "score_with_committee", "score_with_shares"]
+__all__ = ["Scored", "labels_of", "margins_of", "score_with_committee", "score_with_shares"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ def score_with_committee(committee: "Committee", X: np.ndarray) -> Scored:
     """Score `X` (n, D); columns the committee does not know are left out."""
     scores = _decision(committee, X)
     return Scored(
-        labels=committee.classes[scores.argmax(axis=1)].astype(object),
+        labels=_best(committee, scores),
         classes=committee.classes,
         probabilities=committee.probabilities(scores),
         margins=_gap(scores),
@@ -68,6 +68,11 @@ def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
     )
 
 
+def labels_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
+    """Return the predicted labels, object (n,), of `X` (n, D)."""
+    return _best(committee, _decision(committee, X))
+
+
 def margins_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
     """Return the raw score margins (n,) of `X` (n, D)."""
     return _gap(_decision(committee, X))
@@ -76,6 +81,10 @@ def margins_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
 def _decision(committee: "Committee", X: np.ndarray) -> np.ndarray:
     # A committee made before the newest columns appeared scores those it was trained on.
     return committee.decision(X[:, : committee.n_features])
+
+
+def _best(committee: "Committee", scores: np.ndarray) -> np.ndarray:
+    return np.asarray(committee.classes[scores.argmax(axis=1)].astype(object))
 
 
 def _gap(scores: np.ndarray) -> np.ndarray:

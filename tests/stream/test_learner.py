@@ -44,6 +44,13 @@ def test_a_class_is_predicted_from_its_first_label_on():
     assert learner.score(X[:2]).labels.tolist() == [Y[0], Y[0]]
 
 
+def test_predicting_gives_the_labels_of_scoring():
+    learner = small()
+    for stop in (0, 1, 40):
+        learn(learner, learner.n_labels, stop)
+        assert learner.predict(X).tolist() == learner.score(X).labels.tolist()
+
+
 def test_the_first_committee_is_trained_as_soon_as_two_classes_have_a_label():
     learner = small()
     first = next(i for i, label in enumerate(Y) if label != Y[0])
