@@ -212,7 +212,7 @@ class JsonLinesSink(Sink):
                 lines = lines[file.write(lines) :]
             os.fsync(file.fileno())
         except OSError as error:
-            self.close()
+            self._release()
             raise ConnectorError(
                 f"cannot write {self._path}: {error.strerror or error}; free space on the disk, "
                 "or name a file that can be written"
@@ -221,6 +221,10 @@ class JsonLinesSink(Sink):
 
     def close(self) -> None:
         """Close the file; flushing opens it again. What was not flushed is not written."""
+        self._written.clear()
+        self._release()
+
+    def _release(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -16,7 +16,16 @@ import numpy as np
 
 from streamboost.errors import ModelFileError
 
-__all__ = ["FORMAT", "Arrays", "pack_json", "read_arrays", "unpack_json", "write_arrays"]
+__all__ = [
+    "FORMAT",
+    "Arrays",
+    "pack_json",
+    "part",
+    "read_arrays",
+    "unpack_json",
+    "write_arrays",
+    "write_bytes",
+]
 
 FORMAT = "0.1"
 """Version of the layout of sealed files; a release reads its own and the one before it."""
@@ -40,6 +49,19 @@ def unpack_json(array: np.ndarray) -> Any:
     return json.loads(array.astype(np.uint8).tobytes())
 
 
+def part(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
+    """Return the arrays whose names begin with `prefix`, named without it.
+
+    >>> list(part({"rows.X": np.zeros(1), "about": np.zeros(1)}, "rows."))
+    ['X']
+    """
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
 def write_arrays(
     path: str | os.PathLike[str],
     arrays: Mapping[str, np.ndarray],
@@ -48,9 +70,6 @@ def write_arrays(
     manifest: Mapping[str, Any] | None = None,
 ) -> None:
     """Write `arrays` and `manifest` to `path`, atomically and durably.
-
-    The bytes go to a temporary file beside `path`, are forced to disk, and take the name in one
-    step: a reader finds the old file or the new one, never a part.
 
     Raises
     ------
@@ -63,7 +82,38 @@ def write_arrays(
     text = {"streamboost": json.dumps(header)}  # the digest stands first: its zeros are found first
     blob = save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata=text)
     digest = hashlib.sha256(blob).hexdigest().encode()
-    _replace(Path(path), blob.replace(_BLANK.encode(), digest, 1))
+    write_bytes(path, blob.replace(_BLANK.encode(), digest, 1))
+
+
+def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
+    """Write `blob` to `path`, atomically and durably.
+
+    The bytes go to a temporary file beside `path`, are forced to disk, and take the name in one
+    step: a reader finds the old file or the new one, never a part.
+
+    Raises
+    ------
+    ModelFileError
+        When the file cannot be written; an older one of that name stays.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ModelFileError(
+            f"{path}: cannot be written: {error.strerror or error}; name a place that can"
+        ) from error
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dict[str, Any]]:
@@ -119,23 +169,3 @@ def _header(path: str | os.PathLike[str], blob: bytes) -> dict[str, Any]:
         word = "truncated" if len(blob) < end else "too long"
         raise ModelFileError(f"{path}: {word}: {len(blob)} bytes where its header says {end}")
     return header
-
-
-def _replace(path: Path, blob: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise ModelFileError(
-            f"{path}: cannot be written: {error.strerror or error}; name a place that can"
-        ) from error
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
