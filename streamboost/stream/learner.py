@@ -9,7 +9,7 @@ import numpy as np
 from streamboost.active.budget import Ledger
 from streamboost.active.query import Querier, QueryStrategy, Requests
 from streamboost.errors import DataError, ModelFileError
-from streamboost.storage import Arrays, pack_json, unpack_json
+from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity, as_rows, as_tick
 from streamboost.stream.estimators import Trainable, describe, rebuild
 from streamboost.stream.labelled import LabelledRows
@@ -315,19 +315,11 @@ class StreamLearner:
             query=QueryStrategy(**about["query"]),
             n_features=about["n_features"],
         )
-        learner._rows.resume(about["labelled"], _part(arrays, "rows."))
+        learner._rows.resume(about["labelled"], part(arrays, "rows."))
         learner._trainer.resume(about["trainer"])
-        learner._querier.resume(about["querier"], _part(arrays, "window."))
+        learner._querier.resume(about["querier"], part(arrays, "window."))
         learner._answered = about["answered"]
         learner._expired = about["expired"]
-        committee = _part(arrays, "committee.")
+        committee = part(arrays, "committee.")
         learner.committee = Committee.from_arrays(committee) if committee else None
         return learner
-
-
-def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
