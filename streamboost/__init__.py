@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamboost.active.query import QueryStrategy
+    from streamboost.boosting.cascade import Cascade
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.gamble import GambleClassifier
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Cascade": "streamboost.boosting.cascade",
     "Committee": "streamboost.boosting.committee",
     "GambleClassifier": "streamboost.boosting.gamble",
     "QueryStrategy": "streamboost.active.query",
@@ -28,6 +30,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Cascade",
     "Committee",
     "GambleClassifier",
     "QueryStrategy",

@@ -8,6 +8,7 @@ import pytest
 import streamboost
 
 PUBLIC = [
+    "Cascade",
     "Committee",
     "GambleClassifier",
     "QueryStrategy",

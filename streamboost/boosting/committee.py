@@ -62,7 +62,7 @@ class Committee:
 
         A row's scores do not depend on the rows it is scored with.
         """
-        X = self._rows(X)
+        X = self.rows(X)
         scores = np.tile(self.base, (len(X), 1))
         self.forest.add_scores(X, scores)
         return scores
@@ -140,7 +140,14 @@ class Committee:
             version=about["version"],
         )
 
-    def _rows(self, X: np.ndarray) -> np.ndarray:
+    def rows(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` as scoring reads it: float32 (n, D), C-order.
+
+        Raises
+        ------
+        DataError
+            When `X` does not have the columns the committee scores.
+        """
         X = np.ascontiguousarray(X, dtype=np.float32)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise DataError(
