@@ -1,5 +1,7 @@
 """Slow, obvious references for cascades and for pruning."""
 
+from fractions import Fraction
+
 import naive
 import numpy as np
 
@@ -40,3 +42,63 @@ def thresholds(committee, X, ends, tolerance):
         alive -= gone
         found.append(theta)
     return [*found, np.inf]
+
+
+def score(sums, kind):
+    """What a child with these class sums (Python integers) is worth, exactly."""
+    if kind == "error":
+        return Fraction(max(sums))
+    return Fraction(sum(s * s for s in sums), sum(sums)) if sum(sums) else Fraction(0)
+
+
+def class_sums(weight, y, n_classes, rows):
+    return [sum(int(weight[r]) for r in rows if y[r] == k) for k in range(n_classes)]
+
+
+def worths(rows, feature, codes, n_bins, weight, y, n_classes, kind, least=0):
+    """What each split by a feature is worth whose children weigh `least`, and leaving all whole."""
+    yield score(class_sums(weight, y, n_classes, rows), kind)
+    missing = bool((codes[feature] == n_bins[feature]).any())
+    for missing_left in (False, True) if missing else (False,):
+        for code in range(n_bins[feature]):
+            left = [
+                r for r in rows if naive.goes_left(codes, n_bins, missing_left, feature, code, r)
+            ]
+            right = [r for r in rows if r not in set(left)]
+            sides = [class_sums(weight, y, n_classes, side) for side in (left, right)]
+            if kind == "error" or min(map(sum, sides)) >= least:
+                yield sum(score(sums, kind) for sums in sides)
+
+
+def error(rows, *args):
+    """The weight of some rows less what the best split by a feature makes of them."""
+    weight = args[3]
+    return sum(int(weight[r]) for r in rows) - max(worths(rows, *args))
+
+
+def quick_adds(heavy, codes, n_bins, weight, y, n_classes, kind, least_part, least=0):
+    """Count the additions of one node's search, and name the features it finishes."""
+    features = range(len(codes))
+    args = codes, n_bins, weight, y, n_classes, kind
+    mass = sum(int(weight[r]) for r in heavy)
+    ends, begin, wanted, so_far = [], 0, 0.9 * mass, 0.0
+    for i, r in enumerate(heavy, start=1):
+        so_far += int(weight[r])
+        if so_far >= wanted and i - begin >= least_part and len(heavy) - i >= least_part:
+            ends.append(i)
+            begin, wanted = i, so_far + (1 - 0.9) / 20 * mass
+    if not ends or ends[-1] < len(heavy):
+        ends.append(len(heavy))
+    errors = {f: error(heavy[: ends[0]], f, *args) for f in features}
+    adds, best, finished = len(codes) * ends[0], None, set()
+    for f in sorted(features, key=lambda f: (errors[f], f)):
+        at = 0
+        while at + 1 < len(ends) and (best is None or errors[f] <= best):
+            at += 1
+            adds += ends[at] - ends[at - 1]
+            errors[f] = error(heavy[: ends[at]], f, *args)
+        if at + 1 == len(ends):
+            finished.add(f)
+            final = mass - max(worths(heavy, f, *args, least))
+            best = final if best is None else min(best, final)
+    return adds, finished

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, boost
+from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, Work, boost
 from streamboost.trees.bins import MAX_BINS
 
 __all__ = ["BoostingClassifier"]
@@ -50,6 +51,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     committee_: Committee
     classes_: np.ndarray
     n_features_in_: int
+    n_adds_: int
 
     @abstractmethod
     def _algorithm(self) -> Algorithm:
@@ -69,7 +71,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan")
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.committee_ = self.train(X, y, weight, seed=self._seed())
+        self.committee_ = self._train(X, y, weight, seed=self._seed())
         self.classes_ = self.committee_.classes
         return self
 
@@ -87,7 +89,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.committee_ = self.train(
+        self.committee_ = self._train(
             X, y, weight, seed=self._seed(), committee=self.committee_, n_estimators=n_estimators
         )
         self.classes_ = self.committee_.classes
@@ -107,6 +109,21 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         This is `fit` and `extend` without validation: `X` float32 (n, D) in C-order, `y` (n,).
         """
+        return copy(self)._train(
+            X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
+        )
+
+    def _train(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        sample_weight: np.ndarray | None = None,
+        *,
+        seed: int,
+        committee: Committee | None = None,
+        n_estimators: int | None = None,
+    ) -> Committee:
+        """Train a committee, and note what it took."""
         if sample_weight is not None:
             kept = sample_weight > 0
             if not kept.all():
@@ -127,9 +144,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rng: np.random.Generator,
         committee: Committee | None,
     ) -> Committee:
-        return boost(
-            self._algorithm(), data, rounds, self._parameters(len(data.classes)), rng, committee
-        )
+        work = Work()
+        params = self._parameters(len(data.classes))
+        trained = boost(self._algorithm(), data, rounds, params, rng, committee, work)
+        self.n_adds_ = work.n_adds
+        return trained
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores F: float64 (n, K), or for two classes (n,), that of the second."""
@@ -198,6 +217,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             l2_regularization=getattr(self, "l2_regularization", 0.0),
             max_features=self.max_features,
             subsample=self.subsample,
+            pruning=getattr(self, "pruning", None),
         )
 
     def _seed(self) -> int:

@@ -13,7 +13,9 @@ from streamboost import GambleClassifier, SketchLogitBoostClassifier
 ESTIMATORS = [GambleClassifier, SketchLogitBoostClassifier]
 
 
-@parametrize_with_checks([GambleClassifier(), SketchLogitBoostClassifier()])
+@parametrize_with_checks(
+    [GambleClassifier(), GambleClassifier(pruning="quick"), SketchLogitBoostClassifier()]
+)
 @pytest.mark.filterwarnings("default")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
