@@ -179,6 +179,12 @@ class GambleClassifier(BoostingClassifier):
     many rounds in all: in the exponential loss a class that was absent has no finite score to
     begin from.
 
+    Pruning pays for stumps and small trees on many features: on usps stumps took a twentieth of
+    the additions and 0.4 of the CPU time, trees of 8 leaves 0.3 and 0.7. It does not from some 20
+    leaves on, where an unpruned tree counts only the smaller child of each split and subtracts, and
+    a pruned one must count both. The thesis counts without subtraction; its tenfold saving is that
+    of stumps.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
