@@ -174,8 +174,8 @@ def _best(
 def _bound(hist, first, n_bins, missing, kind, total, mass, left, right):
     """The most that a feature counted on rows with class sums `total` can be worth on all rows.
 
-    That is all weight less the error so far. No limit binds the children here, and leaving the
-    node whole counts too: else the error on fewer rows could be the larger one.
+    That is all weight less the error so far. No limit binds the children here: under one, the error
+    on fewer rows could be the larger.
     """
     n = total.size
     whole = _score(total, n, kind)
