@@ -125,7 +125,7 @@ class Cascade:
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the class of the largest score, (n,); ties go to the first."""
-        return np.asarray(self.committee.classes[self.decision(X).argmax(axis=1)])
+        return np.asarray(self.committee.classes[self.committee.best(self.decision(X))])
 
     def trees_used(self, X: np.ndarray) -> np.ndarray:
         """Return the number of trees each row of `X` (n, D) goes down, int32 (n,)."""
@@ -169,7 +169,7 @@ def _calibrate(
     """Return the threshold of each place, and the mean number of trees of the rows of `X`."""
     X = committee.rows(X)
     forest = committee.forest
-    answers = committee.decision(X).argmax(axis=1)
+    answers = committee.best(committee.decision(X))
     scores = np.tile(committee.base, (len(X), 1))
     alive = np.ones(len(X), dtype=bool)
     thresholds = np.full(len(rounds), np.inf)
@@ -179,7 +179,7 @@ def _calibrate(
         trees += int(alive.sum()) * int(forest.rounds[m] - forest.rounds[done])
         done = m
         margin = _margins(scores)
-        wrong = scores.argmax(axis=1) != answers
+        wrong = committee.best(scores) != answers
         allowed = int(tolerance * len(X) * forest.rounds[m] / committee.n_trees) - spent
         thresholds[place] = _least_threshold(margin[alive], wrong[alive], allowed)
         leaving = alive & (margin >= thresholds[place])

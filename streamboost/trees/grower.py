@@ -1,5 +1,7 @@
 """Growing trees on coded rows: what the kernel needs, allocated, scaled and checked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,12 +16,13 @@ __all__ = [
     "Statistic",
     "Tree",
     "gradient_statistic",
+    "pair_statistic",
     "vector_statistic",
     "weight_statistic",
 ]
 
 WIDE_ROWS = 65_536
-"""Beyond this many rows a 32-bit half is too coarse for a small record's gradient."""
+"""Beyond this many rows, or this weight, a 32-bit half is too coarse for small gradients."""
 
 _SUM_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
 
@@ -150,6 +153,46 @@ class Grower:
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
         self._width = int(widths.sum())
 
+    @contextmanager
+    def everything(self) -> Iterator[None]:
+        """Offer all features and all rows for a while."""
+        features, rows, rest = self._features, self._rows, self._rest
+        self.sample(self.splittable, self.all_rows)
+        try:
+            yield
+        finally:
+            self.sample(features, rows, rest)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows this round trains on, uint32."""
+        return self._rows
+
+    @property
+    def rest(self) -> np.ndarray:
+        """The rows this round only routes, uint32."""
+        return self._rest
+
+    @property
+    def features(self) -> np.ndarray:
+        """The features this round is offered, uint32, ascending."""
+        return self._features
+
+    @property
+    def max_leaf_nodes(self) -> int:
+        """Most leaves of a tree."""
+        return self._max_leaf_nodes
+
+    @property
+    def max_depth(self) -> int:
+        """Most splits above a leaf."""
+        return self._max_depth
+
+    @property
+    def whole(self) -> bool:
+        """Whether this round is offered every row, and every feature that can be split."""
+        return len(self._rest) == 0 and len(self._features) == len(self.splittable)
+
     def __call__(
         self,
         statistic: Statistic,
@@ -255,7 +298,7 @@ def gradient_statistic(
     from streamboost.kernels.softmax import pack
 
     n = len(gradient)
-    wide = n > WIDE_ROWS
+    wide = max(n, float(weight.sum())) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = _power_of_two(bits, sum_g), _power_of_two(bits, sum_h)
     values = np.empty(2 * n if wide else n, dtype=np.int64)
@@ -264,16 +307,51 @@ def gradient_statistic(
     return Statistic(kind, values, 2 if wide else 1, scale_h)
 
 
+def pair_statistic(
+    probabilities: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    rows: np.ndarray,
+    buffer: np.ndarray,
+) -> tuple[Statistic, float]:
+    """Return gradients and Hessians of a node's own class pair, and what a unit of gain is worth.
+
+    Of the node that holds `rows` (uint32); for `probabilities` float32 (n, K), `y` uint32 and
+    `weight` float32 (n,). Each node has scales of its own, so gains of two nodes compare only in
+    the user's units. `buffer` int64 (2n,) takes the numbers, and belongs to the statistic.
+    """
+    from streamboost.kernels import pairs
+
+    wide = len(rows) > WIDE_ROWS
+    bits = _SUM_BITS if wide else 30
+    scale_g, scale_h = pairs.pair_statistic(probabilities, y, weight, rows, bits, wide, buffer)
+    kind = kernels.NEWTON_SUMS if wide else kernels.NEWTON
+    statistic = Statistic(kind, buffer, 2 if wide else 1, scale_h)
+    return statistic, scale_h / scale_g**2
+
+
 def weight_statistic(
-    weight: np.ndarray, y: np.ndarray, n_classes: int, kind: int = kernels.GINI
+    weight: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    kind: int = kernels.GINI,
+    *,
+    copies: np.ndarray | None = None,
+    unit: float = 1.0,
 ) -> Statistic:
     """Return the class weights of a tree that maximises the Gini sum, or kernels.ERROR's.
 
-    `weight` float64 (n,), not negative; `y` uint32 codes (n,).
+    `weight` float64 (n,), not negative, is that of one record, and `copies` (n,) how many records
+    each row stands for, one if None; it is rounded before it is multiplied, so that a row of two
+    records counts exactly as two rows. `y` uint32 codes (n,). A weight of `unit` is what the least
+    weight of a child calls 1.
     """
-    scale = _power_of_two(_SUM_BITS, float(weight.sum()))
-    values = np.rint(weight * scale).astype(np.int64)
-    return Statistic(kind, values, n_classes, scale, channel=y)
+    total = weight if copies is None else weight * copies
+    scale = _power_of_two(_SUM_BITS, float(total.sum()))
+    values = np.rint(weight * scale)
+    if copies is not None:
+        values = np.rint(values * copies)
+    return Statistic(kind, values.astype(np.int64), n_classes, scale * unit, channel=y)
 
 
 def vector_statistic(kind: int, vectors: np.ndarray, totals: np.ndarray | None = None) -> Statistic:
