@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from streamboost.boosting.abc_logit import ABCLogitBoostClassifier
     from streamboost.boosting.adaboost_a import AdaBoostAClassifier
     from streamboost.boosting.aoso import AOSOLogitBoostClassifier
+    from streamboost.boosting.cascade import Cascade
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.gamble import GambleClassifier
     from streamboost.boosting.gentle import GentleAdaBoostClassifier
@@ -30,6 +31,7 @@ _HOMES = {
     "AOSOLogitBoostClassifier": "streamboost.boosting.aoso",
     "AdaBoostAClassifier": "streamboost.boosting.adaboost_a",
     "AdaBoostM1Classifier": "streamboost.boosting.samme",
+    "Cascade": "streamboost.boosting.cascade",
     "Committee": "streamboost.boosting.committee",
     "GambleClassifier": "streamboost.boosting.gamble",
     "GentleAdaBoostClassifier": "streamboost.boosting.gentle",
@@ -49,6 +51,7 @@ __all__ = [
     "AOSOLogitBoostClassifier",
     "AdaBoostAClassifier",
     "AdaBoostM1Classifier",
+    "Cascade",
     "Committee",
     "GambleClassifier",
     "GentleAdaBoostClassifier",

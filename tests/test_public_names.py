@@ -12,6 +12,7 @@ PUBLIC = [
     "AOSOLogitBoostClassifier",
     "AdaBoostAClassifier",
     "AdaBoostM1Classifier",
+    "Cascade",
     "Committee",
     "GambleClassifier",
     "GentleAdaBoostClassifier",

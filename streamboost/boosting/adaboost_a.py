@@ -228,7 +228,7 @@ class AdaBoostAClassifier(VotingClassifier):
             self.learning_rate, self.criterion, self.initial_distribution, self.half_life, self.cost
         )
 
-    def train(
+    def _train(
         self,
         X: np.ndarray,
         y: np.ndarray,
@@ -245,7 +245,7 @@ class AdaBoostAClassifier(VotingClassifier):
             _check("cost", list(self.cost.values()), len(self.cost))
         elif self.cost is not None:
             _check("cost", self.cost, len(X))
-        return super().train(
+        return super()._train(
             X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
         )
 

@@ -69,14 +69,14 @@ class Committee:
 
         A row's scores do not depend on the rows it is scored with.
         """
-        X = self._rows(X)
+        X = self.rows(X)
         scores = np.tile(self.base, (len(X), 1))
         self.forest.add_scores(X, scores)
         return scores
 
     def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """Yield `decision` after each round."""
-        X = self._rows(X)
+        X = self.rows(X)
         scores = np.tile(self.base, (len(X), 1))
         for m in range(self.n_rounds):
             self.forest.add_scores(X, scores, (m, m + 1))
@@ -173,7 +173,14 @@ class Committee:
                 f"{', '.join(get_args(Link))}: read it with the release that wrote it"
             )
 
-    def _rows(self, X: np.ndarray) -> np.ndarray:
+    def rows(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` as scoring reads it: float32 (n, D), C-order.
+
+        Raises
+        ------
+        DataError
+            When `X` does not have the columns the committee scores.
+        """
         X = np.ascontiguousarray(X, dtype=np.float32)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise DataError(

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, Self
 
@@ -16,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, boost
+from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, Work, boost
 from streamboost.errors import DataError
 from streamboost.trees.bins import MAX_BINS
 
@@ -78,6 +79,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     committee_: Committee
     classes_: np.ndarray
     n_features_in_: int
+    n_adds_: int
 
     @abstractmethod
     def _algorithm(self) -> Algorithm:
@@ -102,7 +104,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         """Train on validated rows and keep what came of it."""
-        self.committee_ = self.train(X, y, weight, seed=self._seed())
+        self.committee_ = self._train(X, y, weight, seed=self._seed())
         self.classes_ = self.committee_.classes
 
     def extend(
@@ -119,7 +121,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.committee_ = self.train(
+        self.committee_ = self._train(
             X, y, weight, seed=self._seed(), committee=self.committee_, n_estimators=n_estimators
         )
         self.classes_ = self.committee_.classes
@@ -139,6 +141,21 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         This is `fit` and `extend` without validation: `X` float32 (n, D) in C-order, `y` (n,).
         """
+        return copy(self)._train(
+            X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
+        )
+
+    def _train(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        sample_weight: np.ndarray | None = None,
+        *,
+        seed: int,
+        committee: Committee | None = None,
+        n_estimators: int | None = None,
+    ) -> Committee:
+        """Train a committee, and note what it took."""
         data = training_data(X, y, sample_weight, None if committee is None else committee.classes)
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
@@ -155,7 +172,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unknown = committee is not None and len(data.classes) > len(committee.classes)
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
-        return boost(algorithm, data, rounds, self._parameters(len(data.classes)), rng, committee)
+        work = Work()
+        params = self._parameters(len(data.classes))
+        trained = boost(algorithm, data, rounds, params, rng, committee, work)
+        self.n_adds_ = work.n_adds
+        return trained
 
     @property
     def _model(self) -> Model:
@@ -226,6 +247,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_features=self.max_features,
             subsample=self.subsample,
             weight_trimming=getattr(self, "weight_trimming", 0.0),
+            pruning=getattr(self, "pruning", None),
         )
 
     def _seed(self) -> int:

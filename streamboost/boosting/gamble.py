@@ -1,7 +1,7 @@
 """GAMBLE: Gentle Adaptive Multiclass Boosting Learning (Huang, 2009)."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils import Tags, get_tags
@@ -136,10 +136,17 @@ class GambleClassifier(ClassWeightClassifier):
     weight_trimming
         Share of the total weight, its lightest rows, that may be left out of the search for a
         round's splits, in [0, 1); they may return later (Friedman, Hastie and Tibshirani, 2000).
+    pruning
+        ``"quick"`` (QuickBoost; Appel, 2017, chapter 3) counts each feature first on the rows that
+        hold 90 % of a node's weight, and does not finish those that provably cannot win it. The
+        trees are the same to the last bit. See the notes on when it pays.
     random_state
         Seed, generator or None.
     n_jobs
-        Threads that score rows; training uses one. The results do not depend on it.
+        Threads that score rows; the results do not depend on it. Training uses one thread: two
+        fill a node's histogram faster only where it is large (at best 1.8 times at 200,000 rows by
+        25 features, and slower than one at 16,000 by 16), and even of 200,000 rows by 50 features
+        such nodes take a fifth of a round.
 
     Attributes
     ----------
@@ -151,12 +158,20 @@ class GambleClassifier(ClassWeightClassifier):
         The trained `Committee`; not with a `weak_learner`.
     regressors_
         The rounds' fitted clones, with a `weak_learner`.
+    n_adds_
+        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Notes
     -----
     `extend` with a class the committee does not know trains anew on the rows it is given, with as
     many rounds in all: in the exponential loss a class that was absent has no finite score to
     begin from. A class that these rows do not have keeps its score.
+
+    Pruning pays for stumps and small trees on many features: on usps stumps took a twentieth of
+    the additions and 0.4 of the CPU time, trees of 8 leaves 0.3 and 0.7. It does not from some 20
+    leaves on, where an unpruned tree counts only the smaller child of each split and subtracts, and
+    a pruned one must count both. The thesis counts without subtraction; its tenfold saving is that
+    of stumps.
 
     Examples
     --------
@@ -177,6 +192,7 @@ class GambleClassifier(ClassWeightClassifier):
         **ClassWeightClassifier._parameter_constraints,
         "step": [StrOptions({"paper", "scaled", "line", "exact"}), None],
         "weak_learner": [HasMethods(["fit", "predict"]), None],
+        "pruning": [StrOptions({"quick"}), None],
     }
 
     regressors_: RegressorRounds
@@ -195,6 +211,7 @@ class GambleClassifier(ClassWeightClassifier):
         max_features: float | None = None,
         subsample: float = 1.0,
         weight_trimming: float = 0.0,
+        pruning: Literal["quick"] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -213,6 +230,7 @@ class GambleClassifier(ClassWeightClassifier):
         )
         self.step = step
         self.weak_learner = weak_learner
+        self.pruning = pruning
 
     def _algorithm(self) -> Algorithm:
         if self.weak_learner is not None:

@@ -13,7 +13,7 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.forest import Forest, ForestBuilder
 from streamboost.trees.grower import Grower, Tree
 
-__all__ = ["Algorithm", "BoostingParameters", "TrainingData", "boost", "heavy"]
+__all__ = ["Algorithm", "BoostingParameters", "TrainingData", "Work", "boost", "heavy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,14 @@ class BoostingParameters:
     max_features: float | None
     subsample: float
     weight_trimming: float = 0.0
+    pruning: str | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """What a training took: additions to histograms, one per row and feature counted."""
+
+    n_adds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +116,12 @@ def boost(
     params: BoostingParameters,
     rng: np.random.Generator,
     committee: Committee | None = None,
+    work: Work | None = None,
 ) -> Committee:
     """Grow `n_estimators` rounds, on top of `committee` where one is given.
 
-    The committee's classes must be the first of `data.classes`. Raises DataError when the
-    committee is of another family or scores columns that `data` does not have.
+    The committee's classes must be the first of `data.classes`; `work` is added to. Raises
+    DataError when the committee is of another family or scores columns that `data` does not have.
     """
     if committee is not None:
         _check_extension(algorithm, data, committee)
@@ -130,6 +139,7 @@ def boost(
         max_depth=params.max_depth,
         min_child_weight=params.min_child_weight,
         l2_regularization=params.l2_regularization,
+        pruning=params.pruning,
     )
     builder = ForestBuilder(forest, bins)
     for _ in range(n_estimators if len(base) > 1 else 0):  # one class leaves nothing to tell apart
@@ -140,6 +150,8 @@ def boost(
             break
         algorithm.update(state, trees)
         builder.append_round(trees)
+    if work is not None:
+        work.n_adds += grow.n_adds
     return Committee(
         classes=data.classes,
         base=base,

@@ -38,6 +38,7 @@ ESTIMATORS = [
     SketchLogitBoostClassifier,
 ]
 VARIANTS = [
+    GambleClassifier(pruning="quick"),
     ABCLogitBoostClassifier(base="search"),
     AOSOLogitBoostClassifier(leaf="pair"),
     AOSOLogitBoostClassifier(leaf="dense"),

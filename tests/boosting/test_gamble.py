@@ -128,6 +128,36 @@ def test_extend_with_a_new_class_trains_anew_and_keeps_the_absent_one():
     assert np.isfinite(model.decision_function(X)).all()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"max_leaf_nodes": 2}, {"subsample": 0.6, "max_features": 0.5}, {"min_child_weight": 5.0}],
+)
+def test_pruning_changes_no_bit_and_counts_less_on_stumps(options):
+    X, y, weight = data(4, 1500, 4)
+    rng = np.random.default_rng(0)
+    X = np.hstack([X, rng.standard_normal((1500, 12))])
+    X[rng.random(X.shape) < 0.05] = np.nan
+    plain, quick = (
+        GambleClassifier(n_estimators=12, pruning=pruning, random_state=0, **options)
+        for pruning in (None, "quick")
+    )
+    for model in (plain, quick):
+        model.fit(X, y, sample_weight=weight).extend(X[::2], y[::2], n_estimators=3)
+    arrays = quick.committee_.to_arrays()
+    for name, array in plain.committee_.to_arrays().items():
+        np.testing.assert_array_equal(arrays[name], array)
+    if options.get("max_leaf_nodes") == 2:
+        assert plain.n_adds_ == 3 * 750 * 16
+        assert quick.n_adds_ < plain.n_adds_
+
+
+def test_training_without_fitting_leaves_the_estimator_as_it_is():
+    X, y, _ = data(5, 100, 3)
+    model = GambleClassifier(n_estimators=2, pruning="quick")
+    model.train(X, y, seed=0)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
 def test_the_step_by_number_of_classes_is_the_one_measured_best():
     assert [step_for(K) for K in (2, 3, 10, 12, 13, 26)] == ["scaled"] * 4 + ["exact"] * 2
 
