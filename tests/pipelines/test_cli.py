@@ -46,7 +46,7 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     code, _, err = call("run", "p.toml", "--until-idle")
     assert code == 0, err
     code, out, _ = call("inspect", "state")
-    assert "pipeline segments: not running, 6 batches committed" in out
+    assert "pipeline segments: not running, 231 batches committed" in out
     assert "records      go on at partition 0: 2310" in out
     assert "ledger       records 2,310, requests 2" in out
     code, out, _ = call("inspect", "state", "--json")

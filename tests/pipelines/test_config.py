@@ -1,5 +1,6 @@
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +146,30 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
 )
 def test_a_problem_is_put_into_words(tmp_path, section, values, said):
     assert problems(tmp_path, **{section: values}) == [f"[{section}] {said}"]
+
+
+def floats():
+    for estimator in ("sketch", "gamble"):
+        settings = made(Path(), committee={"estimator": estimator}).written
+        for section, values in settings.items():
+            for key, value in values.items():
+                if isinstance(value, float):
+                    yield section, key, estimator
+    yield "working_set", "half_life", "sketch"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(("section", "key", "estimator"), list(floats()))
+def test_a_number_that_is_not_finite_is_one_problem_of_its_key(
+    tmp_path, section, key, estimator, value
+):
+    sections = {"committee": {"estimator": estimator}}
+    weights = {"weights": "half_life"} if section == "working_set" else {}
+    sections[section] = sections.get(section, {}) | weights | {key: value}
+    (line,) = problems(tmp_path, **sections)
+    assert line.startswith(f"[{section}]")
+    assert key in line
+    assert str(value) in line
 
 
 def test_what_the_schema_refuses_is_a_problem_of_the_file(tmp_path):
@@ -331,12 +356,17 @@ def test_the_fingerprint_changes_with_what_the_state_depends_on_and_only_then(tm
     base = made(tmp_path).fingerprint("salt")
     for sections in (
         {"pipeline": {"batch_records": 7, "batch_labels": 7, "poll_interval": 2.0}},
+        {"pipeline": {"state": "elsewhere"}},
+        {"source": {"follow": True}},
+        {"source": {"path": "./folder/../records.jsonl"}},
+        {"source": {"path": str(tmp_path / "records.jsonl")}},
         {"predictions": {"connector": "files", "path": "out.jsonl"}},
         {"query": {"budget": 0.05}},
     ):
         assert made(tmp_path, **sections).fingerprint("salt") == base
     for sections in (
         {"pipeline": {"seed": 7}},
+        {"source": {"path": "others.jsonl"}},
         {"pipeline": {"join_window": 7}},
         {"requests": {"connector": "sqlite", "stream": "requests", "expires_after": 7}},
         {"committee": {"n_estimators": 7}},
@@ -371,7 +401,7 @@ def test_files_that_cannot_be_read_are_refused_with_what_to_do(tmp_path):
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(ConfigurationError, match="cannot be read as text"):
         load(tmp_path / "bytes.toml")
-    with pytest.raises(ConfigurationError, match="cannot be read as text"):
+    with pytest.raises(ConfigurationError, match="is a folder; name the pipeline file"):
         load(tmp_path)
 
 

@@ -55,6 +55,37 @@ def test_a_changed_configuration_is_refused_with_what_changed(state, tmp_path):
         state.adopt(config(tmp_path, seed=7), begun=True)
 
 
+def test_what_changed_is_said_as_the_file_has_it_with_what_may_change(state, tmp_path):
+    def made(**sections):
+        tables = {"pipeline": {"name": "test"}, "source": {"connector": "files", "path": "a"}}
+        return parse(tables | sections, tmp_path, environment={})
+
+    state.adopt(made(), begun=False)
+    asked = {"connector": "sqlite", "stream": "labels", "path": "labels.db"}
+    with pytest.raises(StateError) as told:
+        state.adopt(made(query={"strategy": "random", "budget": 0.3}, labels=asked), begun=True)
+    said = str(told.value)
+    assert '[query] strategy was "margin" and is "random"; [query] budget was 0.05 and' in said
+    assert '[labels] path was not set and is "labels.db"' in said
+    assert "On an existing state these may change: [pipeline] batch_labels batch_records" in said
+
+
+def test_a_state_goes_along_when_its_folder_or_the_whole_project_is_moved(tmp_path):
+    def made(folder, **keys):
+        tables = {
+            "pipeline": {"name": "test"} | keys,
+            "source": {"connector": "files", "path": "a"},
+        }
+        return parse(tables, folder, environment={})
+
+    State(tmp_path / "one" / "state").path.mkdir(parents=True)
+    State(tmp_path / "one" / "state").adopt(made(tmp_path / "one"), begun=False)
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert State(tmp_path / "two" / "state").verify(made(tmp_path / "two"), begun=True)
+    (tmp_path / "two" / "state").rename(tmp_path / "kept")
+    assert State(tmp_path / "kept").verify(made(tmp_path / "two", state="../kept"), begun=True)
+
+
 def test_before_the_first_batch_the_configuration_may_change_and_the_schema_is_found_anew(
     state, tmp_path
 ):
