@@ -1,7 +1,7 @@
 """A trained model: immutable, scored, saved and loaded."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,13 @@ import numpy as np
 from streamboost.errors import DataError, ModelFileError
 from streamboost.kernels.traverse import FOREST_NODE
 from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, write_arrays
+from streamboost.trees.categories import Categories
 from streamboost.trees.forest import Forest
 
 __all__ = ["Committee"]
 
 _NODE_FIELDS = tuple(FOREST_NODE.fields or ())
+_CATEGORY_FIELDS = tuple(field.name for field in fields(Categories))
 _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
 
 
@@ -60,6 +62,7 @@ class Committee:
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D), NaN where missing.
 
+        In categorical columns a number that no training met is missing too.
         A row's scores do not depend on the rows it is scored with.
         """
         X = self._rows(X)
@@ -115,6 +118,8 @@ class Committee:
             "roots": self.forest.roots,
             "values": self.forest.values,
             "rounds": self.forest.rounds,
+            "sets": self.forest.sets,
+            **{f"categories.{n}": getattr(self.forest.categories, n) for n in _CATEGORY_FIELDS},
             **{f"nodes.{name}": nodes[name].copy() for name in _NODE_FIELDS},
         }
 
@@ -125,7 +130,15 @@ class Committee:
         nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
         for name in _NODE_FIELDS:
             nodes[name] = arrays[f"nodes.{name}"]
-        forest = Forest(nodes, arrays["roots"], arrays["values"], arrays["rounds"])
+        categories = Categories(**{n: arrays[f"categories.{n}"] for n in _CATEGORY_FIELDS})
+        forest = Forest(
+            nodes,
+            arrays["roots"],
+            arrays["values"],
+            arrays["rounds"],
+            arrays["sets"],
+            categories,
+        )
         forest.check(about["n_features"])
         classes = np.array(about["classes"], dtype=about["dtype"])
         if arrays["values"].shape[1:] != classes.shape or arrays["base"].shape != classes.shape:

@@ -142,7 +142,7 @@ class GambleClassifier(BoostingClassifier):
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
     max_bins
-        Bins per feature, at most 255, missing values aside.
+        Bins per feature of numbers, at most 255, missing values aside.
     min_child_weight
         Least weight in a child, the mean row weighing 1.
     max_features
@@ -150,6 +150,11 @@ class GambleClassifier(BoostingClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names. Their values are
+        whole numbers from 0 on; a split sends a set of them left. Negative numbers, NaN and
+        categories not met in training are missing. Beyond 254 the rare ones are as one. None: no
+        column.
     random_state
         Seed, generator or None.
     n_jobs
@@ -199,6 +204,7 @@ class GambleClassifier(BoostingClassifier):
         min_child_weight: float = 0.0,
         max_features: float | None = None,
         subsample: float = 1.0,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -211,6 +217,7 @@ class GambleClassifier(BoostingClassifier):
         self.min_child_weight = min_child_weight
         self.max_features = max_features
         self.subsample = subsample
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -43,12 +43,15 @@ class TrainingData:
         float64 (n,), positive; a row of weight 2 counts as two rows.
     classes
         The class labels (K,).
+    categorical
+        Which columns hold categories, bool (D,); None: none does.
     """
 
     X: np.ndarray
     y: np.ndarray
     weight: np.ndarray
     classes: np.ndarray
+    categorical: np.ndarray | None = None
 
 
 class Algorithm(ABC):
@@ -94,20 +97,23 @@ def boost(
     """Grow `n_estimators` rounds, on top of `committee` where one is given.
 
     The committee's classes must be the first of `data.classes`. Raises DataError when the
-    committee is of another family.
+    committee is of another family, or knows other columns as categories.
     """
     if committee is not None and committee.family != algorithm.family:
         raise DataError(
             f"the committee holds {committee.family} scores, and this estimator adds "
             f"{algorithm.family} ones: extend it with an estimator of its own family"
         )
-    bins = Bins.fit(data.X, data.weight, params.max_bins)
+    bins = Bins.fit(data.X, data.weight, params.max_bins, data.categorical)
+    if committee is not None:
+        _require_same_categories(committee, bins)
     base = algorithm.base(data, committee)
     forest = committee.forest if committee else Forest.empty(len(base))
     forest = forest.widened(len(base))
     scores = np.tile(base, (len(data.X), 1))
     forest.add_scores(data.X, scores)
     state = algorithm.start(data, scores, rng)
+    del scores
     grow = Grower(
         bins,
         bins.transform(data.X),
@@ -132,6 +138,17 @@ def boost(
         family=algorithm.family,
         temperature=algorithm.temperature(len(base)),
     )
+
+
+def _require_same_categories(committee: Committee, bins: Bins) -> None:
+    """Refuse to read a column as categories whose values older trees compare as numbers."""
+    ours = np.flatnonzero(bins.categorical[: committee.n_features])
+    theirs = committee.forest.categories.features
+    if not np.array_equal(ours, theirs):
+        raise DataError(
+            f"the committee knows columns {theirs.tolist()} as categories, and this training "
+            f"{ours.tolist()}: extend it with the categorical_features it was trained with"
+        )
 
 
 def _sample(grow: Grower, params: BoostingParameters, rng: np.random.Generator) -> None:

@@ -115,6 +115,7 @@ class Grower:
         self._codes = codes
         self._n_bins = bins.n_bins
         self._missing = bins.missing
+        self._categorical = bins.categorical
         self._max_leaf_nodes = max_leaf_nodes
         self._max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
         self._min_child_weight = min_child_weight
@@ -168,6 +169,7 @@ class Grower:
             self._first,
             self._n_bins[features],
             self._missing[features],
+            self._categorical[features],
             rows,
             rest,
             statistic.values,
