@@ -119,6 +119,7 @@ class Committee:
             "values": self.forest.values,
             "rounds": self.forest.rounds,
             "sets": self.forest.sets,
+            "set_of": self.forest.set_of,
             **{f"categories.{n}": getattr(self.forest.categories, n) for n in _CATEGORY_FIELDS},
             **{f"nodes.{name}": nodes[name].copy() for name in _NODE_FIELDS},
         }
@@ -137,6 +138,7 @@ class Committee:
             arrays["values"],
             arrays["rounds"],
             arrays["sets"],
+            arrays["set_of"],
             categories,
         )
         forest.check(about["n_features"])

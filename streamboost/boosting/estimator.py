@@ -267,7 +267,7 @@ def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> 
     if all(isinstance(name, str) for name in choice.tolist()) and choice.ndim == 1:
         unknown = [n for n in choice.tolist() if names is None or n not in set(names)]
         if unknown:
-            has = "X has no column names" if names is None else f"the columns are {list(names)}"
+            has = "X has no column names" if names is None else f"the columns are {names.tolist()}"
             raise ConfigurationError(
                 f"categorical_features names {unknown}, and {has}: fit on a data frame with such "
                 "columns, or give indices"

@@ -12,7 +12,6 @@ FOREST_NODE = np.dtype(
         ("threshold", np.float32),  # values up to it go left
         ("left", np.int32),  # a node, or where negative the complement of a leaf's index
         ("right", np.int32),
-        ("set", np.int32),  # of a categorical feature: its row in the table of sets; else -1
         ("missing_left", np.bool_),
     ],
     align=True,
@@ -47,12 +46,13 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
 
 
 @kernel
-def add_mixed_scores(nodes, sets, roots, values, X, scores, start, stop):
+def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop):
     """Do what `add_scores` does, for forests with sets of categories.
 
-    `sets` uint8 (sets, bytes): bit c is set where code c goes left. Categorical columns of `X` hold
-    codes, as `code_rows` writes them; code 0 is a missing value. Kept apart from `add_scores`, so
-    that forests without sets do not pay for the question.
+    `set_of` int32 per node, its row in `sets` or -1; `sets` uint8 (sets, bytes): bit c is set where
+    code c goes left. Categorical columns of `X` hold codes, as `code_rows` writes them; code 0 is a
+    missing value. Kept apart from `add_scores`, with the sets outside the nodes, so that forests
+    without sets pay neither for the question nor for larger nodes.
     """
     n_classes = values.shape[1]
     for block in range(0, X.shape[0], _BLOCK):
@@ -63,9 +63,10 @@ def add_mixed_scores(nodes, sets, roots, values, X, scores, start, stop):
                 while at >= 0:
                     node = nodes[at]
                     x = X[i, node.feature]
-                    if node.set >= 0:
+                    at_set = set_of[at]
+                    if at_set >= 0:
                         code = np.int64(x)
-                        left = (sets[node.set, code >> 3] >> (code & 7)) & 1 == 1
+                        left = (sets[at_set, code >> 3] >> (code & 7)) & 1 == 1
                     else:
                         left = x <= node.threshold or (node.missing_left and x != x)
                     at = node.left if left else node.right

@@ -172,8 +172,9 @@ def _merge(
     pairs = np.stack([old, now.transform(values).astype(np.int32)], axis=1)
     pairs, place = np.unique(pairs, axis=0, return_inverse=True)
     origin, bins = pairs[:, 0], pairs[:, 1]
-    # The first pair of an old code keeps it; values new to the forest come from code 0.
-    keeps = np.diff(origin, prepend=0) > 0
+    # The last pair of an old code keeps it, which is the one of values not met this time. Values
+    # new to the forest come from code 0.
+    keeps = (np.diff(origin, append=-1) != 0) & (origin > 0)
     codes = np.where(keeps, origin, n_old - 1 + np.cumsum(~keeps)).astype(np.int32)
     n_codes = n_old + int((~keeps).sum())
     reading = Reading(np.zeros(n_codes, np.int32), np.full(n_codes, now.n_bins, np.uint8))
@@ -197,8 +198,8 @@ def check_categories(X: np.ndarray, categorical: np.ndarray, names: np.ndarray |
             mend += ": larger numbers run together in float32"
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            name = f"column {f}" if names is None else f"column {names[f]!r} ({f})"
+            name = f"column {f}" if names is None else f"column {str(names[f])!r} ({f})"
             raise DataError(
-                f"{name} is in categorical_features and holds {column[row]:g} in row {row}: "
+                f"{name} is in categorical_features and holds {column[row]:.10g} in row {row}: "
                 f"{mend}, or take the column out of categorical_features"
             )

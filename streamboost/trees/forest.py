@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,8 +30,10 @@ class Forest:
     rounds
         int32 (rounds + 1,): round m grew the trees `rounds[m]` to `rounds[m + 1]`.
     sets
-        The codes that categorical nodes send left, a bit each: uint8 (sets, bytes). Codes a tree
-        did not know when it was grown stand where its missing values go.
+        The codes that nodes of categorical features send left, a bit each: uint8 (sets, bytes).
+        Codes a tree did not know when it was grown stand where its missing values go.
+    set_of
+        Each node's row in `sets`, int32 (nodes,); -1 where it compares numbers.
     categories
         What the codes mean.
     """
@@ -40,6 +43,7 @@ class Forest:
     values: np.ndarray
     rounds: np.ndarray
     sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.uint8))
+    set_of: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     categories: Categories = field(default_factory=Categories)
 
     @classmethod
@@ -57,21 +61,27 @@ class Forest:
     ) -> None:
         """Add the values of all rounds, or of `rounds` (first, end), to `scores` float64 (n, K)."""
         first, end = rounds or (0, len(self.rounds) - 1)
-        self._add(self.categories.transform(X), scores, first, end)
+        start, stop = self.rounds[first], self.rounds[end]
+        if self.sets.size == 0:
+            add_scores(self.nodes, self.roots, self.values, X, scores, start, stop)
+        else:
+            self._add_mixed(self.categories.transform(X), scores, start, stop)
 
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
         """Add one round after another to `scores` float64 (n, K), and yield it after each."""
-        coded = self.categories.transform(X)
-        for m in range(len(self.rounds) - 1):
-            self._add(coded, scores, m, m + 1)
+        coded = self.categories.transform(X) if self.sets.size else X
+        for start, stop in pairwise(self.rounds):
+            if self.sets.size == 0:
+                add_scores(self.nodes, self.roots, self.values, coded, scores, start, stop)
+            else:
+                self._add_mixed(coded, scores, start, stop)
             yield scores
 
-    def _add(self, coded: np.ndarray, scores: np.ndarray, first: int, end: int) -> None:
-        trees = self.roots, self.values, coded, scores, self.rounds[first], self.rounds[end]
-        if len(self.sets):
-            add_mixed_scores(self.nodes, self.sets, *trees)
-        else:
-            add_scores(self.nodes, *trees)
+    def _add_mixed(
+        self, coded: np.ndarray, scores: np.ndarray, start: np.int32, stop: np.int32
+    ) -> None:
+        nodes = self.nodes, self.set_of, self.sets
+        add_mixed_scores(*nodes, self.roots, self.values, coded, scores, start, stop)
 
     def widened(self, n_classes: int) -> "Forest":
         """Return the forest with zero values for classes it does not know yet."""
@@ -92,8 +102,10 @@ class Forest:
         if len(self.rounds) == 0 or self.rounds[0] != 0 or self.rounds[-1] != len(self.roots):
             raise ModelFileError("the rounds do not cover the trees: the file is damaged")
         self.categories.check(n_features)
-        chosen = self.nodes["set"] >= 0
-        _require_range("set", self.nodes["set"], -1, len(self.sets))
+        if len(self.set_of) != len(self.nodes):
+            raise ModelFileError("sets of categories and nodes differ in number: damaged file")
+        chosen = self.set_of >= 0
+        _require_range("set", self.set_of, -1, len(self.sets))
         if not np.isin(self.nodes["feature"][chosen], self.categories.features).all():
             raise ModelFileError("a set of categories splits a column of numbers: damaged file")
         _require_range("code", self.categories.codes, 1, 8 * self.sets.shape[1])
@@ -147,7 +159,7 @@ class ForestBuilder:
         nodes["left"], nodes["right"] = place[left], place[left + 1]
         nodes["missing_left"] = inner["missing_left"]
         chosen = self._bins.categorical[nodes["feature"]]
-        nodes["set"] = np.where(chosen, np.cumsum(chosen) - 1 + len(old.sets), -1)
+        set_of = np.where(chosen, np.cumsum(chosen) - 1 + len(old.sets), -1)
         sets = _sets(inner["members"][chosen], nodes[chosen], readings, old.sets.shape[1])
         return replace(
             old,
@@ -156,6 +168,7 @@ class ForestBuilder:
             values=np.concatenate([old.values, *(tree.values for tree in trees)]),
             rounds=np.array(self._rounds, dtype=np.int32),
             sets=np.concatenate([old.sets, sets]),
+            set_of=np.concatenate([old.set_of, set_of.astype(np.int32)]),
         )
 
     def _features(self, offered: np.ndarray, n_inner: np.ndarray) -> np.ndarray:
@@ -174,11 +187,12 @@ def _reread(forest: Forest, categories: Categories, readings: Mapping[int, Readi
     width = max(forest.sets.shape[1], -(-categories.n_codes // 8))
     sets = np.zeros((len(forest.sets), width), dtype=np.uint8)
     sets[:, : forest.sets.shape[1]] = forest.sets
-    nodes = forest.nodes[forest.nodes["set"] >= 0]
+    chosen = forest.set_of >= 0
+    set_of, split_by = forest.set_of[chosen], forest.nodes["feature"][chosen]
     for feature, reading in readings.items():
         if (reading.origin == np.arange(len(reading.origin))).all():
             continue
-        rows = nodes["set"][nodes["feature"] == feature]
+        rows = set_of[split_by == feature]
         bits = np.unpackbits(sets[rows], axis=1, bitorder="little")
         bits[:, : len(reading.origin)] = bits[:, reading.origin]
         sets[rows] = np.packbits(bits, axis=1, bitorder="little")
