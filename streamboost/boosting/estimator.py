@@ -14,11 +14,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, boost
-from streamboost.errors import ConfigurationError
 from streamboost.trees.bins import MAX_BINS
-from streamboost.trees.categories import check_categories
 
 __all__ = ["BoostingClassifier"]
 
@@ -119,8 +118,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("no row has a positive weight: give at least one class a weight")
         weight = np.ones(len(X)) if sample_weight is None else sample_weight
         classes, codes = _encode(y, None if committee is None else committee.classes)
-        categorical = self._categorical(X.shape[1])
-        check_categories(X, categorical, getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        categorical = categorical_mask(self.categorical_features, X.shape[1], names)
+        check_categories(X, categorical, names)
         data = TrainingData(X, codes, weight, classes, categorical)
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
@@ -205,10 +205,6 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             subsample=self.subsample,
         )
 
-    def _categorical(self, n_features: int) -> np.ndarray:
-        names = getattr(self, "feature_names_in_", None)
-        return categorical_mask(self.categorical_features, n_features, names)
-
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
@@ -228,52 +224,3 @@ def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.nda
     order = np.argsort(classes)
     places = order[np.searchsorted(classes, found, sorter=order)]
     return classes, places[codes].astype(np.uint32)
-
-
-def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> np.ndarray:
-    """Return which columns hold categories, bool (D,).
-
-    Parameters
-    ----------
-    chosen
-        None, a mask (D,), column indices, or column names.
-    names
-        The columns' names (D,), where `fit` saw a data frame.
-
-    Raises
-    ------
-    ConfigurationError
-        When it does not fit the columns.
-
-    Examples
-    --------
-    >>> categorical_mask([0, 2], 3, None)
-    array([ True, False,  True])
-    """
-    mask = np.zeros(n_features, dtype=bool)
-    choice = np.asarray([] if chosen is None else chosen)
-    if choice.size == 0:
-        return mask
-    if choice.dtype.kind == "b" and choice.shape == mask.shape:
-        return choice.copy()
-    if choice.dtype.kind in "iu" and choice.ndim == 1:
-        if ((choice < 0) | (choice >= n_features)).any():
-            raise ConfigurationError(
-                f"categorical_features={choice.tolist()}: X has {n_features} columns, so that "
-                f"indices lie between 0 and {n_features - 1}"
-            )
-        mask[choice] = True
-        return mask
-    if all(isinstance(name, str) for name in choice.tolist()) and choice.ndim == 1:
-        unknown = [n for n in choice.tolist() if names is None or n not in set(names)]
-        if unknown:
-            has = "X has no column names" if names is None else f"the columns are {names.tolist()}"
-            raise ConfigurationError(
-                f"categorical_features names {unknown}, and {has}: fit on a data frame with such "
-                "columns, or give indices"
-            )
-        return np.isin(names, choice)
-    raise ConfigurationError(
-        f"categorical_features={chosen!r}: give None, {n_features} booleans (one for each column "
-        "of X), column indices, or column names"
-    )

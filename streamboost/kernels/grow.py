@@ -262,23 +262,8 @@ def _centre(profile, mass, n, width, mean):
 
 
 @kernel
-def _order_sums(hist, first, n, limits, work):
-    """Write the keys of `n` categories: their profiles' projections on the leading direction.
-
-    The profiles: class shares (GINI), a Newton step per channel (NEWTON_SUMS), (S+ - S-)/(S+ + S-)
-    (MH), each less the mean of the node; gains less their mean over the answers (ERROR), and gains
-    (STUMP), where only what lies on either side of zero is to be told apart. The direction is that
-    of the largest weighted second moment, by power iteration from the largest profile.
-    """
-    width = limits.channels
-    if limits.kind == NEWTON_SUMS or limits.kind == MH:
-        width //= 2
-    profile, mass, direction, step = work.profile, work.mass, work.direction, work.left
-    for i in range(n):
-        at = (first + work.order[i]) * limits.channels
-        mass[i] = _describe(hist[at : at + limits.channels], limits, profile[i])
-    if limits.kind != ERROR and limits.kind != STUMP:
-        _centre(profile, mass, n, width, direction)
+def _lead(profile, mass, n, width, direction, step):
+    """Write the direction of the largest weighted second moment of `n` profiles."""
     largest, chosen = -1.0, 0
     for i in range(n):
         size = 0.0
@@ -303,6 +288,27 @@ def _order_sums(hist, first, n, limits, work):
             break
         for k in range(width):
             direction[k] = step[k] / size
+
+
+@kernel
+def _order_sums(hist, first, n, limits, work):
+    """Write the keys of `n` categories: their profiles' projections on the leading direction.
+
+    The profiles: class shares (GINI), a Newton step per channel (NEWTON_SUMS), (S+ - S-)/(S+ + S-)
+    (MH), each less the mean of the node; gains less their mean over the answers (ERROR), and gains
+    (STUMP), where only what lies on either side of zero is to be told apart. The direction is that
+    of the largest weighted second moment, by power iteration from the largest profile.
+    """
+    width = limits.channels
+    if limits.kind == NEWTON_SUMS or limits.kind == MH:
+        width //= 2
+    profile, mass, direction, step = work.profile, work.mass, work.direction, work.left
+    for i in range(n):
+        at = (first + work.order[i]) * limits.channels
+        mass[i] = _describe(hist[at : at + limits.channels], limits, profile[i])
+    if limits.kind != ERROR and limits.kind != STUMP:
+        _centre(profile, mass, n, width, direction)
+    _lead(profile, mass, n, width, direction, step)
     for i in range(n):
         along = 0.0
         for k in range(width):
@@ -377,9 +383,7 @@ def _best_newton(node, hist, features, first, n_bins, missing, categorical, limi
         if categorical[j]:
             n = _gather(hist, at, n, missing[j], limits, work)
             bins, at = work.hist, np.int64(0)
-        score, bin_, left = _scan_newton(
-            bins, at, n, missing[j], limits, total_g, total_h, best
-        )
+        score, bin_, left = _scan_newton(bins, at, n, missing[j], limits, total_g, total_h, best)
         if bin_ >= 0:
             best = score
             node.gain, node.feature, node.bin, node.missing_left = score - whole, j, bin_, left
@@ -420,7 +424,7 @@ def _best_sums(node, hist, features, first, n_bins, missing, categorical, limits
 @kernel
 def _partition(rows, start, stop, column, side, buffer):
     # Stable, so that the rows of a leaf keep their order and memory is read forwards.
-    at, over = start, 0
+    at, over = start, np.int64(0)
     for i in range(start, stop):
         r = rows[i]
         goes_left = np.int64(side[column[r]])
@@ -513,7 +517,8 @@ def grow(
 
     Shapes: `codes` uint8 (features in all, rows in all); `features` (d,) uint32, ascending, with
     `first` (d,) uint64 the place of each one's first bin, `n_bins` (d,) int64 without the
-    missing-value bin, `missing` and `categorical` (d,) bool; `rows` (sampled) and `rest` (the others) uint32;
+    missing-value bin, `missing` and `categorical` (d,) bool; `rows` (sampled) and `rest` (the
+    others) uint32;
     `statistic` int64, one per row in all, or as many as there are channels, row after row;
     `channel` uint32, the row's class, or empty where a row fills all channels; `totals` float64,
     the t_k of STUMP; `limits` (1,) LIMITS; `pool` int64 (leaves, bins x channels), zeros not

@@ -59,7 +59,7 @@ class Bins:
             if categorical is not None and categorical[f]:
                 missing[f] = not (column >= 0).all()
                 categories[f] = CategoryBins.fit(column, weight)
-                cuts.append(column[:0])
+                cuts.append(np.zeros(0, dtype=np.float32))
                 continue
             order = np.argsort(column, kind="stable")  # NaN last
             gone = np.count_nonzero(np.isnan(column))

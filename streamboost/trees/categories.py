@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.errors import DataError, ModelFileError
+from streamboost.errors import ModelFileError
 from streamboost.kernels.traverse import code_rows
 
-__all__ = ["MAX_OWN_BINS", "Categories", "CategoryBins", "Reading", "check_categories"]
+__all__ = ["LARGEST", "MAX_OWN_BINS", "Categories", "CategoryBins", "Reading"]
 
 MAX_OWN_BINS = 254
 """Categories with a bin of their own; all others of a training share one more."""
 
-_LARGEST = 2**24  # from here on float32 no longer tells whole numbers apart
+LARGEST = 2**24
+"""From here on float32 no longer tells whole numbers apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class Categories:
             and (np.diff(self.features) > 0).all()
             and ((self.features >= 0) & (self.features < n_features)).all()
             and (np.diff(self.values)[inner] > 0).all()
-            and ((self.codes > 0) & (self.codes < _LARGEST)).all()
+            and ((self.codes > 0) & (self.codes < LARGEST)).all()
         )
         if not whole:
             raise ModelFileError(
@@ -181,25 +182,3 @@ def _merge(
     reading.origin[codes] = origin
     reading.bins[codes] = bins
     return values, codes[place.ravel()], reading
-
-
-def check_categories(X: np.ndarray, categorical: np.ndarray, names: np.ndarray | None) -> None:
-    """Raise DataError where a categorical column holds what cannot be a category.
-
-    `X` float32 (n, D), `categorical` bool (D,), `names` (D,) or None. Negative values and NaN are
-    missing and pass.
-    """
-    for f in np.flatnonzero(categorical):
-        column = X[:, f]
-        wrong = (column >= 0) & (column != np.floor(column))
-        mend = "number its categories 0, 1, 2, ... (OrdinalEncoder does)"
-        if not wrong.any():
-            wrong = column >= _LARGEST
-            mend += ": larger numbers run together in float32"
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            name = f"column {f}" if names is None else f"column {str(names[f])!r} ({f})"
-            raise DataError(
-                f"{name} is in categorical_features and holds {column[row]:.10g} in row {row}: "
-                f"{mend}, or take the column out of categorical_features"
-            )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamboost import Committee, GambleClassifier, SketchLogitBoostClassifier
-from streamboost.boosting.estimator import categorical_mask
+from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.errors import ConfigurationError, DataError, ModelFileError
 from streamboost.stream.estimators import describe, rebuild
 
@@ -262,3 +262,18 @@ def test_snapshots_describe_the_choice(estimator):
     estimator.set_params(categorical_features=np.array([True, False]))
     again = rebuild(describe(estimator))
     assert again.categorical_features == [True, False]
+
+
+@pytest.mark.parametrize(("value", "mend"), [(1.5, "OrdinalEncoder"), (2.0**24, "run together")])
+def test_what_cannot_be_a_category_is_refused_by_column_and_row(value, mend):
+    X = np.zeros((5, 3), np.float32)
+    X[3, 1] = value
+    X[0, 2] = 0.5
+    marked = np.array([True, True, False])
+    with pytest.raises(DataError, match=rf"column 1 is in categorical_features.*row 3.*{mend}"):
+        check_categories(X, marked, None)
+    with pytest.raises(DataError, match=r"column 'b' \(1\)"):
+        check_categories(X, marked, np.array(["a", "b", "c"]))
+    X[3, 1] = np.nan
+    X[4, 1] = -2.5
+    check_categories(X, marked, None)

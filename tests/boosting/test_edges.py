@@ -1,5 +1,7 @@
 """No estimator crashes, hangs or answers NaN, whatever rows it is given."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -131,6 +133,30 @@ def test_edges_are_fitted_scored_and_extended(estimator, edge, categories):
     assert_sound(estimator, X, y, weight)
 
 
+# Nothing restrains a leaf here: no penalty, no least weight, full steps, few rows and features.
+UNRESTRAINED = {
+    "learning_rate": 1.0,
+    "max_leaf_nodes": 64,
+    "max_bins": 255,
+    "min_child_weight": 0.0,
+    "l2_regularization": 0.0,
+    "max_features": 0.01,
+    "subsample": 0.05,
+}
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
+@pytest.mark.parametrize("edge", EDGES)
+def test_edges_hold_without_any_restraint(estimator, edge):
+    X, y, weight = rows(edge)
+    has = estimator.get_params()
+    estimator.set_params(**{name: v for name, v in UNRESTRAINED.items() if name in has})
+    estimator.set_params(n_estimators=40 if X.shape[1] < 1000 else 3).fit(X, y, weight)
+    assert_sound(estimator, X, y, weight)
+    odd = np.concatenate([np.full_like(X[:1], np.nan), np.full_like(X[:1], 1e30), -X[:1]])
+    assert np.isfinite(estimator.decision_function(odd)).all()
+
+
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_infinite_values_are_refused(estimator, value):
     X, y = numbers(), labels()
@@ -146,6 +172,21 @@ def test_nothing_is_refused_with_a_word(estimator):
         estimator.fit(np.zeros((0, 3)), np.zeros(0))
     with pytest.raises(ValueError, match="0 feature"):
         estimator.fit(np.zeros((3, 0)), np.zeros(3))
+
+
+@pytest.mark.parametrize("categories", [None, np.arange(27)], ids=["numbers", "categories"])
+def test_training_takes_less_than_six_bytes_per_value_beyond_its_input(estimator, categories):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 300, (200_000, 54)).astype(np.float32)
+    X[::9, 3] = np.nan
+    y = (X[:, 0] // 50).astype(int)
+    estimator.set_params(n_estimators=1, max_leaf_nodes=8, categorical_features=categories)
+    tracemalloc.start()
+    try:
+        estimator.fit(X, y)
+        assert tracemalloc.get_traced_memory()[1] < 6 * X.size
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_million_rows_of_two_columns(estimator):

@@ -136,9 +136,7 @@ def test_vector_tree_is_the_naive_one(seed, kind, signed, case):
     grow, bins, codes = grower(X)
     tree = grow(vector_statistic(kind, V))
     score, keys = case(V)
-    expected = naive_categories.grow(
-        codes, bins.n_bins, CATEGORICAL, score, keys, rows_only, 8
-    )
+    expected = naive_categories.grow(codes, bins.n_bins, CATEGORICAL, score, keys, rows_only, 8)
     assert leaf_sets(tree) == naive.leaves_of(expected)
 
 

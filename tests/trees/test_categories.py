@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.errors import DataError, ModelFileError
+from streamboost.errors import ModelFileError
 from streamboost.trees.bins import Bins
-from streamboost.trees.categories import Categories, CategoryBins, check_categories
+from streamboost.trees.categories import Categories, CategoryBins
 from streamboost.trees.forest import Forest, ForestBuilder
 from streamboost.trees.grower import Grower, weight_statistic
 
@@ -149,18 +149,3 @@ def test_a_damaged_table_is_refused(name, value):
     whole.check(2)
     with pytest.raises(ModelFileError, match="damaged"):
         replace(whole, **{name: value}).check(2)
-
-
-@pytest.mark.parametrize(("value", "mend"), [(1.5, "OrdinalEncoder"), (2.0**24, "run together")])
-def test_what_cannot_be_a_category_is_refused_by_column_and_row(value, mend):
-    X = np.zeros((5, 3), np.float32)
-    X[3, 1] = value
-    X[0, 2] = 0.5
-    marked = np.array([True, True, False])
-    with pytest.raises(DataError, match=rf"column 1 is in categorical_features.*row 3.*{mend}"):
-        check_categories(X, marked, None)
-    with pytest.raises(DataError, match=r"column 'b' \(1\)"):
-        check_categories(X, marked, np.array(["a", "b", "c"]))
-    X[3, 1] = np.nan
-    X[4, 1] = -2.5
-    check_categories(X, marked, None)
