@@ -338,7 +338,7 @@ def _gather(hist, first, n_bins, missing, limits, work):
     Categories that add nothing here are left out.
     """
     n = limits.channels
-    present = 0
+    present = np.int64(0)
     for b in range(n_bins):
         for k in range((first + b) * n, (first + b + 1) * n):
             if hist[k] != 0:
@@ -432,7 +432,8 @@ def _partition(rows, start, stop, column, side, buffer):
         buffer[over] = r
         at += goes_left
         over += 1 - goes_left
-    rows[at:stop] = buffer[:over]
+    for i in range(over):  # assigning a slice would take seconds to compile
+        rows[at + i] = buffer[i]
     return at
 
 

@@ -6,7 +6,7 @@ import naive_categories
 import numpy as np
 import pytest
 
-from streamboost import Committee, GambleClassifier, SketchLogitBoostClassifier
+from streamboost import Committee, GambleClassifier, SketchLogitBoostClassifier, StreamLearner
 from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.errors import ConfigurationError, DataError, ModelFileError
 from streamboost.stream.estimators import describe, rebuild
@@ -277,3 +277,19 @@ def test_what_cannot_be_a_category_is_refused_by_column_and_row(value, mend):
     X[3, 1] = np.nan
     X[4, 1] = -2.5
     check_categories(X, marked, None)
+
+
+def test_a_stream_learner_carries_the_categories_through_a_snapshot():
+    X, y = scattered()
+    learner = StreamLearner(
+        estimator=SketchLogitBoostClassifier(n_estimators=10, categorical_features=[0, 1]),
+        random_state=0,
+    )
+    ids = [str(i) for i in range(len(y))]
+    learner.learn(ids[:300], X[:300], y[:300])
+    assert len(learner.committee.forest.sets)
+    again = StreamLearner.restore(learner.snapshot())
+    np.testing.assert_array_equal(again.score(X).labels, learner.score(X).labels)
+    learner.learn(ids[300:], X[300:], y[300:])
+    again.learn(ids[300:], X[300:], y[300:])
+    np.testing.assert_array_equal(again.score(X).labels, learner.score(X).labels)
