@@ -17,6 +17,7 @@ from streamboost.connectors.base import Transaction
 from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import DeadLetter
 from streamboost.connectors.schema import Schema
+from streamboost.errors import ConnectorError
 from streamboost.pipelines.effects import (
     Effects,
     Messages,
@@ -29,7 +30,7 @@ from streamboost.pipelines.effects import (
 from streamboost.pipelines.inputs import Inputs, Intake
 from streamboost.pipelines.join import Join, Joined
 from streamboost.pipelines.span import Moment
-from streamboost.storage import Arrays
+from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Training
 from streamboost.stream.scoring import Scored
@@ -98,17 +99,19 @@ class Pipeline:
         self.sequence = 0
         self.digest = ""
         self.is_settled = True
+        self._is_waiting = False
         self._poll_interval = poll_interval
         self._observer = observer
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
 
-        An error leaves what is committed as it is, and ends this object's use. `is_settled` then
-        tells whether what was learned is what was committed, so that a snapshot may be kept.
+        A source or a commit that fails in a way that may pass is tried again until it succeeds.
+        Another error leaves what is committed as it is, and ends this object's use. `is_settled`
+        then tells whether what was learned is what was committed, so that a snapshot may be kept.
         """
         while not self.stop.requested:
-            inputs = self.intake.poll()
+            inputs = self._poll()
             if inputs is not None:
                 self.commit(self.step(inputs))
             elif until_idle:
@@ -150,14 +153,21 @@ class Pipeline:
         )
 
     def commit(self, effects: Effects) -> None:
-        """Make a step's effects durable, with the place where the sources go on."""
-        self.transaction.commit(
-            effects.sequence,
-            effects.messages.writes(self.outputs),
-            self.intake.positions(),
-            effects.journal,
-        )
-        self.is_settled = True
+        """Make a step's effects durable, with the place where the sources go on.
+
+        Once asked to stop, it gives up after one more attempt: what the batch taught is lost then.
+        """
+        writes, positions = effects.messages.writes(self.outputs), self.intake.positions()
+        while not self.is_settled:
+            is_last = self.stop.requested
+            try:
+                self.transaction.commit(effects.sequence, writes, positions, effects.journal)
+                self.is_settled = True
+            except ConnectorError as error:
+                if is_last or not error.retriable:
+                    raise
+                self._rest_after(error)
+        self._is_waiting = False
         if effects.trainings:
             _log.info("batch %d: %s", effects.sequence, _in_words(effects.trainings))
         if self._observer is not None:
@@ -179,11 +189,32 @@ class Pipeline:
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the pipeline that gave this snapshot."""
-        self.learner = StreamLearner.restore(_within(arrays, "learner."))
-        self.join.restore(_within(arrays, "join."))
+        self.learner = StreamLearner.restore(part(arrays, "learner."))
+        self.join.restore(part(arrays, "join."))
         self.sequence = manifest["sequence"]
         self.digest = manifest["digest"]
         self.intake.last_tick = manifest["tick"]
+
+    def _poll(self) -> Inputs | None:
+        """Return the next batch, or None when nothing is there or it is time to stop."""
+        while not self.stop.requested:
+            try:
+                inputs = self.intake.poll()
+            except ConnectorError as error:
+                if not error.retriable:
+                    raise
+                self._rest_after(error)
+            else:
+                self._is_waiting = False
+                return inputs
+        return None
+
+    def _rest_after(self, error: ConnectorError) -> None:
+        """Rest before trying again, telling of the first failure in a row."""
+        if not self._is_waiting:
+            _log.warning("%s. It is tried again until it succeeds", error)
+        self._is_waiting = True
+        self.stop.rest(self._poll_interval)
 
     def _part_repeated(self, records: Records, tick: int) -> tuple[Records, list[DeadLetter]]:
         """Part the records whose id is still held from the others."""
@@ -247,14 +278,6 @@ class Pipeline:
 
 def _place(letter: DeadLetter) -> tuple[str, int]:
     return next(iter(letter.position.items()))
-
-
-def _within(arrays: Arrays, prefix: str) -> Arrays:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def _in_words(trainings: Sequence[Training]) -> str:

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamboost.active.query import QueryStrategy
+    from streamboost.boosting.abc_logit import ABCLogitBoostClassifier
+    from streamboost.boosting.adaboost_a import AdaBoostAClassifier
+    from streamboost.boosting.aoso import AOSOLogitBoostClassifier
+    from streamboost.boosting.cascade import Cascade
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.gamble import GambleClassifier
+    from streamboost.boosting.gentle import GentleAdaBoostClassifier
+    from streamboost.boosting.klogit import KLogitBoostClassifier
+    from streamboost.boosting.logit import LogitBoostClassifier
+    from streamboost.boosting.one_vs_all import OneVsAllAdaBoostClassifier
+    from streamboost.boosting.samme import AdaBoostM1Classifier, SammeClassifier
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
     from streamboost.stream.learner import StreamLearner
     from streamboost.stream.schedule import Schedule
@@ -18,9 +27,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ABCLogitBoostClassifier": "streamboost.boosting.abc_logit",
+    "AOSOLogitBoostClassifier": "streamboost.boosting.aoso",
+    "AdaBoostAClassifier": "streamboost.boosting.adaboost_a",
+    "AdaBoostM1Classifier": "streamboost.boosting.samme",
+    "Cascade": "streamboost.boosting.cascade",
     "Committee": "streamboost.boosting.committee",
     "GambleClassifier": "streamboost.boosting.gamble",
+    "GentleAdaBoostClassifier": "streamboost.boosting.gentle",
+    "KLogitBoostClassifier": "streamboost.boosting.klogit",
+    "LogitBoostClassifier": "streamboost.boosting.logit",
+    "OneVsAllAdaBoostClassifier": "streamboost.boosting.one_vs_all",
     "QueryStrategy": "streamboost.active.query",
+    "SammeClassifier": "streamboost.boosting.samme",
     "Schedule": "streamboost.stream.schedule",
     "SketchLogitBoostClassifier": "streamboost.boosting.sketch",
     "StreamLearner": "streamboost.stream.learner",
@@ -28,9 +47,19 @@ _HOMES = {
 }
 
 __all__ = [
+    "ABCLogitBoostClassifier",
+    "AOSOLogitBoostClassifier",
+    "AdaBoostAClassifier",
+    "AdaBoostM1Classifier",
+    "Cascade",
     "Committee",
     "GambleClassifier",
+    "GentleAdaBoostClassifier",
+    "KLogitBoostClassifier",
+    "LogitBoostClassifier",
+    "OneVsAllAdaBoostClassifier",
     "QueryStrategy",
+    "SammeClassifier",
     "Schedule",
     "SketchLogitBoostClassifier",
     "StreamLearner",

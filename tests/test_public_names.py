@@ -8,9 +8,19 @@ import pytest
 import streamboost
 
 PUBLIC = [
+    "ABCLogitBoostClassifier",
+    "AOSOLogitBoostClassifier",
+    "AdaBoostAClassifier",
+    "AdaBoostM1Classifier",
+    "Cascade",
     "Committee",
     "GambleClassifier",
+    "GentleAdaBoostClassifier",
+    "KLogitBoostClassifier",
+    "LogitBoostClassifier",
+    "OneVsAllAdaBoostClassifier",
     "QueryStrategy",
+    "SammeClassifier",
     "Schedule",
     "SketchLogitBoostClassifier",
     "StreamLearner",

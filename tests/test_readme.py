@@ -48,7 +48,9 @@ def test_the_commands_it_names_exist():
     named |= set(re.findall(r"`streamboost (\w+)", README))
     from streamboost.pipelines.cli import app
 
-    assert named <= {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert named <= {
+        command.name or command.callback.__name__ for command in app.registered_commands
+    }
     targets = set(re.findall(r"make (demo|test|bench|check)", README))
     makefile = (ROOT / "Makefile").read_text()
     assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)

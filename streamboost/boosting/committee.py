@@ -1,8 +1,9 @@
 """A trained model: immutable, scored, saved and loaded."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from streamboost.trees.categories import Categories
 from streamboost.trees.forest import Forest
 
 __all__ = ["Committee"]
+
+Link = Literal["softmax", "sigmoid"]
 
 _NODE_FIELDS = tuple(FOREST_NODE.fields or ())
 _CATEGORY_FIELDS = tuple(field.name for field in fields(Categories))
@@ -36,7 +39,10 @@ class Committee:
     family
         Which algorithms may extend it.
     temperature
-        Probabilities are softmax(F / temperature).
+        Scores are divided by it before the link makes probabilities of them.
+    link
+        What turns scores into probabilities: ``"softmax"``, or ``"sigmoid"``, the sigmoids of the
+        scores divided by their sum.
     version
         A number its owner gives it; 0 until then.
     """
@@ -47,6 +53,7 @@ class Committee:
     n_features: int
     family: str
     temperature: float = 1.0
+    link: Link = "softmax"
     version: int = 0
 
     @property
@@ -65,16 +72,29 @@ class Committee:
         In categorical columns a number that no training met is missing too.
         A row's scores do not depend on the rows it is scored with.
         """
-        X = self._rows(X)
+        X = self.rows(X)
         scores = np.tile(self.base, (len(X), 1))
         self.forest.add_scores(X, scores)
         return scores
 
+    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield `decision` after each round."""
+        X = self.rows(X)
+        scores = np.tile(self.base, (len(X), 1))
+        for stage in self.forest.staged_scores(X, scores):
+            yield stage.copy()
+
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
-        shifted = (scores - scores.max(axis=1, keepdims=True)) / self.temperature
-        p = np.exp(shifted)
+        z = scores / self.temperature
+        if self.link == "sigmoid":
+            z = -np.logaddexp(0.0, -z)  # log sigmoid, whose shares are those of the sigmoids
+        p = np.exp(z - z.max(axis=1, keepdims=True))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def best(self, scores: np.ndarray) -> np.ndarray:
+        """Return the place of the largest score (n,) of `scores` (n, K); ties go to the first."""
+        return np.asarray(scores.argmax(axis=1))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the committee to `path`: safetensors, with a digest of every byte."""
@@ -109,6 +129,7 @@ class Committee:
             "n_features": self.n_features,
             "family": self.family,
             "temperature": self.temperature,
+            "link": self.link,
             "version": self.version,
         }
         nodes = self.forest.nodes
@@ -127,35 +148,53 @@ class Committee:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Committee":
         """Return the committee `to_arrays` took apart; raise ModelFileError if it cannot be one."""
-        about: dict[str, Any] = unpack_json(arrays["about"])
-        nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
-        for name in _NODE_FIELDS:
-            nodes[name] = arrays[f"nodes.{name}"]
-        categories = Categories(**{n: arrays[f"categories.{n}"] for n in _CATEGORY_FIELDS})
-        forest = Forest(
-            nodes,
-            arrays["roots"],
-            arrays["values"],
-            arrays["rounds"],
-            arrays["sets"],
-            arrays["set_of"],
-            categories,
-        )
-        forest.check(about["n_features"])
-        classes = np.array(about["classes"], dtype=about["dtype"])
-        if arrays["values"].shape[1:] != classes.shape or arrays["base"].shape != classes.shape:
-            raise ModelFileError("leaf values and classes differ in number: the file is damaged")
-        return cls(
-            classes=classes,
-            base=arrays["base"],
-            forest=forest,
-            n_features=about["n_features"],
-            family=about["family"],
-            temperature=about["temperature"],
-            version=about["version"],
-        )
+        try:
+            about: dict[str, Any] = unpack_json(arrays["about"])
+            nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
+            for name in _NODE_FIELDS:
+                nodes[name] = arrays[f"nodes.{name}"]
+            forest = Forest(
+                nodes,
+                arrays["roots"],
+                arrays["values"],
+                arrays["rounds"],
+                arrays["sets"],
+                arrays["set_of"],
+                Categories(**{n: arrays[f"categories.{n}"] for n in _CATEGORY_FIELDS}),
+            )
+            committee = cls(
+                classes=np.array(about["classes"], dtype=about["dtype"]),
+                base=arrays["base"],
+                forest=forest,
+                n_features=about["n_features"],
+                family=about["family"],
+                temperature=about["temperature"],
+                link=about["link"],
+                version=about["version"],
+            )
+        except (LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(f"these arrays are not a committee's: {error!r}") from error
+        committee._check()
+        return committee
 
-    def _rows(self, X: np.ndarray) -> np.ndarray:
+    def _check(self) -> None:
+        self.forest.check(self.n_features)
+        if not self.base.shape == self.classes.shape == self.forest.values.shape[1:]:
+            raise ModelFileError("leaf values and classes differ in number: the file is damaged")
+        if self.link not in get_args(Link):
+            raise ModelFileError(
+                f"scores with the link {self.link!r}, and this release knows "
+                f"{', '.join(get_args(Link))}: read it with the release that wrote it"
+            )
+
+    def rows(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` as scoring reads it: float32 (n, D), C-order.
+
+        Raises
+        ------
+        DataError
+            When `X` does not have the columns the committee scores.
+        """
         X = np.ascontiguousarray(X, dtype=np.float32)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise DataError(

@@ -4,7 +4,7 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["FOREST_NODE", "add_mixed_scores", "add_scores", "code_rows"]
+__all__ = ["FOREST_NODE", "add_mixed_scores", "add_scores", "add_scores_until", "code_rows"]
 
 FOREST_NODE = np.dtype(
     [
@@ -21,6 +21,16 @@ _BLOCK = 64  # rows that go down a tree together, while it is in the cache
 
 
 @kernel
+def _leaf(nodes, at, X, i):
+    while at >= 0:
+        node = nodes[at]
+        x = X[i, node.feature]
+        goes_left = x <= node.threshold or (node.missing_left and x != x)
+        at = node.left if goes_left else node.right
+    return ~at
+
+
+@kernel
 def add_scores(nodes, roots, values, X, scores, start, stop):
     """Add the leaf values of trees `start` to `stop` to `scores`, tree after tree for each row.
 
@@ -32,15 +42,7 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
         end = min(block + _BLOCK, X.shape[0])
         for t in range(start, stop):
             for i in range(block, end):
-                at = roots[t]
-                while at >= 0:
-                    node = nodes[at]
-                    x = X[i, node.feature]
-                    if x <= node.threshold or (node.missing_left and x != x):
-                        at = node.left
-                    else:
-                        at = node.right
-                leaf = ~at
+                leaf = _leaf(nodes, roots[t], X, i)
                 for k in range(n_classes):
                     scores[i, k] += values[leaf, k]
 
@@ -94,3 +96,50 @@ def code_rows(features, start, values, codes, X):
             # Nothing equals NaN, so that it is not found.
             found = low < start[j + 1] and values[low] == x
             X[i, features[j]] = codes[low] if found else 0
+
+
+@kernel
+def _margin(scores, i):
+    first, second = -np.inf, -np.inf
+    for k in range(scores.shape[1]):
+        s = scores[i, k]
+        if s > first:
+            first, second = s, first
+        elif s > second:
+            second = s
+    return first - second
+
+
+@kernel
+def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, used):
+    """Add leaf values as `add_scores` does, each row until its margin suffices.
+
+    `ends` int64 (places,), ascending, are numbers of trees; a row whose largest score exceeds the
+    second by at least `thresholds` float64 (places,) at one of them leaves there. `used` int32
+    (n,) takes the number of trees each row went down.
+    """
+    n_classes = values.shape[1]
+    alive = np.empty(_BLOCK, np.int64)
+    for block in range(0, X.shape[0], _BLOCK):
+        n_alive = min(_BLOCK, X.shape[0] - block)
+        for a in range(n_alive):
+            alive[a] = block + a
+        start = 0
+        for place in range(ends.size):
+            for t in range(start, ends[place]):
+                for a in range(n_alive):
+                    i = alive[a]
+                    leaf = _leaf(nodes, roots[t], X, i)
+                    for k in range(n_classes):
+                        scores[i, k] += values[leaf, k]
+            start = ends[place]
+            kept = 0
+            for a in range(n_alive):
+                i = alive[a]
+                used[i] = start
+                if not _margin(scores, i) >= thresholds[place]:
+                    alive[kept] = i
+                    kept += 1
+            n_alive = kept
+            if n_alive == 0:
+                break

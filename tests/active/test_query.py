@@ -42,6 +42,8 @@ def equal(first, second):
         {"budget": 1.5},
         {"budget": float("nan")},
         {"budget": True},
+        {"budget": 10**400},
+        {"audit": 10**400},
         {"audit": -0.1},
         {"audit": 1.1},
         {"burst": 1},

@@ -6,7 +6,13 @@ import naive_categories
 import numpy as np
 import pytest
 
-from streamboost import Committee, GambleClassifier, SketchLogitBoostClassifier, StreamLearner
+from streamboost import (
+    Cascade,
+    Committee,
+    GambleClassifier,
+    SketchLogitBoostClassifier,
+    StreamLearner,
+)
 from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.errors import ConfigurationError, DataError, ModelFileError
 from streamboost.stream.estimators import describe, rebuild
@@ -293,3 +299,15 @@ def test_a_stream_learner_carries_the_categories_through_a_snapshot():
     learner.learn(ids[300:], X[300:], y[300:])
     again.learn(ids[300:], X[300:], y[300:])
     np.testing.assert_array_equal(again.score(X).labels, learner.score(X).labels)
+
+
+def test_what_does_not_know_categories_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, (200, 2)).astype(float)
+    y = np.isin(X[:, 0], [0, 3, 5]).astype(int)
+    quick = GambleClassifier(categorical_features=[0], pruning="quick")
+    with pytest.raises(ConfigurationError, match="does not know categories"):
+        quick.fit(X, y)
+    model = GambleClassifier(n_estimators=2, categorical_features=[0]).fit(X, y)
+    with pytest.raises(DataError, match="sets of categories"):
+        Cascade.fit(model.committee_, X)

@@ -3,8 +3,11 @@
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +137,35 @@ class Command:
         for process in self._started:
             process.kill()
             process.communicate()
+
+
+@contextmanager
+def only_reading(folder):
+    """Take the permission to write away, also from root, who would not notice otherwise."""
+    user = os.geteuid()
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o755)
+
+
+@pytest.fixture(name="only_reading")
+def _only_reading():
+    return only_reading
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that other users may enter, unlike those of `tmp_path`."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import sys
 import tomllib
@@ -103,6 +104,22 @@ def test_check_tries_every_connector_and_fails_if_one_does(call, tmp_path):
     assert "labels        ok" in out
 
 
+@pytest.mark.parametrize("path", ["labels.jsonl/x", "labels.jsonl/x/y", "pipe"])
+def test_check_sees_that_an_output_has_a_place(call, tmp_path, path):
+    (tmp_path / "labels.jsonl").write_text("")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nname = "x"\n[source]\nconnector = "river"\ndataset = "Phishing"\n'
+        f'[predictions]\nconnector = "files"\npath = "{path}"\n'
+        '[requests]\nconnector = "files"\npath = "new/requests.jsonl"\n'
+    )
+    code, out, _ = call("check", "p.toml")
+    assert code == 1
+    assert "predictions   FAILED" in out
+    assert "is not a f" in out
+    assert "requests      ok" in out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -110,7 +127,7 @@ def test_check_tries_every_connector_and_fails_if_one_does(call, tmp_path):
         (("check", "bad.toml"), 2, "[pipeline] nam: unknown key; did you mean name?"),
         (("run", "nofile.toml", "--until-idle"), 1, "there is no file"),
         (("inspect", "."), 1, "is not the state folder"),
-        (("demo", "--budget", "3"), 2, "[query] budget: is 3.0"),
+        (("demo", "--budget", "3"), 2, "[query] budget: query budget is 3.0"),
     ],
 )
 def test_an_error_is_one_message_without_a_traceback(call, tmp_path, words, code, said):

@@ -1,5 +1,6 @@
 import io
 
+import pytest
 from rich.console import Console
 
 from streamboost.pipelines import demo, screen
@@ -36,3 +37,12 @@ def test_the_table_has_a_line_for_each_row_and_fits_a_narrow_terminal():
     lines = [line.strip() for line in console.file.getvalue().splitlines()]
     assert " ".join(lines[4].split()) == "margin queries 231 87.1% 96.2% 87.0% 0.8 2,888"
     assert len([line for line in lines if "2,888" in line]) == 4
+
+
+@pytest.mark.parametrize("width", range(73, 81))
+def test_nothing_in_the_table_wraps(width):
+    rows = [demo.Row(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888) for name in demo.STRATEGIES]
+    console = Console(file=io.StringIO(), width=width)
+    console.print(screen.table(rows))
+    assert "repeat last" in console.file.getvalue()
+    assert len(console.file.getvalue().splitlines()) == 9
