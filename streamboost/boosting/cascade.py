@@ -101,8 +101,14 @@ class Cascade:
         ConfigurationError
             When a setting is out of range.
         DataError
-            When `X` is missing, empty, or has other columns than the committee scores.
+            When `X` is missing, empty, or has other columns than the committee scores; or when
+            the committee splits categories, which a cascade does not know.
         """
+        if committee.forest.sets.size:
+            raise DataError(
+                "the committee splits sets of categories, and a cascade compares numbers only: "
+                "score with the committee itself"
+            )
         if not 0 <= tolerance < 1:
             raise ConfigurationError(f"tolerance={tolerance}: must be at least 0 and less than 1")
         if every < 1:

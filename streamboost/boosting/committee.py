@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from streamboost.errors import DataError, ModelFileError
 from streamboost.kernels.traverse import FOREST_NODE
 from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, write_arrays
+from streamboost.trees.categories import Categories
 from streamboost.trees.forest import Forest
 
 __all__ = ["Committee"]
@@ -17,6 +18,7 @@ __all__ = ["Committee"]
 Link = Literal["softmax", "sigmoid"]
 
 _NODE_FIELDS = tuple(FOREST_NODE.fields or ())
+_CATEGORY_FIELDS = tuple(field.name for field in fields(Categories))
 _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
 
 
@@ -67,6 +69,7 @@ class Committee:
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D), NaN where missing.
 
+        In categorical columns a number that no training met is missing too.
         A row's scores do not depend on the rows it is scored with.
         """
         X = self.rows(X)
@@ -78,9 +81,8 @@ class Committee:
         """Yield `decision` after each round."""
         X = self.rows(X)
         scores = np.tile(self.base, (len(X), 1))
-        for m in range(self.n_rounds):
-            self.forest.add_scores(X, scores, (m, m + 1))
-            yield scores.copy()
+        for stage in self.forest.staged_scores(X, scores):
+            yield stage.copy()
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
@@ -137,6 +139,9 @@ class Committee:
             "roots": self.forest.roots,
             "values": self.forest.values,
             "rounds": self.forest.rounds,
+            "sets": self.forest.sets,
+            "set_of": self.forest.set_of,
+            **{f"categories.{n}": getattr(self.forest.categories, n) for n in _CATEGORY_FIELDS},
             **{f"nodes.{name}": nodes[name].copy() for name in _NODE_FIELDS},
         }
 
@@ -148,10 +153,19 @@ class Committee:
             nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
             for name in _NODE_FIELDS:
                 nodes[name] = arrays[f"nodes.{name}"]
+            forest = Forest(
+                nodes,
+                arrays["roots"],
+                arrays["values"],
+                arrays["rounds"],
+                arrays["sets"],
+                arrays["set_of"],
+                Categories(**{n: arrays[f"categories.{n}"] for n in _CATEGORY_FIELDS}),
+            )
             committee = cls(
                 classes=np.array(about["classes"], dtype=about["dtype"]),
                 base=arrays["base"],
-                forest=Forest(nodes, arrays["roots"], arrays["values"], arrays["rounds"]),
+                forest=forest,
                 n_features=about["n_features"],
                 family=about["family"],
                 temperature=about["temperature"],

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, Work, boost
 from streamboost.errors import DataError
@@ -59,6 +60,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
         "max_features": [Interval(Real, 0, 1, closed="right"), None],
         "subsample": [Interval(Real, 0, 1, closed="right")],
+        "categorical_features": ["array-like", None],
         "weight_trimming": [Interval(Real, 0, 1, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -74,6 +76,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     min_child_weight: float
     max_features: float | None
     subsample: float
+    categorical_features: Any = None
     random_state: Any
     n_jobs: int | None
     committee_: Committee
@@ -156,10 +159,19 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_estimators: int | None = None,
     ) -> Committee:
         """Train a committee, and note what it took."""
-        data = training_data(X, y, sample_weight, None if committee is None else committee.classes)
+        known = None if committee is None else committee.classes
+        data = training_data(X, y, sample_weight, known, self._categorical(X))
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
         return self._boost(data, rounds, rng, committee)
+
+    def _categorical(self, X: np.ndarray) -> np.ndarray | None:
+        """Return which columns of `X` hold categories, after a look at their values."""
+        names = getattr(self, "feature_names_in_", None)
+        chosen = getattr(self, "categorical_features", None)
+        mask = categorical_mask(chosen, X.shape[1], names)
+        check_categories(X, mask, names)
+        return mask
 
     def _boost(
         self,
@@ -260,7 +272,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def training_data(
-    X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None, known: np.ndarray | None
+    X: np.ndarray,
+    y: np.ndarray,
+    sample_weight: np.ndarray | None,
+    known: np.ndarray | None,
+    categorical: np.ndarray | None = None,
 ) -> TrainingData:
     """Return the rows of positive weight, their labels as places among the classes."""
     places = None
@@ -271,7 +287,7 @@ def training_data(
         raise ValueError("no row has a positive weight: give at least one class a weight")
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
     classes, codes = _encode(y, known)
-    return TrainingData(X, codes, weight, classes, places)
+    return TrainingData(X, codes, weight, classes, categorical, places)
 
 
 def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

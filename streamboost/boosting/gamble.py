@@ -124,7 +124,7 @@ class GambleClassifier(ClassWeightClassifier):
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
     max_bins
-        Bins per feature, at most 255, missing values aside.
+        Bins per feature of numbers, at most 255, missing values aside.
     min_child_weight
         Least weight in a child, the mean record weighing 1.
     max_features
@@ -139,7 +139,12 @@ class GambleClassifier(ClassWeightClassifier):
     pruning
         ``"quick"`` (QuickBoost; Appel, 2017, chapter 3) counts each feature first on the rows that
         hold 90 % of a node's weight, and does not finish those that provably cannot win it. The
-        trees are the same to the last bit. See the notes on when it pays.
+        trees are the same to the last bit. See the notes on when it pays. Not with categories.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names. Their values are
+        whole numbers from 0 on; a split sends a set of them left. Negative numbers, NaN and
+        categories not met in training are missing. Beyond 254 the rare ones are as one. None: no
+        column.
     random_state
         Seed, generator or None.
     n_jobs
@@ -212,6 +217,7 @@ class GambleClassifier(ClassWeightClassifier):
         subsample: float = 1.0,
         weight_trimming: float = 0.0,
         pruning: Literal["quick"] | None = None,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -231,6 +237,7 @@ class GambleClassifier(ClassWeightClassifier):
         self.step = step
         self.weak_learner = weak_learner
         self.pruning = pruning
+        self.categorical_features = categorical_features
 
     def _algorithm(self) -> Algorithm:
         if self.weak_learner is not None:

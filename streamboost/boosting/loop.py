@@ -52,6 +52,8 @@ class TrainingData:
         float64 (n,), positive; a row of weight 2 counts as two rows.
     classes
         The class labels (K,).
+    categorical
+        Which columns hold categories, bool (D,); None: none does.
     places
         int64 (n,): where these rows stood among those given, rows of weight zero having been
         dropped; None when none were.
@@ -61,6 +63,7 @@ class TrainingData:
     y: np.ndarray
     weight: np.ndarray
     classes: np.ndarray
+    categorical: np.ndarray | None = None
     places: np.ndarray | None = None
 
 
@@ -121,17 +124,19 @@ def boost(
     """Grow `n_estimators` rounds, on top of `committee` where one is given.
 
     The committee's classes must be the first of `data.classes`; `work` is added to. Raises
-    DataError when the committee is of another family or scores columns that `data` does not have.
+    DataError when the committee is of another family, scores columns that `data` does not have, or
+    knows other columns as categories.
     """
+    bins = Bins.fit(data.X, data.weight, params.max_bins, data.categorical)
     if committee is not None:
-        _check_extension(algorithm, data, committee)
-    bins = Bins.fit(data.X, data.weight, params.max_bins)
+        _check_extension(algorithm, data, committee, bins)
     base = algorithm.base(data, committee)
     forest = committee.forest if committee else Forest.empty(len(base))
     forest = forest.widened(len(base))
     scores = np.tile(base, (len(data.X), 1))
     forest.add_scores(data.X, scores)
     state = algorithm.start(data, scores, rng)
+    del scores
     grow = Grower(
         bins,
         bins.transform(data.X),
@@ -163,7 +168,9 @@ def boost(
     )
 
 
-def _check_extension(algorithm: Algorithm, data: TrainingData, committee: Committee) -> None:
+def _check_extension(
+    algorithm: Algorithm, data: TrainingData, committee: Committee, bins: Bins
+) -> None:
     if committee.family != algorithm.family:
         raise DataError(
             f"the committee holds {committee.family} scores, and this estimator adds "
@@ -173,6 +180,14 @@ def _check_extension(algorithm: Algorithm, data: TrainingData, committee: Commit
         raise DataError(
             f"the committee scores {committee.n_features} features, and X has {data.X.shape[1]}: "
             "give all of them; a missing value is NaN"
+        )
+    # Older trees would compare as numbers what is read as categories now, or the reverse.
+    ours = np.flatnonzero(bins.categorical[: committee.n_features])
+    theirs = committee.forest.categories.features
+    if not np.array_equal(ours, theirs):
+        raise DataError(
+            f"the committee knows columns {theirs.tolist()} as categories, and this training "
+            f"{ours.tolist()}: extend it with the categorical_features it was trained with"
         )
 
 

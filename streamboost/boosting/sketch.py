@@ -1,5 +1,7 @@
 """SketchLogitBoost: multi-class log-loss boosting along one class direction per tree."""
 
+from typing import Any
+
 import numpy as np
 
 from streamboost.boosting.estimator import BoostingClassifier
@@ -52,7 +54,7 @@ class SketchLogitBoostClassifier(BoostingClassifier):
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: no bound on the depth.
     max_bins
-        Bins per feature, at most 255, missing values aside.
+        Bins per feature of numbers, at most 255, missing values aside.
     min_child_weight
         Least sum of Hessians (along u) in a child. With a few hundred labels use 0.01 to 0.03.
     l2_regularization
@@ -62,6 +64,11 @@ class SketchLogitBoostClassifier(BoostingClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names. Their values are
+        whole numbers from 0 on; a split sends a set of them left. Negative numbers, NaN and
+        categories not met in training are missing. Beyond 254 the rare ones are as one. None: no
+        column.
     random_state
         Seed, generator or None.
     n_jobs
@@ -101,6 +108,7 @@ class SketchLogitBoostClassifier(BoostingClassifier):
         l2_regularization: float = 0.1,
         max_features: float | None = None,
         subsample: float = 1.0,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -113,6 +121,7 @@ class SketchLogitBoostClassifier(BoostingClassifier):
         self.l2_regularization = l2_regularization
         self.max_features = max_features
         self.subsample = subsample
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["FOREST_NODE", "add_scores", "add_scores_until"]
+__all__ = ["FOREST_NODE", "add_mixed_scores", "add_scores", "add_scores_until", "code_rows"]
 
 FOREST_NODE = np.dtype(
     [
@@ -45,6 +45,57 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
                 leaf = _leaf(nodes, roots[t], X, i)
                 for k in range(n_classes):
                     scores[i, k] += values[leaf, k]
+
+
+@kernel
+def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop):
+    """Do what `add_scores` does, for forests with sets of categories.
+
+    `set_of` int32 per node, its row in `sets` or -1; `sets` uint8 (sets, bytes): bit c is set where
+    code c goes left. Categorical columns of `X` hold codes, as `code_rows` writes them; code 0 is a
+    missing value. Kept apart from `add_scores`, with the sets outside the nodes, so that forests
+    without sets pay neither for the question nor for larger nodes.
+    """
+    n_classes = values.shape[1]
+    for block in range(0, X.shape[0], _BLOCK):
+        end = min(block + _BLOCK, X.shape[0])
+        for t in range(start, stop):
+            for i in range(block, end):
+                at = roots[t]
+                while at >= 0:
+                    node = nodes[at]
+                    x = X[i, node.feature]
+                    at_set = set_of[at]
+                    if at_set >= 0:
+                        code = np.int64(x)
+                        left = (sets[at_set, code >> 3] >> (code & 7)) & 1 == 1
+                    else:
+                        left = x <= node.threshold or (node.missing_left and x != x)
+                    at = node.left if left else node.right
+                leaf = ~at
+                for k in range(n_classes):
+                    scores[i, k] += values[leaf, k]
+
+
+@kernel
+def code_rows(features, start, values, codes, X):
+    """Replace the categories in `X` float32 (n, D) by their codes, 0 where they are not known.
+
+    Feature `features[i]` knows `values[start[i]:start[i + 1]]`, ascending, as `codes`.
+    """
+    for i in range(X.shape[0]):
+        for j in range(features.size):
+            x = X[i, features[j]]
+            low, high = start[j], start[j + 1]
+            while low < high:
+                middle = (low + high) >> 1
+                if values[middle] < x:
+                    low = middle + 1
+                else:
+                    high = middle
+            # Nothing equals NaN, so that it is not found.
+            found = low < start[j + 1] and values[low] == x
+            X[i, features[j]] = codes[low] if found else 0
 
 
 @kernel

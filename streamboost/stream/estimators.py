@@ -62,7 +62,7 @@ def describe(estimator: Trainable) -> dict[str, Any]:
             "streamboost exports"
         )
     params = {
-        key: value.item() if isinstance(value, np.generic) else value
+        key: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
         for key, value in estimator.get_params(deep=False).items()
     }
     for key, value in params.items():

@@ -46,7 +46,7 @@ class _Growth:
         i = max(self.splits, key=lambda at: self.splits[at][0])
         gain, split = self.splits.pop(i)
         node, first = self.nodes[i], self.n_nodes
-        for field in ("feature", "bin", "missing_left"):
+        for field in ("feature", "bin", "missing_left", "members"):
             node[field] = split.nodes[0][field]
         node["gain"], node["left"] = gain, first
         start, rest_start = int(node["start"]), int(node["rest_start"])
@@ -69,9 +69,10 @@ class _Growth:
         return Tree(self.nodes[: self.n_nodes], self._grow.features, self._rows, self._rest)
 
     def _open(self, depth: int, start: int, stop: int, rest_start: int, rest_stop: int) -> None:
-        self.nodes[self.n_nodes] = (
-            0.0, -1, -1, -1, depth, -1, start, stop, rest_start, rest_stop, False,
-        )  # fmt: skip
+        node = self.nodes[self.n_nodes]
+        node["feature"] = node["bin"] = node["left"] = node["slot"] = -1
+        node["depth"], node["start"], node["stop"] = depth, start, stop
+        node["rest_start"], node["rest_stop"] = rest_start, rest_stop
         self.n_nodes += 1
 
     def _look(self, i: int) -> None:

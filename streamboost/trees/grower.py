@@ -126,9 +126,15 @@ class Grower:
         l2_regularization: float,
         pruning: str | None = None,
     ) -> None:
+        if pruning is not None and bins.categorical.any():
+            raise ConfigurationError(
+                "pruning='quick' does not know categories: leave it out, or give the columns as "
+                "numbers"
+            )
         self._codes = codes
         self._n_bins = bins.n_bins
         self._missing = bins.missing
+        self._categorical = bins.categorical
         self._max_leaf_nodes = max_leaf_nodes
         self._max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
         self._min_child_weight = min_child_weight
@@ -238,6 +244,7 @@ class Grower:
             self._first,
             self._n_bins[features],
             self._missing[features],
+            self._categorical[features],
             rows,
             rest,
             statistic.values,
@@ -386,4 +393,5 @@ def _counted_rows(nodes: np.ndarray) -> int:
 
 
 def _power_of_two(bits: int, bound: float) -> float:
-    return float(2.0 ** np.floor(bits - np.log2(bound))) if bound > 0 else 1.0
+    # Beyond 2^1000 a weight itself is near the least number there is.
+    return float(2.0 ** min(np.floor(bits - np.log2(bound)), 1000.0)) if bound > 0 else 1.0
