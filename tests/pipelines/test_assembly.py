@@ -146,7 +146,9 @@ def test_a_live_source_shows_more_than_one_record_before_the_schema_is_settled(
 
 def test_damage_alone_ends_the_wait_once_there_is_enough_of_it(tmp_path):
     (tmp_path / "records.jsonl").write_text("damaged\n" * assembly.INFERRED_FROM)
-    with pytest.raises(DataError, match="none of the 0 JSON objects"):
+    with pytest.raises(
+        DataError, match=r"none of the 200 messages at the start is a JSON object.*damaged"
+    ):
         run(config(tmp_path))
 
 

@@ -211,6 +211,21 @@ def test_a_second_process_on_the_same_state_is_refused(streamboost_command, tmp_
     assert process.returncode == 0, err
 
 
+def test_further_signals_are_ignored_while_it_stops(streamboost_command, tmp_path, prepared):
+    prepared(tmp_path)
+    process = streamboost_command.start("run", "p.toml")
+    log = tmp_path / "state" / "log.db"
+    wait_until(lambda: log.exists() and committed(tmp_path) >= 2, process)
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.002)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert err.count("stopping after this batch") == 1
+    assert "Traceback" not in err
+    assert (tmp_path / "state" / "snapshot").exists()
+
+
 def test_it_waits_for_the_first_records_to_find_the_schema(streamboost_command, tmp_path):
     (tmp_path / "p.toml").write_text(
         PIPELINE.replace('labels.jsonl"', 'labels.jsonl"\nfollow = true')
