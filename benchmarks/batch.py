@@ -48,7 +48,10 @@ def main():
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
 
-    table = Table(title="Test error and CPU time, one thread; LightGBM: 300 rounds, 15 leaves", title_justify="left")
+    table = Table(
+        title="Test error and CPU time, one thread; LightGBM: 300 rounds, 15 leaves",
+        title_justify="left",
+    )
     for column in ("set", "model", "error %", "least", "most", "fit s", "score s", "fit, ratio"):
         table.add_column(column, justify="left" if column in ("set", "model") else "right")
     for name in arguments.sets:

@@ -62,7 +62,7 @@ class Sink(ABC):
         """Return once everything written is as durable as the system makes it."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to release
-        """Release what the sink holds; calling it again does nothing."""
+        """Release what the sink holds, dropping what was not flushed; again, it does nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
@@ -17,10 +17,15 @@ _STREAM = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _BUSY_SECONDS = 30.0
 _RETRY_SECONDS = 0.005
 _RETRIABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_NO_COMPANIONS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY_DIRECTORY}
+"""How SQLite refuses a write-ahead file whose companions are missing and cannot be made."""
 
 
 class Database:
-    """A file, and a connection to it for each thread that asks."""
+    """A file, and a connection that writes to it for each thread that asks.
+
+    Reading changes nothing: neither the file nor its mode, and needs no permission to write.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).resolve()
@@ -34,12 +39,9 @@ class Database:
             if not self.path.exists():
                 yield None
                 return
-            connection = self._connection()
-            connection.execute("BEGIN")
-            try:
+            with closing(self._open_for_reading()) as connection:
+                connection.execute("BEGIN")
                 yield connection
-            finally:
-                connection.rollback()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -71,6 +73,19 @@ class Database:
             with self._lock:
                 self._connections[thread] = connection
         return connection
+
+    def _open_for_reading(self) -> sqlite3.Connection:
+        address = f"{self.path.as_uri()}?mode=ro"
+        try:
+            return _look(address)
+        except sqlite3.OperationalError as error:
+            # Without a write-ahead log nobody is writing now, and the file alone is all there is.
+            if error.sqlite_errorcode not in _NO_COMPANIONS or self._has_write_ahead():
+                raise
+            return _look(f"{address}&immutable=1")
+
+    def _has_write_ahead(self) -> bool:
+        return self.path.with_name(f"{self.path.name}-wal").exists()
 
     def _open(self) -> sqlite3.Connection:
         # Only its own thread uses a connection, but another may close it.
@@ -115,14 +130,24 @@ class Database:
                     "the other"
                 ) from error
             raise ConnectorError(
-                f"SQLite cannot use {self.path}: {error}; see that it is an SQLite file of "
-                "streamboost's on a local disk with free space, and may be written"
+                f"SQLite cannot use {self.path}: {error}; see that it is an SQLite file on a local "
+                "disk that may be read and, for outputs, written, with free space"
             ) from error
         except OSError as error:
             raise ConnectorError(
-                f"cannot use {self.path}: {error.strerror or error}; name a file that can be "
-                "written"
+                f"cannot use {self.path}: {error.strerror or error}; name a file that can be used"
             ) from error
+
+
+def _look(address: str) -> sqlite3.Connection:
+    """Open a file that is only read, and see that it can be."""
+    connection = sqlite3.connect(address, timeout=_BUSY_SECONDS, isolation_level=None, uri=True)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def checked_stream(name: str) -> str:

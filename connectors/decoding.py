@@ -30,11 +30,6 @@ class Records:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
-    def offsets(self) -> list[int]:
-        """The offset of each record's message."""
-        return [message.offset for message in self.messages]
-
     def take(self, rows: Sequence[int]) -> "Records":
         """Return the records at `rows`, in that order."""
         return Records(
@@ -60,11 +55,6 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    @property
-    def offsets(self) -> list[int]:
-        """The offset of each label's message."""
-        return [message.offset for message in self.messages]
 
 
 class Decoded(NamedTuple):

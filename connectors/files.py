@@ -31,7 +31,8 @@ class JsonLinesSource(Source):
         What of a line is held in memory: of a longer one, the first `max_bytes` + 1 bytes are
         given, with its true size.
     follow : bool
-        Whether somebody is still writing the file: then a last line waits for its end.
+        Whether somebody is still writing the file: then a last line waits for its end, and a file
+        that is not there yet has nothing yet.
 
     Raises
     ------
@@ -68,6 +69,8 @@ class JsonLinesSource(Source):
         """Read at most `limit` lines."""
         messages: list[Message] = []
         start = self._next
+        if self._follow and start == 0 and not self._path.exists():
+            return messages
         try:
             file = self._at_next()
             while len(messages) < limit:
@@ -209,7 +212,7 @@ class JsonLinesSink(Sink):
                 lines = lines[file.write(lines) :]
             os.fsync(file.fileno())
         except OSError as error:
-            self.close()
+            self._release()
             raise ConnectorError(
                 f"cannot write {self._path}: {error.strerror or error}; free space on the disk, "
                 "or name a file that can be written"
@@ -218,6 +221,10 @@ class JsonLinesSink(Sink):
 
     def close(self) -> None:
         """Close the file; flushing opens it again. What was not flushed is not written."""
+        self._written.clear()
+        self._release()
+
+    def _release(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -139,6 +139,10 @@ class MemorySink(Sink):
         written, self._written = self._written, []
         self._log.append(written, self._partition)
 
+    def close(self) -> None:
+        """Drop what was not flushed."""
+        self._written.clear()
+
 
 class MemoryTransaction(Transaction):
     """Commits memory sinks, positions and journal as one; the next commit can be made to fail.

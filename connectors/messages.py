@@ -22,6 +22,7 @@ Time = str | int | float | None
 
 Reason = Literal[
     "bad_json",
+    "bad_label",
     "duplicate_id",
     "empty",
     "infinite",

@@ -32,6 +32,10 @@ __all__ = [
     "Schema",
 ]
 
+LONGEST_LABEL = 1_000
+"""Characters of a label: classes stand in arrays as wide as the longest of them, in which a NUL
+at the end would be lost."""
+
 _FORMAT = 1
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -163,17 +167,24 @@ class Schema:
     ) -> DecodedLabels:
         """Decode label messages: `id` and `label`, optionally `time` and `source`.
 
-        A null or empty label is a missing one.
+        A null or empty label is a missing one. Text of more than 1,000 characters, or with
+        a NUL in it, is a "bad_label".
         """
         desk = Desk(messages, self.max_record_bytes, source, time)
         required: dict[str, Reason] = {"id": "missing_id", "label": "missing_label"}
         kept, rows = desk.parse(self._label_decoder, required)
+        usable = []
+        for index, row in zip(kept, rows, strict=True):
+            if (fault := _fault_of(row[1])) is None:
+                usable.append((index, row))
+            else:
+                desk.reject(index, "bad_label", f"field 'label' {fault}")
         labels = Labels(
-            ids=[str(row[0]) for row in rows],
-            labels=[row[1] for row in rows],
-            times=[row[2] for row in rows],
-            sources=[row[3] for row in rows],
-            messages=[messages[index] for index in kept],
+            ids=[str(row[0]) for _, row in usable],
+            labels=[row[1] for _, row in usable],
+            times=[row[2] for _, row in usable],
+            sources=[row[3] for _, row in usable],
+            messages=[messages[index] for index, _ in usable],
         )
         return DecodedLabels(labels, desk.dead)
 
@@ -232,6 +243,15 @@ class _Saved(msgspec.Struct, forbid_unknown_fields=True):
     label: Literal["string", "integer"]
     numeric: Literal["auto"] | Sequence[str]
     max_record_bytes: int
+
+
+def _fault_of(label: str | int) -> str | None:
+    """Return why a committee cannot keep `label`, or None when it can."""
+    if isinstance(label, str) and len(label) > LONGEST_LABEL:
+        return f"has {len(label)} characters: give at most {LONGEST_LABEL}"
+    if isinstance(label, str) and "\0" in label:
+        return "holds a NUL character: leave it out"
+    return None
 
 
 def _check(schema: Schema) -> None:

@@ -158,6 +158,7 @@ class SqliteSink(Sink):
 
     def close(self) -> None:
         """Close the file; flushing opens it again. What was not flushed is not written."""
+        self._written.clear()
         self._database.close()
 
 
@@ -207,11 +208,8 @@ class SqliteTransaction(Transaction):
         """Commit batch `sequence`, which must be the one after the last; the first is 1.
 
         Raises StateError when it is not: somebody else has committed, or nothing was recovered.
+        Nothing is written then, nor while others keep the file locked (UnavailableError).
         """
-        for sink, payloads in writes:
-            if not self.binds(sink):
-                sink.write(payloads)
-                sink.flush()
         with self._database.writing() as connection:
             last = self._committed(connection) or Committed(0, {})
             if sequence != last.sequence + 1:
@@ -223,6 +221,8 @@ class SqliteTransaction(Transaction):
             for sink, payloads in writes:
                 if isinstance(sink, SqliteSink) and self.binds(sink):
                     append(connection, sink.stream, payloads)
+                else:
+                    _write_outside(sink, payloads)
             _create_journal(connection)
             everywhere = last.positions | dict(positions)
             connection.execute(
@@ -233,6 +233,13 @@ class SqliteTransaction(Transaction):
                 "INSERT INTO _journal VALUES (?, ?, ?)",
                 (self._pipeline, sequence, as_stored(journal)),
             )
+
+    def pipelines(self) -> list[str]:
+        """Return the names under which batches were committed to the file."""
+        with self._database.reading() as connection:
+            if connection is None or not _has_journal(connection, self._database.path):
+                return []
+            return [name for (name,) in connection.execute("SELECT pipeline FROM _committed")]
 
     def binds(self, sink: Sink) -> bool:
         """Tell whether `sink` writes to the transaction's file."""
@@ -267,6 +274,15 @@ class SqliteTransaction(Transaction):
         if row is None:
             return None
         return Committed(row[0], msgspec.json.decode(row[1], type=dict[str, dict[str, int]]))
+
+
+def _write_outside(sink: Sink, payloads: Sequence[bytes]) -> None:
+    try:
+        sink.write(payloads)
+        sink.flush()
+    except BaseException:
+        sink.close()  # another attempt at the commit brings the same payloads again
+        raise
 
 
 def _create_journal(connection: sqlite3.Connection) -> None:

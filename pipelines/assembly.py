@@ -1,6 +1,8 @@
 """From a configuration to a pipeline that is ready to run."""
 
 import logging
+import math
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +11,9 @@ from typing import Any
 from streamboost.connectors.base import Message, Sink, Source
 from streamboost.connectors.files import JsonLinesSink, JsonLinesSource
 from streamboost.connectors.river import RiverOracle, RiverSource
-from streamboost.connectors.schema import Schema
+from streamboost.connectors.schema import Inferred, Schema
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
+from streamboost.errors import DataError
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.effects import Outputs
 from streamboost.pipelines.inputs import Intake
@@ -27,6 +30,9 @@ _log = logging.getLogger(__name__)
 
 INFERRED_FROM = 200
 """Records looked at to find the numeric fields."""
+
+QUIET = 1.0
+"""Seconds without a further record after which fewer must do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +58,9 @@ def connect(config: Config, log: Path) -> Connectors:
     sections = config.sections
     records = _source(config, sections.source, log)
     if isinstance(sections.labels, OracleSection):
-        labels: Source = RiverOracle(
-            sections.labels.dataset,
-            _source(config, _reading(sections.requests), log),
-            sections.labels.delay,
-            records,
-        )
+        requests = _source(config, sections.requests, log)
+        oracle = sections.labels
+        labels: Source = RiverOracle(oracle.dataset, requests, oracle.delay, records)
     else:
         labels = _source(config, sections.labels, log)
     outputs = Outputs(
@@ -87,13 +90,6 @@ def _log_of(config: Config, section: SqliteInput, log: Path) -> Path:
     return log if section.path is None else config.resolve(section.path).absolute()
 
 
-def _reading(section: SqliteInput | FilesOutput) -> SqliteInput | FilesInput:
-    """Return the input that reads what an output writes."""
-    if isinstance(section, FilesOutput):
-        return FilesInput(connector="files", path=section.path, follow=True)
-    return SqliteInput(connector="sqlite", stream=section.stream, path=section.path)
-
-
 def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
     """Return what the source begins with, leaving it where it was."""
     position = source.position()
@@ -113,16 +109,45 @@ def _settle_schema(
     if known is not None:
         return known
     schema = config.sections.schema_.build()
-    while not schema.resolved:
-        if messages := first_messages(records):
-            schema, sentence = schema.infer(messages)
-            _log.info("%s", sentence)
-        elif until_idle or stop.requested:
+    if not schema.resolved:
+        interval = config.sections.pipeline.poll_interval
+        found = (
+            _infer_now(schema, records) if until_idle else _infer(schema, records, stop, interval)
+        )
+        if found is None:
             return None
-        else:
-            stop.rest(config.sections.pipeline.poll_interval)
+        schema, sentence = found
+        _log.info("%s", sentence)
     state.keep_schema(schema)
     return schema
+
+
+def _infer_now(schema: Schema, records: Source) -> Inferred | None:
+    """Find the features in what is there; None where nothing is."""
+    messages = first_messages(records)
+    return schema.infer(messages) if messages else None
+
+
+def _infer(schema: Schema, records: Source, stop: Stop, interval: float) -> Inferred | None:
+    """Find the features once enough records are there, or no more come for a while.
+
+    Damaged messages are waited out, unless they are all that enough of them hold.
+    """
+    seen, since = 0, 0.0
+    while not stop.requested:
+        messages = first_messages(records)
+        if len(messages) > seen:
+            seen, since = len(messages), time.monotonic()
+        if seen >= INFERRED_FROM:
+            return schema.infer(messages)
+        if seen and time.monotonic() - since >= QUIET:
+            try:
+                return schema.infer(messages)
+            except DataError as error:
+                _log.warning("%s. It is tried again when more records come", error)
+                since = math.inf
+        stop.rest(interval)
+    return None
 
 
 def run(
@@ -134,14 +159,16 @@ def run(
 ) -> None:
     """Run the pipeline of `config` until asked to stop, from where its last run ended.
 
-    An orderly end, also the one after `until_idle`, leaves a snapshot; after an error there is
-    none, since what was learned and what was committed may have parted.
+    Every end leaves a snapshot, but for one within a batch: what was learned and what was
+    committed have parted then.
     """
     state = State(config.state)
     stop = stop or Stop()
     with state.locked(), closing(connect(config, state.log)) as connectors:
         committed = connectors.transaction.committed()
-        state.adopt(config, begun=_has_begun(state))
+        # The log is the state's own, so a batch of any name is this pipeline's, or was.
+        begun = state.snapshot.exists() or bool(connectors.transaction.pipelines())
+        state.adopt(config, begun=begun)
         saved = state.load_at(committed.sequence if committed else None)
         schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
         if schema is None:
@@ -151,19 +178,12 @@ def run(
             pipeline.restore(*saved)
             pipeline.intake.seek(committed.positions)
         before = pipeline.sequence
-        pipeline.run(until_idle=until_idle)
-        if pipeline.sequence > before:
-            state.save(*pipeline.snapshot())
+        try:
+            pipeline.run(until_idle=until_idle)
+        finally:
+            if pipeline.is_settled and pipeline.sequence > before:
+                state.save(*pipeline.snapshot())
         _log.info("stopped after batch %d", pipeline.sequence)
-
-
-def _has_begun(state: State) -> bool:
-    """Tell whether the state holds more than what a run writes before its first batch."""
-    name = state.name()
-    if name is None:
-        return False
-    with closing(SqliteTransaction(state.log, name)) as transaction:
-        return state.snapshot.exists() or transaction.committed() is not None
 
 
 def _pipeline(

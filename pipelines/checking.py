@@ -43,13 +43,13 @@ def check(config: Config) -> Iterator[Finding]:
             damaged = f" {len(dead)} are damaged: {reasons}." if dead else ""
             return sentence + damaged
 
-        yield _try("source", read_records)
-        yield _try("schema", settle_schema)
-        yield _try("labels", lambda: _amount(len(first_messages(connectors.labels))))
+        yield _try(config, "source", read_records)
+        yield _try(config, "schema", settle_schema)
+        yield _try(config, "labels", lambda: _amount(len(first_messages(connectors.labels))))
         for name in ("predictions", "requests", "dead_letters"):
             section = getattr(config.sections, name)
             path = state.log if section.path is None else config.resolve(section.path)
-            yield _try(name, partial(_writable, path))
+            yield _try(config, name, partial(_writable, path))
 
 
 def guarantee(config: Config) -> str:
@@ -71,11 +71,11 @@ def guarantee(config: Config) -> str:
     )
 
 
-def _try(part: str, attempt: Callable[[], str]) -> Finding:
+def _try(config: Config, part: str, attempt: Callable[[], str]) -> Finding:
     try:
-        return Finding(part, True, attempt())
+        return Finding(part, True, config.mask(attempt()))
     except StreamBoostError as error:
-        return Finding(part, False, str(error))
+        return Finding(part, False, config.mask(str(error)))
 
 
 def _amount(n: int) -> str:
@@ -83,8 +83,13 @@ def _amount(n: int) -> str:
 
 
 def _writable(path: Path) -> str:
-    found = next(place for place in (path, *path.absolute().parents) if place.exists())
-    if path.is_dir() or not os.access(found, os.W_OK):
+    # Unlike Path.exists, this does not raise within folders that may not be searched.
+    found = next(place for place in (path, *path.absolute().parents) if os.path.exists(place))
+    if found == path and not path.is_file():
+        raise ConnectorError(f"{path} cannot be written: it is not a file; name one")
+    if found != path and not found.is_dir():
+        raise ConnectorError(f"{path} cannot be written: {found} is not a folder; mend the path")
+    if not os.access(found, os.W_OK if found == path else os.W_OK | os.X_OK):
         raise ConnectorError(f"{path} cannot be written: {found} does not allow it")
     return f"{path} can be written"
 

@@ -5,6 +5,8 @@ Each command imports what it needs when it is called, so that `--help` answers a
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ import typer
 from streamboost.errors import ConfigurationError, StreamBoostError
 
 if TYPE_CHECKING:
+    from streamboost.pipelines.config import Config
     from streamboost.pipelines.runtime import Stop
 
 __all__ = ["main"]
@@ -103,10 +106,11 @@ def check(path: PipelineFile = DEFAULT_FILE) -> None:
     print(f"# {path}, all defaults filled in; relative paths start at {config.folder}\n")
     print(config.to_toml())
     failed = 0
-    for finding in checking.check(config):
-        print(f"{finding.part:<13} {'ok    ' if finding.ok else 'FAILED'}  {finding.text}")
-        failed += not finding.ok
-    print(f"{'guarantee':<13} {checking.guarantee(config)}")
+    with _masking(config):
+        for finding in checking.check(config):
+            print(f"{finding.part:<13} {'ok    ' if finding.ok else 'FAILED'}  {finding.text}")
+            failed += not finding.ok
+        print(f"{'guarantee':<13} {checking.guarantee(config)}")
     if failed:
         raise typer.Exit(1)
 
@@ -134,7 +138,8 @@ def run(
     say = logging.getLogger(__name__).info
     warm_up(say, [str(config.core.settings["committee"]["estimator"])])
     report = Report()
-    assembly.run(config, until_idle=until_idle, stop=stop, observer=report)
+    with _masking(config):
+        assembly.run(config, until_idle=until_idle, stop=stop, observer=report)
     report.say()
 
 
@@ -157,6 +162,27 @@ def warmup() -> None:
 
     seconds = warm_up(partial(print, file=sys.stderr, flush=True))
     print(f"all kernels are compiled and kept; it took {seconds:.1f} s")
+
+
+@contextmanager
+def _masking(config: "Config") -> Iterator[None]:
+    """Keep the environment's values out of the errors and the log."""
+    import logging
+
+    def mask(record: logging.LogRecord) -> bool:
+        record.msg, record.args = config.mask(record.getMessage()), ()
+        return True
+
+    handlers = logging.getLogger().handlers[:]
+    for handler in handlers:
+        handler.addFilter(mask)
+    try:
+        yield
+    except StreamBoostError as error:
+        raise type(error)(config.mask(str(error))) from None
+    finally:
+        for handler in handlers:
+            handler.removeFilter(mask)
 
 
 def _stop_on_signals() -> "Stop":

@@ -5,16 +5,16 @@ shown and stored as ``${NAME}``, never as what they are. Relative paths start at
 file. All that is wrong with a file is reported at once.
 
 Between two runs on the same state these may change: `batch_records`, `batch_labels` and
-`poll_interval` of [pipeline], and where [predictions], [requests] and [dead_letters] go. All else
-decides what the state means, and a change is refused.
+`poll_interval` of [pipeline], and where [predictions], [dead_letters] and, unless a dataset
+answers them, [requests] go. All else decides what the state means, and a change is refused, also
+one of an environment variable's value.
 """
 
 import hashlib
 import json
 import os
-import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -25,17 +25,23 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines import toml
 from streamboost.pipelines.core import SECTIONS, Core, build_core
 from streamboost.pipelines.problems import Problem, describe
-from streamboost.pipelines.sections import Sections
+from streamboost.pipelines.sections import RiverInput, RiverOracle, Sections
+from streamboost.pipelines.variables import Variables, names_in
 
 __all__ = ["Config", "load", "parse"]
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+LOG = "log.db"
+"""The log's file, within the state folder."""
+
+_OUTPUTS = ("predictions", "requests", "dead_letters")
 _CHANGEABLE = {
     "pipeline": {"batch_records", "batch_labels", "poll_interval"},
     "predictions": {"connector", "stream", "path"},
     "requests": {"connector", "stream", "path"},
     "dead_letters": {"connector", "stream", "path"},
 }
+_ITERATIONS = 100_000
+"""Of the fingerprint's hash, so that a guess at a value in it costs something."""
 
 Tables = dict[str, dict[str, Any]]
 
@@ -52,6 +58,7 @@ class Config:
     core: Core
     folder: Path
     written: Tables = field(repr=False)
+    variables: Variables = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -65,22 +72,34 @@ class Config:
 
     def resolve(self, path: str) -> Path:
         """Return `path` as seen from the pipeline file's folder."""
-        return self.folder / Path(path).expanduser()
+        return _resolve(self.folder, path)
+
+    def mask(self, text: str) -> str:
+        """Return `text` with the environment's values as ``${NAME}``."""
+        return self.variables.mask(text)
 
     def to_toml(self) -> str:
         """Return the whole configuration, defaults included and secrets masked."""
         return toml.write(self.written)
 
     def binding(self) -> Tables:
-        """Return the part of the configuration that must not change between runs."""
-        return {
-            section: {k: v for k, v in values.items() if k not in _CHANGEABLE.get(section, ())}
-            for section, values in self.written.items()
-        }
+        """Return the part of the configuration that must not change between runs, masked."""
+        return self._binding(self.written)
 
-    def fingerprint(self) -> str:
-        """Return the SHA-256 of all that must not change between runs."""
-        return hashlib.sha256(json.dumps(self.binding(), sort_keys=True).encode()).hexdigest()
+    def fingerprint(self, salt: str) -> str:
+        """Return `salt` and a hash of all that must not change between runs, values included."""
+        binding = json.dumps(self._binding(_resolved(self.sections, self.core)), sort_keys=True)
+        digest = hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS)
+        return f"{salt}:{digest.hex()}"
+
+    def _binding(self, tables: Tables) -> Tables:
+        free = dict(_CHANGEABLE)
+        if isinstance(self.sections.labels, RiverOracle):
+            del free["requests"]  # its position is one in the log of requests
+        return {
+            section: {k: v for k, v in values.items() if k not in free.get(section, ())}
+            for section, values in tables.items()
+        }
 
 
 def load(path: str | os.PathLike[str]) -> Config:
@@ -110,8 +129,9 @@ def parse(
 ) -> Config:
     """Check `tables`, the content of a pipeline file in `folder` that errors call `name`."""
     problems: list[Problem] = []
+    variables = Variables(environment, folder)
     values = {
-        section: _substitute(table, section, None, environment, problems)
+        section: _substitute(table, section, None, variables, problems)
         for section, table in tables.items()
     }
     sections = _check(values, tables, problems)
@@ -122,37 +142,40 @@ def parse(
         if isinstance(built, Core):
             core = built
         else:
-            problems += [_mask(problem, values, tables) for problem in built]
+            problems += built
     if sections is not None:
-        problems += [_mask(problem, values, tables) for problem in _check_schema(sections)]
-        problems += _check_places(sections)
+        problems += _check_name(tables) + _check_schema(sections)
+        problems += _check_places(sections, folder) + _check_oracle(sections)
     if sections is None or core is None or problems:
-        raise ConfigurationError(_report(name, problems))
-    return Config(sections, core, folder, _as_written(sections, core, tables))
+        masked = [Problem(p.section, p.key, variables.mask(p.text)) for p in problems]
+        raise ConfigurationError(_report(name, masked))
+    written = _as_written(_resolved(sections, core), tables)
+    return Config(sections, core, folder, written, variables)
 
 
 def _substitute(
     value: Any,
     section: str,
     key: str | None,
-    environment: Mapping[str, str],
+    variables: Variables,
     problems: list[Problem],
 ) -> Any:
     """Return `value` with the environment's values in place of their names."""
     if isinstance(value, dict):
         return {
-            name: _substitute(inner, section, name, environment, problems)
+            name: _substitute(inner, section, name, variables, problems)
             for name, inner in value.items()
         }
     if isinstance(value, list):
-        return [_substitute(inner, section, key, environment, problems) for inner in value]
+        return [_substitute(inner, section, key, variables, problems) for inner in value]
     if not isinstance(value, str):
         return value
-    for name in _VARIABLE.findall(value):
-        if name not in environment:
-            text = f"the environment variable {name} is not set: set it before starting"
-            problems.append(Problem(section, key, text))
-    return _VARIABLE.sub(lambda match: environment.get(match[1], match[0]), value)
+    try:
+        return variables.put_into(value)
+    except KeyError as error:
+        text = f"the environment variable {error.args[0]} is not set: set it before starting"
+        problems.append(Problem(section, key, text))
+        return value
 
 
 def _check(
@@ -174,6 +197,13 @@ def _check(
         return None
 
 
+def _check_name(tables: Mapping[str, Any]) -> list[Problem]:
+    if names_in(tables["pipeline"]["name"]):
+        text = "is what the state is found by: write it out, without a variable"
+        return [Problem("pipeline", "name", text)]
+    return []
+
+
 def _check_schema(sections: Sections) -> list[Problem]:
     try:
         sections.schema_.build()
@@ -182,19 +212,46 @@ def _check_schema(sections: Sections) -> list[Problem]:
     return []
 
 
-def _check_places(sections: Sections) -> list[Problem]:
-    """See that no output is mixed with another, or read as an input."""
-    taken: dict[tuple[Any, ...], str] = {}
+def _check_places(sections: Sections, folder: Path) -> list[Problem]:
+    """See that no stream or file is used twice, and that none is one of the state's own files."""
+    state = _resolve(folder, sections.pipeline.state)
+    log = os.path.realpath(state / LOG)
+    taken: list[tuple[str, str | None, str]] = []
     problems = []
-    for name in ("source", "labels", "predictions", "requests", "dead_letters"):
+    for name in ("source", "labels", *_OUTPUTS):
         section = getattr(sections, name)
-        if not hasattr(section, "path"):
+        if isinstance(section, RiverInput):
             continue
-        place = (section.connector, section.path, getattr(section, "stream", None))
-        if place in taken:
-            text = f"this is also the place of [{taken[place]}]: give each its own"
-            problems.append(Problem(name, None, text))
-        taken.setdefault(place, name)
+        place = log if section.path is None else os.path.realpath(_resolve(folder, section.path))
+        stream = getattr(section, "stream", None)
+        for other_place, other_stream, other in taken:
+            # A file of lines has no streams: nothing else can be there.
+            if place == other_place and (stream == other_stream or None in (stream, other_stream)):
+                text = f"this is also the place of [{other}]: give each its own"
+                problems.append(Problem(name, None, text))
+                break
+        taken.append((place, stream, name))
+        within = Path(place).is_relative_to(os.path.realpath(state))
+        if name in _OUTPUTS and within and (place != log or stream is None):
+            text = "lies in the state folder, whose files are the pipeline's own: name another"
+            problems.append(Problem(name, "path", text))
+    return problems
+
+
+def _check_oracle(sections: Sections) -> list[Problem]:
+    """See that a dataset that gives labels can read the requests and count the records."""
+    if not isinstance(sections.labels, RiverOracle):
+        return []
+    problems = []
+    if sections.requests.connector != "sqlite":
+        text = 'must be "sqlite": [labels] "river" reads the requests from a log'
+        problems.append(Problem("requests", "connector", text))
+    if sections.source.connector == "files":
+        text = (
+            'must not be "river" while [source] is "files": its delay counts records, and the '
+            'position in a file counts bytes; read the records from "river" or "sqlite"'
+        )
+        problems.append(Problem("labels", "connector", text))
     return problems
 
 
@@ -212,28 +269,17 @@ def _model_of(section: str, table: Any) -> type[BaseModel]:
     return Sections
 
 
-def _leaves(value: Any, original: Any) -> Iterator[tuple[str, str]]:
-    """Yield (value, as written) for every text that the environment changed."""
-    if isinstance(value, dict):
-        for key in value:
-            yield from _leaves(value[key], original[key])
-    elif isinstance(value, list):
-        for inner, written in zip(value, original, strict=True):
-            yield from _leaves(inner, written)
-    elif value != original:
-        yield value, original
+def _resolve(folder: Path, path: str) -> Path:
+    return folder / os.path.expanduser(path)
 
 
-def _mask(problem: Problem, values: Mapping[str, Any], tables: Mapping[str, Any]) -> Problem:
-    text = problem.text
-    for value, written in _leaves(values.get(problem.section), tables.get(problem.section)):
-        text = text.replace(value, written)
-    return Problem(problem.section, problem.key, text)
+def _resolved(sections: Sections, core: Core) -> Tables:
+    """Return every section with its defaults."""
+    return sections.model_dump(by_alias=True) | core.settings
 
 
-def _as_written(sections: Sections, core: Core, tables: Mapping[str, Any]) -> Tables:
-    """Return every section with its defaults, and environment values as the file has them."""
-    resolved: Tables = sections.model_dump(by_alias=True) | core.settings
+def _as_written(resolved: Tables, tables: Mapping[str, Any]) -> Tables:
+    """Return `resolved` with the environment's values as the file has them."""
     return {
         section: {
             key: tables[section][key] if _is_masked(tables, section, key) else value
@@ -244,7 +290,7 @@ def _as_written(sections: Sections, core: Core, tables: Mapping[str, Any]) -> Ta
 
 
 def _is_masked(tables: Mapping[str, Any], section: str, key: str) -> bool:
-    return _VARIABLE.search(json.dumps(tables.get(section, {}).get(key, ""))) is not None
+    return bool(names_in(json.dumps(tables.get(section, {}).get(key, ""))))
 
 
 def _report(name: str, problems: list[Problem]) -> str:

@@ -7,7 +7,6 @@ None.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -88,7 +87,7 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
         "committee": {"estimator": kind} | _in_a_file(estimator.get_params()),
         "working_set": _in_a_file(asdict(working_set)),
         "schedule": _in_a_file(asdict(schedule)),
-        "query": {"strategy": strategy} | _in_a_file(asdict(asked)),
+        "query": {"strategy": strategy} | _in_a_file(_without(asdict(asked), fixed)),
     }
     return Core(estimator, working_set, schedule, asked, settings)
 
@@ -104,7 +103,7 @@ def _estimator(kind: str, **params: Any) -> Trainable:
     estimator = ESTIMATORS[kind]()
     assert isinstance(estimator, BoostingClassifier)
     estimator.set_params(**params)
-    estimator._validate_params()
+    estimator._validate_params()  # what scikit-learn gives estimators for it; only `fit` calls it
     return estimator
 
 
@@ -134,27 +133,26 @@ def _build(
     """Make a part from its section's `values`, or note all that is wrong with them."""
     before = len(problems)
     values = _known(section, values, known or inspect.signature(make).parameters, problems)
-    while True:
-        try:
-            part = make(**values)
-        except ValueError as error:
-            problem = _in_words(section, str(error))
-            problems.append(problem)
-            # Only the first wrong value is told of: without it, the next one shows.
-            if problem.key is None or values.pop(problem.key, None) is None:
-                return None
-        else:
-            return part if len(problems) == before else None
+    while (error := _error_of(make, values)) is not None:
+        # An error is about the keys without which it is not the same; then the next one shows.
+        about = [k for k in values if _error_of(make, _without(values, [k])) != error]
+        problems.append(Problem(section, about[0] if len(about) == 1 else None, error))
+        values = _without(values, about)
+        if not about:
+            break
+    return make(**values) if len(problems) == before else None
 
 
-def _in_words(section: str, text: str) -> Problem:
-    """Find out which key an error is about."""
-    place = section.replace("_", " ")
-    if match := re.match(rf"{place} (\w+) (is .*)", text, re.DOTALL):
-        return Problem(section, match[1], match[2])
-    if match := re.match(r"The '(\w+)' parameter of \w+ (must .*)\. Got (.*) instead\.", text):
-        return Problem(section, match[1], f"{match[2]}, and is {match[3]}")
-    return Problem(section, None, text)
+def _error_of(make: Callable[..., object], values: Mapping[str, Any]) -> str | None:
+    try:
+        make(**values)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _without(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in keys}
 
 
 def _known(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from streamboost.connectors.base import Message, Position, Source
+from streamboost.errors import ConnectorError
 
 __all__ = ["Inputs", "Intake", "Ranges", "wall_clock"]
 
@@ -56,20 +57,24 @@ class Intake:
     def poll(self) -> Inputs | None:
         """Return the next batch, or None when nothing is there.
 
-        The tick never goes back, whatever the clock does: what expires is decided by it.
+        The tick never goes back, whatever the clock does: what expires is decided by it. When a
+        source fails, both are where they were.
         """
         ranges: Ranges = {}
         messages: dict[str, list[Message]] = {}
         tick = max(self._clock(), self.last_tick)
-        for name, (source, limit) in self._sources.items():
-            start = source.position()
-            messages[name] = source.poll(limit)
-            end = source.position()
-            ranges[name] = {
-                partition: (start.get(partition, 0), offset)
-                for partition, offset in end.items()
-                if offset != start.get(partition, 0)
-            }
+        starts = self.positions()
+        try:
+            for name, (source, limit) in self._sources.items():
+                messages[name] = source.poll(limit)
+                ranges[name] = {
+                    partition: (starts[name].get(partition, 0), offset)
+                    for partition, offset in source.position().items()
+                    if offset != starts[name].get(partition, 0)
+                }
+        except ConnectorError:
+            self.seek(starts)
+            raise
         if not any(messages.values()):
             return None
         self.last_tick = tick
@@ -83,8 +88,3 @@ class Intake:
         """Send each source to where a committed batch left it."""
         for name, (source, _) in self._sources.items():
             source.seek(positions.get(name, {}))
-
-    def close(self) -> None:
-        """Close both sources."""
-        for source, _ in self._sources.values():
-            source.close()

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from streamboost.active.query import Requests
 from streamboost.connectors.base import Transaction
 from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import DeadLetter
 from streamboost.connectors.schema import Schema
+from streamboost.errors import ConnectorError
 from streamboost.pipelines.effects import (
     Effects,
     Messages,
@@ -28,9 +30,10 @@ from streamboost.pipelines.effects import (
 from streamboost.pipelines.inputs import Inputs, Intake
 from streamboost.pipelines.join import Join, Joined
 from streamboost.pipelines.span import Moment
-from streamboost.storage import Arrays
+from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Training
+from streamboost.stream.scoring import Scored
 
 __all__ = ["Pipeline", "Stop"]
 
@@ -95,16 +98,20 @@ class Pipeline:
         self.stop = stop or Stop()
         self.sequence = 0
         self.digest = ""
+        self.is_settled = True
+        self._is_waiting = False
         self._poll_interval = poll_interval
         self._observer = observer
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
 
-        An error leaves what is committed as it is; this object must then not be used again.
+        A source or a commit that fails in a way that may pass is tried again until it succeeds.
+        Another error leaves what is committed as it is, and ends this object's use. `is_settled`
+        then tells whether what was learned is what was committed, so that a snapshot may be kept.
         """
         while not self.stop.requested:
-            inputs = self.intake.poll()
+            inputs = self._poll()
             if inputs is not None:
                 self.commit(self.step(inputs))
             elif until_idle:
@@ -114,6 +121,7 @@ class Pipeline:
 
     def step(self, inputs: Inputs) -> Effects:
         """Take one batch in, and return all that follows from it."""
+        self.is_settled = False
         self.sequence += 1
         expired = self.join.advance(inputs.tick)
         self.learner.expire(expired)
@@ -127,37 +135,39 @@ class Pipeline:
         labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
         self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
         trainings = self._learn(joined, inputs.tick)
-        messages = Messages(
-            predictions(records, scored, asked, self.sequence),
-            requests(
-                records, scored, asked, self.schema.features, self._expires(inputs), self.sequence
-            ),
-            [letter.encode() for letter in [*sorted([*damaged, *repeated], key=_place), *unread]],
-        )
+        dead = [*sorted([*damaged, *repeated], key=_place), *unread]
+        messages = self._write(inputs.tick, records, scored, asked, dead)
         self.digest = chain(self.digest, records, messages, joined, trainings)
-        journal = journal_entry(inputs, self.sequence, trainings, self.digest)
         return Effects(
-            self.sequence,
-            inputs.tick,
-            records,
-            scored,
-            asked,
-            joined,
-            trainings,
-            self.learner.committee,
-            messages,
-            self.digest,
-            journal,
+            sequence=self.sequence,
+            tick=inputs.tick,
+            records=records,
+            scored=scored,
+            asked=asked,
+            joined=joined,
+            trainings=trainings,
+            committee=self.learner.committee,
+            messages=messages,
+            digest=self.digest,
+            journal=journal_entry(inputs, self.sequence, trainings, self.digest),
         )
 
     def commit(self, effects: Effects) -> None:
-        """Make a step's effects durable, with the place where the sources go on."""
-        self.transaction.commit(
-            effects.sequence,
-            effects.messages.writes(self.outputs),
-            self.intake.positions(),
-            effects.journal,
-        )
+        """Make a step's effects durable, with the place where the sources go on.
+
+        Once asked to stop, it gives up after one more attempt: what the batch taught is lost then.
+        """
+        writes, positions = effects.messages.writes(self.outputs), self.intake.positions()
+        while not self.is_settled:
+            is_last = self.stop.requested
+            try:
+                self.transaction.commit(effects.sequence, writes, positions, effects.journal)
+                self.is_settled = True
+            except ConnectorError as error:
+                if is_last or not error.retriable:
+                    raise
+                self._rest_after(error)
+        self._is_waiting = False
         if effects.trainings:
             _log.info("batch %d: %s", effects.sequence, _in_words(effects.trainings))
         if self._observer is not None:
@@ -179,17 +189,32 @@ class Pipeline:
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the pipeline that gave this snapshot."""
-        self.learner = StreamLearner.restore(_within(arrays, "learner."))
-        self.join.restore(_within(arrays, "join."))
+        self.learner = StreamLearner.restore(part(arrays, "learner."))
+        self.join.restore(part(arrays, "join."))
         self.sequence = manifest["sequence"]
         self.digest = manifest["digest"]
         self.intake.last_tick = manifest["tick"]
 
-    def close(self) -> None:
-        """Close sources, sinks and transaction."""
-        self.intake.close()
-        self.outputs.close()
-        self.transaction.close()
+    def _poll(self) -> Inputs | None:
+        """Return the next batch, or None when nothing is there or it is time to stop."""
+        while not self.stop.requested:
+            try:
+                inputs = self.intake.poll()
+            except ConnectorError as error:
+                if not error.retriable:
+                    raise
+                self._rest_after(error)
+            else:
+                self._is_waiting = False
+                return inputs
+        return None
+
+    def _rest_after(self, error: ConnectorError) -> None:
+        """Rest before trying again, telling of the first failure in a row."""
+        if not self._is_waiting:
+            _log.warning("%s. It is tried again until it succeeds", error)
+        self._is_waiting = True
+        self.stop.rest(self._poll_interval)
 
     def _part_repeated(self, records: Records, tick: int) -> tuple[Records, list[DeadLetter]]:
         """Part the records whose id is still held from the others."""
@@ -233,21 +258,26 @@ class Pipeline:
             }
         return numbers
 
-    def _expires(self, inputs: Inputs) -> int | None:
-        """Return the tick at which requests of this batch expire, if time decides it."""
-        return self.join.expires_after.end(Moment(self.join.counts.records, inputs.tick))
+    def _write(
+        self,
+        tick: int,
+        records: Records,
+        scored: Scored,
+        asked: Requests,
+        dead: Sequence[DeadLetter],
+    ) -> Messages:
+        """Put what a batch says into messages."""
+        expires = self.join.expires_after.end(Moment(self.join.counts.records, tick))
+        sequence = self.sequence
+        return Messages(
+            predictions(records, scored, asked, sequence),
+            requests(records, scored, asked, self.schema.features, expires, sequence),
+            [letter.encode() for letter in dead],
+        )
 
 
 def _place(letter: DeadLetter) -> tuple[str, int]:
     return next(iter(letter.position.items()))
-
-
-def _within(arrays: Arrays, prefix: str) -> Arrays:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def _in_words(trainings: Sequence[Training]) -> str:

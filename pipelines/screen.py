@@ -62,7 +62,7 @@ def table(rows: Sequence[demo.Row]) -> Table:
     titles = {
         "margin": "margin queries",
         "random": "random queries",
-        "repeat_last": "repeat last label",
+        "repeat_last": "repeat last",
         "all": "every label",
     }
     title = "ImageSegments, every record predicted on arrival"

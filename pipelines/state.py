@@ -5,7 +5,7 @@
 ``snapshot``          learner and join as of the last orderly stop, sealed
 ``schema.json``       the schema with its features named
 ``config.toml``       the configuration the state belongs to, secrets masked
-``fingerprint``       of that configuration
+``fingerprint``       of that configuration, secrets included: a salt and a hash
 ``lock``              held by the process that runs, which writes its number there
 ====================  =====================================================================
 """
@@ -16,12 +16,13 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from streamboost.connectors.schema import Schema
 from streamboost.errors import ModelFileError, StateError
-from streamboost.pipelines.config import Config, Tables
-from streamboost.storage import Arrays, read_arrays, write_arrays
+from streamboost.pipelines.config import LOG, Config, Tables
+from streamboost.storage import Arrays, read_arrays, write_arrays, write_bytes
 
 __all__ = ["State"]
 
@@ -33,7 +34,7 @@ class State:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.log = path / "log.db"
+        self.log = path / LOG
         self.snapshot = path / "snapshot"
         self.config = path / "config.toml"
         self._fingerprint = path / "fingerprint"
@@ -47,8 +48,9 @@ class State:
         Raises StateError at once while another process holds it. The lock goes with the process,
         however that ends.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
+        with self._told():
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,46 +68,57 @@ class State:
 
     def is_running(self) -> bool:
         """Tell whether a process holds the folder now."""
-        if not self._lock.exists():
-            return False
-        with self._lock.open() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
+        with self._told():
+            if not self._lock.exists():
+                return False
+            with self._lock.open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return True
         return False
 
     def name(self) -> str | None:
         """Return the name of the pipeline the state was made for, or None."""
-        try:
-            return str(tomllib.loads(self.config.read_text(encoding="utf-8"))["pipeline"]["name"])
-        except (OSError, ValueError, LookupError):
-            return None
+        name = self._kept().get("pipeline", {}).get("name")
+        return None if name is None else str(name)
 
     def adopt(self, config: Config, *, begun: bool) -> None:
         """Note that this state belongs to `config`.
 
         Raises StateError if it has `begun`, holding what another configuration led to.
         """
-        fingerprint = config.fingerprint()
-        if self._fingerprint.exists() and self._fingerprint.read_text().strip() != fingerprint:
+        kept = (self._read(self._fingerprint) or "").strip()
+        fingerprint = config.fingerprint(kept.partition(":")[0] or token_hex(16))
+        if kept != fingerprint:
+            if begun and not kept:
+                raise StateError(
+                    f"{self._fingerprint} is missing, so nobody can tell whether this state was "
+                    f"made by this configuration: put it back from a copy. {self._begin_anew()}"
+                )
             if begun:
-                changes = self._changes(config)
                 raise StateError(
                     f"{self.path}: this state was made by another configuration: "
-                    f"{'; '.join(changes) or 'it cannot be read back'}. Undo the change, or set "
+                    f"{'; '.join(self._changes(config))}. Undo the change, or set "
                     "[pipeline] state to a new folder to begin anew"
                 )
-            self._schema.unlink(missing_ok=True)
-        self.config.write_text(config.to_toml(), encoding="utf-8")
-        self._fingerprint.write_text(fingerprint + "\n")
+            with self._told():
+                self._schema.unlink(missing_ok=True)
+        self._write(self.config, config.to_toml())
+        self._write(self._fingerprint, fingerprint + "\n")
+
+    def _kept(self) -> Tables:
+        """Return the configuration the state was made with; empty where it cannot be read."""
+        try:
+            return tomllib.loads(self._read(self.config) or "")
+        except ValueError:
+            return {}
 
     def _changes(self, config: Config) -> list[str]:
-        """Say which keys differ from those the state was made with."""
-        try:
-            old: Tables = tomllib.loads(self.config.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return []
+        """Say what differs from the configuration the state was made with."""
+        old = self._kept()
+        if not old:
+            return [f"{self.config} cannot be read, so what has changed is not known"]
         changes = []
         for section, values in config.binding().items():
             known = old.get(section, {})
@@ -113,27 +126,28 @@ class State:
                 before, now = _plain(known.get(key)), _plain(values[key])
                 if before != now:
                     changes.append(f"[{section}] {key} was {before!r} and is {now!r}")
-        return changes
+        names = ", ".join(config.variables.names)
+        return changes or [f"an environment variable it names ({names}) has another value"]
 
     def schema(self) -> Schema | None:
         """Return the schema that earlier runs settled on, or None."""
-        try:
-            return Schema.from_json(self._schema.read_bytes())
-        except FileNotFoundError:
-            return None
+        text = self._read(self._schema)
+        return None if text is None else Schema.from_json(text)
 
     def keep_schema(self, schema: Schema) -> None:
         """Write down the schema that all later runs use."""
-        self._schema.write_text(schema.to_json(), encoding="utf-8")
+        self._write(self._schema, schema.to_json())
 
     def save(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Write the snapshot in place of the one before."""
-        write_arrays(self.snapshot, arrays, kind=_KIND, manifest=manifest)
+        with self._told():
+            write_arrays(self.snapshot, arrays, kind=_KIND, manifest=manifest)
 
     def load(self) -> tuple[Arrays, dict[str, Any]] | None:
         """Return the snapshot's arrays and manifest, or None if there is none."""
-        if not self.snapshot.exists():
-            return None
+        with self._told():
+            if not self.snapshot.exists():
+                return None
         return read_arrays(self.snapshot, kind=_KIND)
 
     def load_at(self, sequence: int | None) -> tuple[Arrays, dict[str, Any]] | None:
@@ -159,6 +173,29 @@ class State:
             f"{self.path}: {sequence} batches are committed, but {kept}: the last run did not stop "
             f"in an orderly way, and what it learned since is lost. {self._begin_anew()}"
         )
+
+    def _read(self, path: Path) -> str | None:
+        """Return the text of a small file, None where there is none."""
+        with self._told():
+            try:
+                return path.read_text(encoding="utf-8", errors="replace")
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def _write(self, path: Path, text: str) -> None:
+        with self._told():
+            write_bytes(path, text.encode())
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise what the file system refuses as StateError."""
+        try:
+            yield
+        except (OSError, ModelFileError) as error:
+            raise StateError(
+                f"the state folder {self.path} cannot be used: {error}; see that it is a folder "
+                "that can be read and written, or set [pipeline] state to another"
+            ) from error
 
     def _begin_anew(self) -> str:
         return (

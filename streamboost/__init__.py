@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamboost.active.query import QueryStrategy
+    from streamboost.boosting.abc_logit import ABCLogitBoostClassifier
+    from streamboost.boosting.adaboost_a import AdaBoostAClassifier
+    from streamboost.boosting.aoso import AOSOLogitBoostClassifier
+    from streamboost.boosting.cascade import Cascade
     from streamboost.boosting.cdmcboost import CDMCBoostClassifier
     from streamboost.boosting.codeword_trees import AdaBoostCostClassifier, GDMCBoostClassifier
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.gamble import GambleClassifier
+    from streamboost.boosting.gentle import GentleAdaBoostClassifier
+    from streamboost.boosting.klogit import KLogitBoostClassifier
+    from streamboost.boosting.logit import LogitBoostClassifier
     from streamboost.boosting.mh import AdaBoostMHClassifier
+    from streamboost.boosting.one_vs_all import OneVsAllAdaBoostClassifier
     from streamboost.boosting.rebel import RebelClassifier
+    from streamboost.boosting.samme import AdaBoostM1Classifier, SammeClassifier
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
     from streamboost.stream.learner import StreamLearner
     from streamboost.stream.schedule import Schedule
@@ -22,14 +31,24 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ABCLogitBoostClassifier": "streamboost.boosting.abc_logit",
+    "AOSOLogitBoostClassifier": "streamboost.boosting.aoso",
+    "AdaBoostAClassifier": "streamboost.boosting.adaboost_a",
     "AdaBoostCostClassifier": "streamboost.boosting.codeword_trees",
+    "AdaBoostM1Classifier": "streamboost.boosting.samme",
     "AdaBoostMHClassifier": "streamboost.boosting.mh",
     "CDMCBoostClassifier": "streamboost.boosting.cdmcboost",
+    "Cascade": "streamboost.boosting.cascade",
     "Committee": "streamboost.boosting.committee",
     "GDMCBoostClassifier": "streamboost.boosting.codeword_trees",
     "GambleClassifier": "streamboost.boosting.gamble",
+    "GentleAdaBoostClassifier": "streamboost.boosting.gentle",
+    "KLogitBoostClassifier": "streamboost.boosting.klogit",
+    "LogitBoostClassifier": "streamboost.boosting.logit",
+    "OneVsAllAdaBoostClassifier": "streamboost.boosting.one_vs_all",
     "QueryStrategy": "streamboost.active.query",
     "RebelClassifier": "streamboost.boosting.rebel",
+    "SammeClassifier": "streamboost.boosting.samme",
     "Schedule": "streamboost.stream.schedule",
     "SketchLogitBoostClassifier": "streamboost.boosting.sketch",
     "StreamLearner": "streamboost.stream.learner",
@@ -37,14 +56,24 @@ _HOMES = {
 }
 
 __all__ = [
+    "ABCLogitBoostClassifier",
+    "AOSOLogitBoostClassifier",
+    "AdaBoostAClassifier",
     "AdaBoostCostClassifier",
+    "AdaBoostM1Classifier",
     "AdaBoostMHClassifier",
     "CDMCBoostClassifier",
+    "Cascade",
     "Committee",
     "GDMCBoostClassifier",
     "GambleClassifier",
+    "GentleAdaBoostClassifier",
+    "KLogitBoostClassifier",
+    "LogitBoostClassifier",
+    "OneVsAllAdaBoostClassifier",
     "QueryStrategy",
     "RebelClassifier",
+    "SammeClassifier",
     "Schedule",
     "SketchLogitBoostClassifier",
     "StreamLearner",

@@ -16,7 +16,16 @@ import numpy as np
 
 from streamboost.errors import ModelFileError
 
-__all__ = ["FORMAT", "Arrays", "pack_json", "read_arrays", "unpack_json", "write_arrays"]
+__all__ = [
+    "FORMAT",
+    "Arrays",
+    "pack_json",
+    "part",
+    "read_arrays",
+    "unpack_json",
+    "write_arrays",
+    "write_bytes",
+]
 
 FORMAT = "0.1"
 """Version of the layout of sealed files; a release reads its own and the one before it."""
@@ -40,6 +49,19 @@ def unpack_json(array: np.ndarray) -> Any:
     return json.loads(array.astype(np.uint8).tobytes())
 
 
+def part(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
+    """Return the arrays whose names begin with `prefix`, named without it.
+
+    >>> list(part({"rows.X": np.zeros(1), "about": np.zeros(1)}, "rows."))
+    ['X']
+    """
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
 def write_arrays(
     path: str | os.PathLike[str],
     arrays: Mapping[str, np.ndarray],
@@ -49,8 +71,10 @@ def write_arrays(
 ) -> None:
     """Write `arrays` and `manifest` to `path`, atomically and durably.
 
-    The bytes go to a temporary file beside `path`, are forced to disk, and take the name in one
-    step: a reader finds the old file or the new one, never a part.
+    Raises
+    ------
+    ModelFileError
+        When the file cannot be written; an older one of that name stays.
     """
     from safetensors.numpy import save
 
@@ -58,7 +82,38 @@ def write_arrays(
     text = {"streamboost": json.dumps(header)}  # the digest stands first: its zeros are found first
     blob = save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata=text)
     digest = hashlib.sha256(blob).hexdigest().encode()
-    _replace(Path(path), blob.replace(_BLANK.encode(), digest, 1))
+    write_bytes(path, blob.replace(_BLANK.encode(), digest, 1))
+
+
+def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
+    """Write `blob` to `path`, atomically and durably.
+
+    The bytes go to a temporary file beside `path`, are forced to disk, and take the name in one
+    step: a reader finds the old file or the new one, never a part.
+
+    Raises
+    ------
+    ModelFileError
+        When the file cannot be written; an older one of that name stays.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ModelFileError(
+            f"{path}: cannot be written: {error.strerror or error}; name a place that can"
+        ) from error
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dict[str, Any]]:
@@ -70,7 +125,6 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
         When the file is missing, cut short, changed, a pickle, of another kind or written by a
         release whose files this one does not read.
     """
-    from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
@@ -78,17 +132,20 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from error
     header = _header(path, blob)
-    _check_header(path, header, kind)
-    digest = str(header["sha256"]).encode()
+    digest = str(header.get("sha256")).encode()
     if hashlib.sha256(blob.replace(digest, _BLANK.encode(), 1)).hexdigest().encode() != digest:
         raise ModelFileError(
             f"{path}: the content does not match its SHA-256: the file was changed or damaged "
             "after it was written; restore it from a copy"
         )
-    try:
-        return load(blob), header["manifest"]
-    except SafetensorError as error:  # pragma: no cover - the digest has vouched for the bytes
-        raise ModelFileError(f"{path}: {error}") from error
+    if header["format"] != FORMAT:
+        raise ModelFileError(
+            f"{path}: format {header['format']!r}, and this release reads {FORMAT!r}: "
+            f"read it with streamboost {header['format']}"
+        )
+    if header["kind"] != kind:
+        raise ModelFileError(f"{path}: a file of kind {header['kind']!r}, not {kind!r}")
+    return load(blob), header["manifest"]
 
 
 def _header(path: str | os.PathLike[str], blob: bytes) -> dict[str, Any]:
@@ -102,43 +159,13 @@ def _header(path: str | os.PathLike[str], blob: bytes) -> dict[str, Any]:
         )
     try:
         outer = json.loads(blob[8 : 8 + length])
-        header = json.loads(outer.pop("__metadata__")["streamboost"])
+        header = dict(json.loads(outer.pop("__metadata__")["streamboost"]))
         end = 8 + length + max((t["data_offsets"][1] for t in outer.values()), default=0)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ModelFileError(
             f"{path}: not a streamboost file, or its header is damaged; restore it from a copy"
         ) from error
     if len(blob) != end:
         word = "truncated" if len(blob) < end else "too long"
         raise ModelFileError(f"{path}: {word}: {len(blob)} bytes where its header says {end}")
-    return dict(header)
-
-
-def _check_header(path: str | os.PathLike[str], header: dict[str, Any], kind: str) -> None:
-    if not {"format", "kind", "sha256", "manifest"} <= header.keys():
-        raise ModelFileError(f"{path}: the header is damaged; restore the file from a copy")
-    if header["format"] != FORMAT:
-        raise ModelFileError(
-            f"{path}: format {header['format']!r}, and this release reads {FORMAT!r}: "
-            f"read it with streamboost {header['format']}"
-        )
-    if header["kind"] != kind:
-        raise ModelFileError(f"{path}: a file of kind {header['kind']!r}, not {kind!r}")
-
-
-def _replace(path: Path, blob: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    return header

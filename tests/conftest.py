@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# scikit-learn's array-API checks run only under this, and scipy reads it when it is imported.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 import numpy as np
 import pytest
 

@@ -37,7 +37,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(ModelFileError, match="cannot be written: no space"):
         write_arrays(path, {"a": np.arange(4)}, kind="test")
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -49,3 +49,15 @@ def test_a_file_that_grew_is_refused(tmp_path):
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(ModelFileError, match="too long"):
         read_arrays(path, kind="test")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(ModelFileError, match="nowhere/file: cannot be written"):
+        write_arrays(tmp_path / "nowhere" / "file", {"a": np.arange(3)}, kind="test")
+
+
+@pytest.mark.parametrize("header", [b"5", b"[" * 100_000, b'{"__metadata__":{"streamboost":"7"}}'])
+def test_headers_that_are_none_are_refused(tmp_path, header):
+    (tmp_path / "file").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(ModelFileError, match="not a streamboost file"):
+        read_arrays(tmp_path / "file", kind="test")

@@ -9,6 +9,9 @@ import numpy as np
 
 __all__ = ["Budget", "Ledger"]
 
+_LONGEST = 2**62
+"""Records in the longest block: no stream ends one, and its place is drawn in 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
@@ -72,7 +75,7 @@ class Budget:
 
     def __init__(self, share: Fraction, burst: int, audit: Fraction) -> None:
         self.share = share
-        self.block = ceil(1 / (audit * share)) if audit else 0
+        self.block = min(ceil(1 / (audit * share)), _LONGEST) if audit else 0
         self._first = ceil(1 / share)
         self._earned = share.numerator
         self._price = share.denominator

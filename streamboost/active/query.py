@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.active.budget import Budget, Ledger
+from streamboost.active.settings import check_whole, is_finite
 from streamboost.active.window import UtilityWindow
 from streamboost.errors import ConfigurationError
 
@@ -86,8 +87,12 @@ class QueryStrategy:
             raise ConfigurationError(
                 f"query audit is {self.audit!r}: give a share of the budget from 0 to 1"
             )
-        _whole("window", self.window, at_least=1)
-        _whole("burst", self.burst, at_least=2 if self.audit else 1)
+        check_whole("query window", self.window)
+        if self.audit:
+            reason = " with audits, without which 1 will do"
+            check_whole("query burst", self.burst, at_least=2, reason=reason)
+        else:
+            check_whole("query burst", self.burst)
 
     @property
     def share(self) -> Fraction:
@@ -99,7 +104,7 @@ class QueryStrategy:
         return _UTILITIES[self.utility](margins)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Requests:
     """Records whose label is asked for; all of one length m.
 
@@ -246,14 +251,6 @@ def _drawn(rank: float, pace: float) -> float:
 
 def _exact(name: str, value: float) -> Fraction:
     """Return the decimal number `value` is written as: 0.1 is 1/10, not the nearest double."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value - value != 0:
+    if not is_finite(value):
         raise ConfigurationError(f"query {name} is {value!r}: give a finite number")
     return Fraction(Decimal(repr(float(value))))
-
-
-def _whole(name: str, value: int, *, at_least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
-        reason = " with audits, without which 1 will do" if name == "burst" and at_least > 1 else ""
-        raise ConfigurationError(
-            f"query {name} is {value!r}: give a whole number of at least {at_least}{reason}"
-        )

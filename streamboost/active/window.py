@@ -51,10 +51,6 @@ class UtilityWindow:
             self._utility[: self._count] = measure(self._X[: self._count])
         self._version = version
 
-    def forget_version(self) -> None:
-        """Have the records measured again at the next `follow`, whatever the version."""
-        self._version = -1
-
     def widen(self, n_features: int) -> None:
         """Let records have `n_features` features; the ones kept miss the new ones."""
         missing = n_features - self._X.shape[1]

@@ -31,14 +31,15 @@ class Columns:
         Features without a column get one if `grow`, and are left out otherwise. A value that
         cannot be used raises DataError before anything has changed.
         """
-        known = x if grow else self._places.keys() & x.keys()
-        numbers = {f: _number(f, x[f]) for f in known if x[f] is not None}
+        places = self._places
+        numbers = {
+            feature: _number(feature, value)
+            for feature, value in x.items()
+            if value is not None and (grow or feature in places)
+        }
         if grow:
             self._add(x)
-        row = np.full((1, len(self._places)), np.nan, dtype=np.float32)
-        for feature, number in numbers.items():
-            row[0, self._places[feature]] = number
-        return row
+        return np.array([[numbers.get(f, np.nan) for f in places]], dtype=np.float32)
 
     def table(self, X: Any, *, grow: bool = False) -> np.ndarray:
         """Return the DataFrame `X` as float32 (n, D), by the same rules."""
@@ -71,8 +72,10 @@ def _column(feature: Hashable, values: Any) -> np.ndarray | list[float]:
 
 def _number(feature: Hashable, value: Any) -> float:
     """Return `value` as a float; True and False are 1 and 0."""
+    if type(value) is float and -_LARGEST <= value <= _LARGEST:
+        return value
     try:
-        if isinstance(value, str | bytes):
+        if isinstance(value, (str, bytes)):
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,6 +1,5 @@
 """streamboost as a River classifier."""
 
-from collections.abc import Hashable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -29,7 +28,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     ----------
     estimator
         What is trained, one of streamboost's estimators. None: a `SketchLogitBoostClassifier`
-        with 100 rounds of six leaves.
+        with 150 rounds of six leaves.
     window_size
         Labelled records kept for training, the newest.
     half_life
@@ -118,13 +117,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of every label learned so far; nothing before the first."""
-        return dict(zip(self._labels, self._probabilities(self._score(x))[0].tolist(), strict=True))
+        scored = self._learner.score(self._columns.row(x))
+        return dict(zip(self._labels, self._probabilities(scored)[0].tolist(), strict=True))
 
     def predict_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> base.typing.ClfTarget | None:
         """Return the likeliest label; None before the first was learned."""
-        number = self._score(x).labels[0]
+        number = self._learner.predict(self._columns.row(x))[0]
         return None if number is None else self._labels[number]
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -137,7 +137,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def predict_many(self, X: Any) -> Any:
         """Return a Series: the likeliest label of each row of `X` (DataFrame)."""
         pd = import_module("pandas")
-        numbers = self._learner.score(self._columns.table(X)).labels
+        numbers = self._learner.predict(self._columns.table(X))
         labels = [None if number is None else self._labels[number] for number in numbers]
         return pd.Series(labels, index=X.index, dtype=object)
 
@@ -149,9 +149,6 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 self._labels.append(label)
         numbers = [self._numbers[label] for label in labels]
         self._learner.learn([""] * len(numbers), rows, numbers)
-
-    def _score(self, x: Mapping[Hashable, Any]) -> Scored:
-        return self._learner.score(self._columns.row(x))
 
     def _probabilities(self, scored: Scored) -> np.ndarray:
         """Return (n, labels so far): a label the committee has not met yet has probability 0."""

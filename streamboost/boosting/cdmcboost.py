@@ -24,14 +24,14 @@ class _Coordinates(SimplexAlgorithm):
         n_coordinates = state.z.shape[1] - 1
         risks = state.risks()
         for turn in range(n_coordinates):
-            tree = self._along((state.rounds + turn) % n_coordinates, risks, state.y, grow)
+            tree = self._along((state.rounds + turn) % n_coordinates, risks, state, grow)
             if tree is not None:
                 return [tree]
         return []
 
-    def _along(self, j: int, risks: np.ndarray, y: np.ndarray, grow: Grower) -> Tree | None:
+    def _along(self, j: int, risks: np.ndarray, state: SimplexState, grow: Grower) -> Tree | None:
         """Return the best tree for coordinate `j`, or None if none lowers the risk."""
-        n_classes = risks.shape[1]
+        y, n_classes = state.y, risks.shape[1]
         coordinate = codewords(n_classes)[:, j]
         # Classes before j, j itself and those behind it: each group shares one value, so that
         # among all pairs of classes the line search meets nine differences.
@@ -40,10 +40,12 @@ class _Coordinates(SimplexAlgorithm):
         by_group = np.stack([risks[:, group == g].sum(axis=1) for g in range(3)], axis=1)
         difference = value[:, None] - value
         pull = (by_group * difference[group[y]]).sum(axis=1) / 2
-        tree = grow(vector_statistic(ERROR, np.stack([pull, -pull], axis=1)))
-        edges = tree.leaf_sums(pull)
+        statistic = vector_statistic(ERROR, np.stack([pull, -pull], axis=1), copies=state.given)
+        tree = grow(statistic)
+        edges = tree.leaf_sums(statistic.values[::2])  # whole numbers: exact in any order
         answer = np.where(edges >= 0, 1.0, -1.0)
-        if np.abs(edges).sum() <= _LEAST_EDGE * risks[tree.rows].sum():
+        by_group *= state.given[:, None]
+        if np.abs(edges).sum() / statistic.scale <= _LEAST_EDGE * by_group[tree.rows].sum():
             return None
         mass = np.zeros((2, 3, 3))
         up = answer[tree.leaf_of_row(len(y))] > 0

@@ -30,16 +30,19 @@ class _CodewordTrees(SimplexAlgorithm):
         n, n_classes = residual.shape
         own = np.arange(n), state.y
         residual[own] = -residual.sum(axis=1)  # M / (2 (M-1)) of it is <y_k, w_i>
-        tree = grow(vector_statistic(ERROR, residual))
+        statistic = vector_statistic(ERROR, residual, copies=state.given)
+        tree = grow(statistic)
+        # Whole numbers, whose unit drops out of the step: classes tie in any order of the rows.
+        residual = statistic.values.reshape(n, n_classes)
         named = np.empty(tree.n_leaves, dtype=np.int64)
-        right = wrong = 0.0
+        right = wrong = 0
         for m, (start, stop) in enumerate(zip(tree.start, tree.stop, strict=True)):
             rows = tree.rows[start:stop]
             named[m] = residual[rows].sum(axis=0).argmax()
             gains = residual[rows, named[m]]
-            right += gains[state.y[rows] == named[m]].sum()
-            wrong -= gains[state.y[rows] != named[m]].sum()
-        whole = residual[own][tree.rows].sum()
+            right += int(gains[state.y[rows] == named[m]].sum())
+            wrong -= int(gains[state.y[rows] != named[m]].sum())
+        whole = int(residual[own][tree.rows].sum())
         if right - wrong <= _LEAST_EDGE * whole:
             return []
         # A vote of v moves z by 2 v (M-1)/M along the codeword of the class named.

@@ -1,6 +1,7 @@
 """A trained model: immutable, scored, saved and loaded."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,12 +72,20 @@ class Committee:
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D), NaN where missing.
 
+        In categorical columns a number that no training met is missing too.
         A row's scores do not depend on the rows it is scored with.
         """
-        X = self._rows(X)
+        X = self.rows(X)
         scores = np.tile(self.base, (len(X), 1))
         self.forest.add_scores(X, scores)
         return scores
+
+    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield `decision` after each round."""
+        X = self.rows(X)
+        scores = np.tile(self.base, (len(X), 1))
+        for stage in self.forest.staged_scores(X, scores):
+            yield stage.copy()
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
@@ -138,31 +147,38 @@ class Committee:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Committee":
         """Return the committee `to_arrays` took apart; raise ModelFileError if it cannot be one."""
-        about: dict[str, Any] = unpack_json(arrays["about"])
-        if about["learners"] not in _LEARNERS:
-            raise ModelFileError(
-                f"weak learners of kind {about['learners']!r}, and this release knows "
-                f"{', '.join(_LEARNERS)}: read it with the release that wrote it"
+        try:
+            about: dict[str, Any] = unpack_json(arrays["about"])
+            committee = cls(
+                classes=np.array(about["classes"], dtype=about["dtype"]),
+                base=arrays["base"],
+                forest=_learners(about["learners"]).from_arrays(arrays),
+                n_features=about["n_features"],
+                family=about["family"],
+                temperature=about["temperature"],
+                link=about["link"],
+                costs=arrays["costs"],
+                version=about["version"],
             )
-        forest = _LEARNERS[about["learners"]].from_arrays(arrays)
-        forest.check(about["n_features"])
-        classes = np.array(about["classes"], dtype=about["dtype"])
-        if forest.n_classes != len(classes) or arrays["base"].shape != classes.shape:
-            raise ModelFileError("leaf values and classes differ in number: the file is damaged")
-        check_link(about["link"], arrays["costs"], len(classes))
-        return cls(
-            classes=classes,
-            base=arrays["base"],
-            forest=forest,
-            n_features=about["n_features"],
-            family=about["family"],
-            temperature=about["temperature"],
-            link=about["link"],
-            costs=arrays["costs"],
-            version=about["version"],
-        )
+        except (LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(f"these arrays are not a committee's: {error!r}") from error
+        committee._check()
+        return committee
 
-    def _rows(self, X: np.ndarray) -> np.ndarray:
+    def _check(self) -> None:
+        self.forest.check(self.n_features)
+        if not self.base.shape == self.classes.shape == (self.forest.n_classes,):
+            raise ModelFileError("leaf values and classes differ in number: the file is damaged")
+        check_link(self.link, self.costs, len(self.classes))
+
+    def rows(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` as scoring reads it: float32 (n, D), C-order.
+
+        Raises
+        ------
+        DataError
+            When `X` does not have the columns the committee scores.
+        """
         X = np.ascontiguousarray(X, dtype=np.float32)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise DataError(
@@ -170,3 +186,12 @@ class Committee:
                 f"give an array (records, {self.n_features})"
             )
         return X
+
+
+def _learners(kind: str) -> type[WeakLearners]:
+    if kind not in _LEARNERS:
+        raise ModelFileError(
+            f"weak learners of kind {kind!r}, and this release knows {', '.join(_LEARNERS)}: read "
+            "it with the release that wrote it"
+        )
+    return _LEARNERS[kind]

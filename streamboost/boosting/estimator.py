@@ -3,8 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -15,11 +16,29 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, boost
+from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, Work, boost
+from streamboost.errors import DataError
 from streamboost.trees.bins import MAX_BINS
 
-__all__ = ["BoostingClassifier"]
+__all__ = ["BoostingClassifier", "Model", "training_data"]
+
+
+class Model(Protocol):
+    """What `fit` leaves behind to score with: a `Committee`, or what stands in for one."""
+
+    def decision(self, X: np.ndarray) -> np.ndarray:
+        """Return the scores (n, K) of `X` (n, D)."""
+
+    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield `decision` after each round."""
+
+    def best(self, scores: np.ndarray) -> np.ndarray:
+        """Return the place of the predicted class (n,) for `scores` (n, K)."""
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
 
 
 def _has_probabilities(estimator: "BoostingClassifier") -> bool:
@@ -41,6 +60,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
         "max_features": [Interval(Real, 0, 1, closed="right"), None],
         "subsample": [Interval(Real, 0, 1, closed="right")],
+        "categorical_features": ["array-like", None],
+        "weight_trimming": [Interval(Real, 0, 1, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
@@ -54,11 +75,13 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     max_bins: int
     max_features: float | None
     subsample: float
+    categorical_features: Any = None
     random_state: Any
     n_jobs: int | None
     committee_: Committee
     classes_: np.ndarray
     n_features_in_: int
+    n_adds_: int
 
     @abstractmethod
     def _algorithm(self) -> Algorithm:
@@ -78,9 +101,13 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan")
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.committee_ = self.train(X, y, weight, seed=self._seed())
-        self.classes_ = self.committee_.classes
+        self._learn(X, y, weight)
         return self
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
+        """Train on validated rows and keep what came of it."""
+        self.committee_ = self._train(X, y, weight, seed=self._seed())
+        self.classes_ = self.committee_.classes
 
     def extend(
         self, X: Any, y: Any, *, n_estimators: int | None = None, sample_weight: Any = None
@@ -90,13 +117,13 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The rows may be others than before. A class that is absent from `y` stays; what happens to
         a new one is the family's own.
         """
-        check_is_fitted(self, "committee_")
+        check_is_fitted(self, "classes_")
         X, y = validate_data(
             self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan", reset=False
         )
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.committee_ = self.train(
+        self.committee_ = self._train(
             X, y, weight, seed=self._seed(), committee=self.committee_, n_estimators=n_estimators
         )
         self.classes_ = self.committee_.classes
@@ -116,18 +143,34 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         This is `fit` and `extend` without validation: `X` float32 (n, D) in C-order, `y` (n,).
         """
-        if sample_weight is not None:
-            kept = sample_weight > 0
-            if not kept.all():
-                X, y, sample_weight = X[kept], y[kept], sample_weight[kept]
-        if len(X) == 0:
-            raise ValueError("no row has a positive weight: give at least one class a weight")
-        weight = np.ones(len(X)) if sample_weight is None else sample_weight
-        classes, codes = _encode(y, None if committee is None else committee.classes)
-        data = TrainingData(X, codes, weight, classes)
+        return copy(self)._train(
+            X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
+        )
+
+    def _train(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        sample_weight: np.ndarray | None = None,
+        *,
+        seed: int,
+        committee: Committee | None = None,
+        n_estimators: int | None = None,
+    ) -> Committee:
+        """Train a committee, and note what it took."""
+        known = None if committee is None else committee.classes
+        data = training_data(X, y, sample_weight, known, self._categorical(X))
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
         return self._boost(data, rounds, rng, committee)
+
+    def _categorical(self, X: np.ndarray) -> np.ndarray | None:
+        """Return which columns of `X` hold categories, after a look at their values."""
+        names = getattr(self, "feature_names_in_", None)
+        chosen = getattr(self, "categorical_features", None)
+        mask = categorical_mask(chosen, X.shape[1], names)
+        check_categories(X, mask, names)
+        return mask
 
     def _boost(
         self,
@@ -137,13 +180,18 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         committee: Committee | None,
     ) -> Committee:
         algorithm = self._algorithm()
-        if (
-            committee is not None
-            and not algorithm.takes_new_classes
-            and len(data.classes) > len(committee.classes)
-        ):
+        unknown = committee is not None and len(data.classes) > len(committee.classes)
+        if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
-        return boost(algorithm, data, rounds, self._parameters(len(data.classes)), rng, committee)
+        work = Work()
+        params = self._parameters(len(data.classes))
+        trained = boost(algorithm, data, rounds, params, rng, committee, work)
+        self.n_adds_ = work.n_adds
+        return trained
+
+    @property
+    def _model(self) -> Model:
+        return self.committee_
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores F: float64 (n, K), or for two classes (n,), that of the second."""
@@ -155,32 +203,32 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield self._as_decision(scores)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the committee's best class, (n,): mostly that of the largest score.
+        """Return the model's best class, (n,): mostly that of the largest score.
 
         Ties go to the first; under costs see the family.
         """
         scores = self._scores(X)
-        return np.asarray(self.classes_[self.committee_.best(scores)])
+        return np.asarray(self.classes_[self._model.best(scores)])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict` after each round."""
         for scores in self._staged_scores(X):
-            yield self.classes_[self.committee_.best(scores)]
+            yield self.classes_[self._model.best(scores)]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
         scores = self._scores(X)
-        return self.committee_.probabilities(scores)
+        return self._model.probabilities(scores)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict_proba` after each round."""
         for scores in self._staged_scores(X):
-            yield self.committee_.probabilities(scores)
+            yield self._model.probabilities(scores)
 
     def _rows(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "committee_")
+        check_is_fitted(self, "classes_")
         return np.asarray(
             validate_data(
                 self, X, dtype=np.float32, order="C", ensure_all_finite="allow-nan", reset=False
@@ -191,18 +239,13 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = self._rows(X)
         threads = min(effective_n_jobs(self.n_jobs), len(X))
         if threads == 1:
-            return self.committee_.decision(X)
+            return self._model.decision(X)
         with ThreadPoolExecutor(threads) as pool:
-            return np.concatenate(
-                list(pool.map(self.committee_.decision, np.array_split(X, threads)))
-            )
+            return np.concatenate(list(pool.map(self._model.decision, np.array_split(X, threads))))
 
     def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
-        X = self._rows(X)
-        scores = np.tile(self.committee_.base, (len(X), 1))
-        for m in range(self.committee_.n_rounds):
-            self.committee_.forest.add_scores(X, scores, (m, m + 1))
-            yield scores.copy()
+        rows = self._rows(X)
+        return self._model.staged_decision(rows)
 
     def _as_decision(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.
@@ -217,6 +260,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             l2_regularization=getattr(self, "l2_regularization", 0.0),
             max_features=self.max_features,
             subsample=self.subsample,
+            weight_trimming=getattr(self, "weight_trimming", 0.0),
+            pruning=getattr(self, "pruning", None),
         )
 
     def _seed(self) -> int:
@@ -228,13 +273,41 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def training_data(
+    X: np.ndarray,
+    y: np.ndarray,
+    sample_weight: np.ndarray | None,
+    known: np.ndarray | None,
+    categorical: np.ndarray | None = None,
+) -> TrainingData:
+    """Return the rows of positive weight, their labels as places among the classes."""
+    places = None
+    if sample_weight is not None and not (sample_weight > 0).all():
+        places = np.flatnonzero(sample_weight > 0)
+        X, y, sample_weight = X[places], y[places], sample_weight[places]
+    if len(X) == 0:
+        raise ValueError("no row has a positive weight: give at least one class a weight")
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    classes, codes = _encode(y, known)
+    return TrainingData(X, codes, weight, classes, categorical, places)
+
+
 def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes, known ones first and new ones sorted behind, and the codes of `y`."""
     found, codes = np.unique(y, return_inverse=True)
     if known is None:
         return found, codes.astype(np.uint32)
+    if _is_text(found) != _is_text(known):
+        raise DataError(
+            f"the committee's classes are {known.tolist()[:5]} and the new labels "
+            f"{found.tolist()[:5]}: text and numbers do not mix; give labels of one kind"
+        )
     new = found[~np.isin(found, known)]
     classes = np.concatenate([known, new])
     order = np.argsort(classes)
     places = order[np.searchsorted(classes, found, sorter=order)]
     return classes, places[codes].astype(np.uint32)
+
+
+def _is_text(labels: np.ndarray) -> bool:
+    return isinstance(labels.tolist()[0], str)

@@ -1,12 +1,13 @@
 """What a committee is made of: a sum of weak learners, of whichever kind."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
+from streamboost.trees.categories import Categories
 
 __all__ = ["LearnersBuilder", "WeakLearners"]
 
@@ -29,10 +30,17 @@ class WeakLearners(Protocol):
     def n_learners(self) -> int:
         """Number of weak learners."""
 
+    @property
+    def categories(self) -> Categories:
+        """Which columns they read as categories, and what the codes mean."""
+
     def add_scores(
         self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
     ) -> None:
         """Add what all rounds say, or `rounds` (first, end), to `scores` float64 (n, K)."""
+
+    def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
+        """Add one round after another to `scores` float64 (n, K), and yield it after each."""
 
     def widened(self, n_classes: int) -> Self:
         """Return them with zero scores for classes they do not know yet."""

@@ -15,7 +15,7 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
 
-__all__ = ["Algorithm", "BoostingParameters", "TrainingData", "boost"]
+__all__ = ["Algorithm", "BoostingParameters", "TrainingData", "Work", "boost", "heavy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,15 @@ class BoostingParameters:
     l2_regularization: float
     max_features: float | None
     subsample: float
+    weight_trimming: float = 0.0
+    pruning: str | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """What a training took: additions to histograms, one per row and feature counted."""
+
+    n_adds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +54,19 @@ class TrainingData:
         float64 (n,), positive; a row of weight 2 counts as two rows.
     classes
         The class labels (K,).
+    categorical
+        Which columns hold categories, bool (D,); None: none does.
+    places
+        int64 (n,): where these rows stood among those given, rows of weight zero having been
+        dropped; None when none were.
     """
 
     X: np.ndarray
     y: np.ndarray
     weight: np.ndarray
     classes: np.ndarray
+    categorical: np.ndarray | None = None
+    places: np.ndarray | None = None
 
 
 class Algorithm(ABC):
@@ -90,6 +106,13 @@ class Algorithm(ABC):
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
         """Return the state for rows whose scores are now `scores`, float64 (n, K)."""
 
+    def influence(self, state: Any) -> np.ndarray | None:
+        """Return what one record of each row weighs in the next tree, float64 (n,).
+
+        Weight trimming leaves out the lightest; None, and it leaves out nothing.
+        """
+        return None
+
     @abstractmethod
     def round(self, state: Any, grow: Grower) -> list[Any]:
         """Return this round's trees, or other weak learners; an empty list ends the training."""
@@ -106,24 +129,24 @@ def boost(
     params: BoostingParameters,
     rng: np.random.Generator,
     committee: Committee | None = None,
+    work: Work | None = None,
 ) -> Committee:
     """Grow `n_estimators` rounds, on top of `committee` where one is given.
 
-    The committee's classes must be the first of `data.classes`. Raises DataError when the
-    committee is of another family.
+    The committee's classes must be the first of `data.classes`; `work` is added to. Raises
+    DataError when the committee is of another family, scores columns that `data` does not have, or
+    knows other columns as categories.
     """
-    if committee is not None and committee.family != algorithm.family:
-        raise DataError(
-            f"the committee holds {committee.family} scores, and this estimator adds "
-            f"{algorithm.family} ones: extend it with an estimator of its own family"
-        )
-    bins = Bins.fit(data.X, data.weight, params.max_bins)
+    bins = Bins.fit(data.X, data.weight, params.max_bins, data.categorical)
+    if committee is not None:
+        _check_extension(algorithm, data, committee, bins)
     base = algorithm.base(data, committee)
     forest = committee.forest if committee else algorithm.empty(data)
     forest = forest.widened(len(base))
     scores = np.tile(base, (len(data.X), 1))
     forest.add_scores(data.X, scores)
     state = algorithm.start(data, scores, rng)
+    del scores
     grow = Grower(
         bins,
         bins.transform(data.X),
@@ -131,15 +154,19 @@ def boost(
         max_depth=params.max_depth,
         min_child_weight=params.min_child_weight,
         l2_regularization=params.l2_regularization,
+        pruning=params.pruning,
     )
     builder = forest.builder(bins)
     for _ in range(n_estimators if len(base) > 1 else 0):  # one class leaves nothing to tell apart
-        _sample(grow, params, rng)
+        influence = algorithm.influence(state) if params.weight_trimming else None
+        _sample(grow, params, rng, influence, data.weight)
         trees = algorithm.round(state, grow)
         if not trees:
             break
         algorithm.update(state, trees)
         builder.append_round(trees)
+    if work is not None:
+        work.n_adds += grow.n_adds
     return Committee(
         classes=data.classes,
         base=base,
@@ -152,20 +179,64 @@ def boost(
     )
 
 
-def _sample(grow: Grower, params: BoostingParameters, rng: np.random.Generator) -> None:
-    """Draw this round's features and rows, without replacement."""
+def _check_extension(
+    algorithm: Algorithm, data: TrainingData, committee: Committee, bins: Bins
+) -> None:
+    if committee.family != algorithm.family:
+        raise DataError(
+            f"the committee holds {committee.family} scores, and this estimator adds "
+            f"{algorithm.family} ones: extend it with an estimator of its own family"
+        )
+    if committee.n_features > data.X.shape[1]:
+        raise DataError(
+            f"the committee scores {committee.n_features} features, and X has {data.X.shape[1]}: "
+            "give all of them; a missing value is NaN"
+        )
+    # Older trees would compare as numbers what is read as categories now, or the reverse.
+    ours = np.flatnonzero(bins.categorical[: committee.n_features])
+    theirs = committee.forest.categories.features
+    if not np.array_equal(ours, theirs):
+        raise DataError(
+            f"the committee knows columns {theirs.tolist()} as categories, and this training "
+            f"{ours.tolist()}: extend it with the categorical_features it was trained with"
+        )
+
+
+def _sample(
+    grow: Grower,
+    params: BoostingParameters,
+    rng: np.random.Generator,
+    influence: np.ndarray | None,
+    weight: np.ndarray,
+) -> None:
+    """Draw this round's features and rows, without replacement, from the rows not trimmed."""
     features = grow.splittable
     share = _share_of_features(params.max_features, grow.n_features)
     if share < 1.0 and len(features) > 1:
         n = max(1, round(share * len(features)))
         features = np.sort(rng.choice(features, n, replace=False))
-    rows, rest = grow.all_rows, None
+    chosen = np.ones(grow.n_rows, dtype=bool)
+    if influence is not None:
+        chosen = heavy(influence, weight, params.weight_trimming)
     if params.subsample < 1.0:
+        rows = np.flatnonzero(chosen)
+        n = max(1, round(params.subsample * len(rows)))
         chosen = np.zeros(grow.n_rows, dtype=bool)
-        n = max(1, round(params.subsample * grow.n_rows))
-        chosen[rng.choice(grow.n_rows, n, replace=False)] = True
-        rows, rest = grow.all_rows[chosen], grow.all_rows[~chosen]
-    grow.sample(features, rows, rest)
+        chosen[rng.choice(rows, n, replace=False)] = True
+    grow.sample(features, grow.all_rows[chosen], grow.all_rows[~chosen])
+
+
+def heavy(influence: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:
+    """Return which rows stay, bool (n,), when the lightest of at most `share` of all weight go.
+
+    `influence` (n,) is what one of a row's `weight` (n,) records weighs. Rows of equal influence
+    stay or go together, so that neither their order nor their being counted as one row matters
+    (weight trimming: Friedman, Hastie and Tibshirani, 2000).
+    """
+    order = np.argsort(influence)
+    mass = np.cumsum((influence * weight)[order])
+    n_out = np.searchsorted(mass, share * mass[-1], side="right")
+    return np.asarray(influence >= influence[order[min(int(n_out), len(order) - 1)]])
 
 
 def _share_of_features(max_features: float | None, n_features: int) -> float:

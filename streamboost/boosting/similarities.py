@@ -1,6 +1,6 @@
 """Localized similarities as the weak learners of a committee (Appel, 2017, section 5.4)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,6 +10,7 @@ from streamboost.errors import ModelFileError
 from streamboost.kernels.similarity import add_similarities
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
+from streamboost.trees.categories import Categories
 
 __all__ = ["Frame", "Similarities", "Similarity"]
 
@@ -128,6 +129,11 @@ class Similarities:
         """Number of weak learners, one a round."""
         return len(self.pairs)
 
+    @property
+    def categories(self) -> Categories:
+        """None: distances are taken between numbers."""
+        return Categories()
+
     def add_scores(
         self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
     ) -> None:
@@ -137,6 +143,14 @@ class Similarities:
         add_similarities(
             self.points, self.pairs, self.reach, self.coefficients, Z, scores, first, end
         )
+
+    def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
+        """Add one round after another to `scores` float64 (n, K), and yield it after each."""
+        Z = self.frame(X)
+        learners = self.points, self.pairs, self.reach, self.coefficients
+        for m in range(self.n_rounds):
+            add_similarities(*learners, Z, scores, m, m + 1)
+            yield scores
 
     def widened(self, n_classes: int) -> "Similarities":
         """Return them with zero scores for classes they do not know yet."""
@@ -168,13 +182,14 @@ class Similarities:
 
     def check(self, n_features: int) -> None:
         """Raise ModelFileError unless every learner has its points and every array its length."""
-        n = len(self.pairs)
+        n = self.pairs.shape[:1]
         fits = (
             self.points.shape[1:] == (n_features,)
             and self.frame.centre.shape == self.frame.scale.shape == (n_features,)
-            and self.pairs.shape == (n, 2)
-            and self.reach.shape == (n,)
-            and len(self.coefficients) == n
+            and self.pairs.shape == (*n, 2)
+            and self.reach.shape == n
+            and self.coefficients.ndim == 2
+            and self.coefficients.shape[:1] == n
         )
         if not fits:
             raise ModelFileError(

@@ -17,6 +17,7 @@ from streamboost.boosting.coupled import (
 from streamboost.boosting.loop import TrainingData
 from streamboost.boosting.similarities import Frame, Similarities, Similarity
 from streamboost.boosting.subcosts import Costs
+from streamboost.errors import DataError
 from streamboost.kernels import similarity as kernels
 from streamboost.trees.grower import Grower
 
@@ -61,11 +62,19 @@ class SimilarityRounds(CoupledAlgorithm):
         self._standardize = standardize
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Settle the coordinates of the points, and return a_0 or the committee's first scores."""
+        """Settle the coordinates of the points, and return a_0 or the committee's first scores.
+
+        Raises DataError where the committee measures distances over fewer columns.
+        """
         if committee is None:
             self._frame = Frame.fit(data.X, data.weight, standardize=self._standardize)
         else:  # its points lie in its own coordinates, whatever the new rows look like
             assert isinstance(committee.forest, Similarities)
+            if committee.n_features != data.X.shape[1]:
+                raise DataError(
+                    f"the committee measures distances over {committee.n_features} columns, and X "
+                    f"has {data.X.shape[1]}: its points have no values in the others; fit anew"
+                )
             self._frame = committee.forest.frame
         return super().base(data, committee)
 

@@ -43,17 +43,17 @@ def codewords(n_classes: int) -> np.ndarray:
 
 @dataclass(slots=True)
 class SimplexState:
-    """Each row's class, the logarithm of its given weight, and its scores z (n, K)."""
+    """Each row's class, how many records it stands for, and its scores z (n, K)."""
 
     y: np.ndarray
-    log_weight: np.ndarray
+    given: np.ndarray
     z: np.ndarray
     rounds: int = 0
 
     def risks(self) -> np.ndarray:
-        """Return e_ik = s_i exp(-(z_ic - z_ik) / 2), 0 for k = c, the largest being 1."""
+        """Return e_ik = exp(-(z_ic - z_ik) / 2) of one record, 0 for k = c, the largest being 1."""
         own = np.arange(len(self.y)), self.y
-        log_e = (self.z - self.z[own][:, None]) / 2 + self.log_weight[:, None]
+        log_e = (self.z - self.z[own][:, None]) / 2
         log_e[own] = -np.inf
         return np.asarray(np.exp(log_e - log_e.max()))
 
@@ -78,7 +78,7 @@ class SimplexAlgorithm(Algorithm):
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> SimplexState:
         """Return the state of the rows."""
-        return SimplexState(data.y, np.log(data.weight), scores.copy())
+        return SimplexState(data.y, data.weight, scores.copy())
 
     def update(self, state: SimplexState, trees: Sequence[Tree]) -> None:
         """Add the trees' values to z."""

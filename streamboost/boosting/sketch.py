@@ -1,67 +1,20 @@
 """SketchLogitBoost: multi-class log-loss boosting along one class direction per tree."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from streamboost.boosting.committee import Committee
 from streamboost.boosting.estimator import BoostingClassifier
-from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.loop import Algorithm
+from streamboost.boosting.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_values
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.grower import Grower, Tree, gradient_statistic
 
 __all__ = ["SketchLogitBoostClassifier"]
 
-_CLAMP = 4.0  # a Newton step on a nearly pure leaf may point anywhere; this far it is trusted
-_REBUILD = 32  # rounds after which probabilities are computed afresh: a float32 zero never recovers
-_FAR = 30.0  # a factor beyond exp(±30) would lose the small probabilities at once
 
-
-@dataclass(slots=True)
-class SoftmaxState:
-    """Where each training row stands: its scores and their softmax, float32 (n, K)."""
-
-    y: np.ndarray
-    weight: np.ndarray
-    scores: np.ndarray
-    probabilities: np.ndarray
-    rng: np.random.Generator
-    rounds: int = 0
-
-    def add(self, tree: Tree) -> None:
-        """Add a tree's leaf values to the scores of all its rows, and follow in softmax."""
-        args = self.scores, self.probabilities
-        kernels.multiply_leaf(*args, tree.rows, tree.start, tree.stop, tree.values)
-        kernels.multiply_leaf(*args, tree.rest, tree.rest_start, tree.rest_stop, tree.values)
-        self.rounds += 1
-        if self.rounds % _REBUILD == 0 or np.abs(tree.values).max() > _FAR:
-            kernels.softmax(*args)
-
-
-class _SketchLogitBoost(Algorithm):
+class _SketchLogitBoost(SoftmaxAlgorithm):
     """One round: a random class direction, a Newton tree along it, K-vector leaves."""
-
-    family = "softmax"
-    takes_new_classes = True
-
-    def __init__(self, learning_rate: float, l2_regularization: float) -> None:
-        self._learning_rate = learning_rate
-        self._l2 = l2_regularization
-
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        return softmax_base(data, committee)
-
-    def temperature(self, n_classes: int) -> float:
-        return 1.0
-
-    def start(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> SoftmaxState:
-        F = scores.astype(np.float32)
-        P = np.empty_like(F)
-        kernels.softmax(F, P)
-        return SoftmaxState(data.y, data.weight.astype(np.float32), F, P, rng)
 
     def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
         direction = class_direction(state.probabilities.shape[1], state.rng)
@@ -71,24 +24,9 @@ class _SketchLogitBoost(Algorithm):
             state.probabilities, state.y, state.weight, direction, gradient, hessian
         )
         tree = grow(gradient_statistic(gradient, hessian, state.weight, *bounds))
-        values = np.empty((tree.n_leaves, len(direction)))
-        kernels.leaf_newton(
-            state.probabilities,
-            state.y,
-            state.weight,
-            tree.rows,
-            tree.start,
-            tree.stop,
-            self._l2,
-            _CLAMP,
-            values,
-        )
-        tree.values = (self._learning_rate * values).astype(np.float32)
+        values = self._learning_rate * leaf_values(kernels.leaf_newton, state, tree, self._l2)
+        tree.values = values.astype(np.float32)
         return [tree]
-
-    def update(self, state: SoftmaxState, trees: Sequence[Tree]) -> None:
-        for tree in trees:
-            state.add(tree)
 
 
 def class_direction(n_classes: int, rng: np.random.Generator) -> np.ndarray:
@@ -96,29 +34,6 @@ def class_direction(n_classes: int, rng: np.random.Generator) -> np.ndarray:
     u = rng.standard_normal(n_classes)
     u -= u.mean()
     return np.asarray(u / np.abs(u).max(), dtype=np.float32)
-
-
-def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
-    """Return the first scores of a softmax loss: centred log shares of the classes.
-
-    On top of a committee, a class it does not know enters with the log odds of its share against
-    what the committee's own scores amount to on these rows (their mean log-sum-exp), so that its
-    mean probability begins near its share.
-    """
-    K = len(data.classes)
-    share = np.bincount(data.y, weights=data.weight, minlength=K) + 1.0
-    share /= share.sum()
-    if committee is None:
-        b = np.log(share)
-        return np.asarray(b - b.mean())
-    known = len(committee.classes)
-    if known == K:
-        return committee.base
-    F = committee.decision(data.X)
-    top = F.max(axis=1)
-    level = np.mean(top + np.log(np.exp(F - top[:, None]).sum(axis=1)))
-    new = level + np.log(share[known:] / share[:known].sum())
-    return np.concatenate([committee.base, new])
 
 
 class SketchLogitBoostClassifier(BoostingClassifier):
@@ -139,7 +54,7 @@ class SketchLogitBoostClassifier(BoostingClassifier):
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: no bound on the depth.
     max_bins
-        Bins per feature, at most 255, missing values aside.
+        Bins per feature of numbers, at most 255, missing values aside.
     min_child_weight
         Least sum of Hessians (along u) in a child. With a few hundred labels use 0.01 to 0.03.
     l2_regularization
@@ -149,10 +64,18 @@ class SketchLogitBoostClassifier(BoostingClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names. Their values are
+        whole numbers from 0 on; a split sends a set of them left. Negative numbers, NaN and
+        categories not met in training are missing. Beyond 254 the rare ones are as one. None: no
+        column.
     random_state
         Seed, generator or None.
     n_jobs
-        Threads that score rows; training uses one. The results do not depend on it.
+        Threads that score rows; the results do not depend on it. Training uses one thread: two
+        fill a node's histogram faster only where it is large (at best 1.8 times at 200,000 rows by
+        25 features, and slower than one at 16,000 by 16), and even of 200,000 rows by 50 features
+        such nodes take a fifth of a round.
 
     Attributes
     ----------
@@ -178,13 +101,14 @@ class SketchLogitBoostClassifier(BoostingClassifier):
         *,
         n_estimators: int = 400,
         learning_rate: float = 0.07,
-        max_leaf_nodes: int = 40,
+        max_leaf_nodes: int = 80,
         max_depth: int | None = None,
         max_bins: int = 64,
-        min_child_weight: float = 0.3,
+        min_child_weight: float = 0.1,
         l2_regularization: float = 0.1,
         max_features: float | None = None,
         subsample: float = 1.0,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -197,6 +121,7 @@ class SketchLogitBoostClassifier(BoostingClassifier):
         self.l2_regularization = l2_regularization
         self.max_features = max_features
         self.subsample = subsample
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -3,7 +3,15 @@
 These kernels call each other and so live in one file: numba's disk cache notices changes only in
 a kernel's own file. A row's statistic is a whole number (see `trees.grower`), so a histogram is
 exact: the same for any order of the rows, and a sibling is the parent less the other child.
+
+A feature of categories is split into two sets of them. Its bins are put in order at each node, and
+the best prefix of that order goes left. One gradient and Hessian: by G/H, whose best prefix is the
+best of all subsets, whatever the penalty, because the score of a child is convex in its sums (cf.
+Fisher, 1958). Class weights: by the projection of the class shares on the direction in which they
+differ most, which for two classes is the share itself and again the best of all subsets.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +31,7 @@ NODE = np.dtype(
     [
         ("gain", np.float64),  # of the best split found, 0 if there is none
         ("feature", np.int32),  # position among the features offered; -1 for a leaf
-        ("bin", np.int32),  # codes up to this one go left
+        ("bin", np.int32),  # codes up to this one go left; of categories, places in their order
         ("left", np.int32),  # the right child is the next node
         ("depth", np.int32),
         ("slot", np.int32),  # the node's histogram in the pool
@@ -32,6 +40,7 @@ NODE = np.dtype(
         ("rest_start", np.int64),  # its rows that were not sampled
         ("rest_stop", np.int64),
         ("missing_left", np.bool_),
+        ("members", np.uint8, (32,)),  # of categories: a bit per code, set where it goes left
     ],
     align=True,
 )
@@ -50,6 +59,23 @@ LIMITS = np.dtype(
 
 _TIE = 1.0 + 1e-12  # a later split must be better by more than rounding
 _LOW = np.int64(0xFFFFFFFF)
+_CODES = 256
+_POWER_STEPS = 8  # towards the leading direction; a rougher one only orders the bins less well
+
+
+class _Work(NamedTuple):
+    """Room for sums (channels,), and for a feature of categories: its bins in order."""
+
+    total: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    direction: np.ndarray
+    order: np.ndarray  # int64 (256,): codes
+    key: np.ndarray  # float64 (256,): what they are ordered by
+    mass: np.ndarray  # float64 (256,)
+    profile: np.ndarray  # float64 (256, channels)
+    hist: np.ndarray  # int64 (257 x channels,): the bins in order, then the missing ones
+    side: np.ndarray  # uint8 (256,): 1 for codes that go left
 
 
 @kernel
@@ -198,7 +224,152 @@ def _scan_sums(hist, first, n_bins, missing, limits, totals, total, floor, left,
 
 
 @kernel
-def _best_newton(node, hist, features, first, n_bins, missing, limits):
+def _describe(sums, limits, profile):
+    """Write how a category's answers lean, and return how much that counts; see `_order_sums`."""
+    n, half = limits.channels, limits.channels // 2
+    mass, mean = 0.0, 0.0
+    if limits.kind == ERROR or limits.kind == STUMP:
+        for k in range(n):
+            mean += sums[k] / n if limits.kind == ERROR else 0.0
+        for k in range(n):
+            profile[k] = sums[k] - mean
+        return 1.0
+    for k in range(half if limits.kind == NEWTON_SUMS else 0, n):
+        mass += sums[k]
+    if limits.kind == GINI:
+        for k in range(n):
+            profile[k] = sums[k] / mass if mass > 0.0 else 0.0
+        return mass
+    for k in range(half):
+        a, b = float(sums[k]), float(sums[half + k])
+        above, below = (a, b + limits.l2) if limits.kind == NEWTON_SUMS else (a - b, a + b)
+        profile[k] = above / below if below > 0.0 else 0.0
+    return mass
+
+
+@kernel
+def _centre(profile, mass, n, width, mean):
+    total = 0.0
+    mean[:] = 0.0
+    for i in range(n):
+        total += mass[i]
+        for k in range(width):
+            mean[k] += mass[i] * profile[i, k]
+    if total > 0.0:
+        for i in range(n):
+            for k in range(width):
+                profile[i, k] -= mean[k] / total
+
+
+@kernel
+def _lead(profile, mass, n, width, direction, step):
+    """Write the direction of the largest weighted second moment of `n` profiles."""
+    largest, chosen = -1.0, 0
+    for i in range(n):
+        size = 0.0
+        for k in range(width):
+            size += mass[i] * profile[i, k] * profile[i, k]
+        if size > largest:
+            largest, chosen = size, i
+    for k in range(width):
+        direction[k] = profile[chosen, k]
+    for _ in range(_POWER_STEPS):
+        step[:] = 0.0
+        for i in range(n):
+            along = 0.0
+            for k in range(width):
+                along += profile[i, k] * direction[k]
+            for k in range(width):
+                step[k] += mass[i] * along * profile[i, k]
+        size = 0.0
+        for k in range(width):
+            size = max(size, abs(step[k]))
+        if size == 0.0:
+            break
+        for k in range(width):
+            direction[k] = step[k] / size
+
+
+@kernel
+def _order_sums(hist, first, n, limits, work):
+    """Write the keys of `n` categories: their profiles' projections on the leading direction.
+
+    The profiles: class shares (GINI), a Newton step per channel (NEWTON_SUMS), (S+ - S-)/(S+ + S-)
+    (MH), each less the mean of the node; gains less their mean over the answers (ERROR), and gains
+    (STUMP), where only what lies on either side of zero is to be told apart. The direction is that
+    of the largest weighted second moment, by power iteration from the largest profile.
+    """
+    width = limits.channels
+    if limits.kind == NEWTON_SUMS or limits.kind == MH:
+        width //= 2
+    profile, mass, direction, step = work.profile, work.mass, work.direction, work.left
+    for i in range(n):
+        at = (first + work.order[i]) * limits.channels
+        mass[i] = _describe(hist[at : at + limits.channels], limits, profile[i])
+    if limits.kind != ERROR and limits.kind != STUMP:
+        _centre(profile, mass, n, width, direction)
+    _lead(profile, mass, n, width, direction, step)
+    for i in range(n):
+        along = 0.0
+        for k in range(width):
+            along += profile[i, k] * direction[k]
+        work.key[i] = along
+
+
+@kernel
+def _sort(order, key, n):
+    # Shell's sort; equal keys keep the codes ascending, so that the order is one.
+    for gap in (132, 57, 23, 10, 4, 1):
+        for i in range(gap, n):
+            code, value = order[i], key[i]
+            j = i
+            while j >= gap and (
+                key[j - gap] > value or (key[j - gap] == value and order[j - gap] > code)
+            ):
+                order[j], key[j] = order[j - gap], key[j - gap]
+                j -= gap
+            order[j], key[j] = code, value
+
+
+@kernel
+def _gather(hist, first, n_bins, missing, limits, work):
+    """Copy a feature's categories in order, missing values behind them; return how many.
+
+    Categories that add nothing here are left out.
+    """
+    n = limits.channels
+    present = np.int64(0)
+    for b in range(n_bins):
+        for k in range((first + b) * n, (first + b + 1) * n):
+            if hist[k] != 0:
+                work.order[present] = b
+                present += 1
+                break
+    if limits.kind == NEWTON or (limits.kind == NEWTON_SUMS and n == 2):
+        for i in range(present):
+            at = (first + work.order[i]) * n
+            g = hist[at] >> 32 if limits.kind == NEWTON else hist[at]
+            h = hist[at] & _LOW if limits.kind == NEWTON else hist[at + 1]
+            work.key[i] = float(g) / float(h)
+    else:
+        _order_sums(hist, first, present, limits, work)
+    _sort(work.order, work.key, present)
+    for i in range(present + (1 if missing else 0)):
+        at = (first + (work.order[i] if i < present else n_bins)) * n
+        for k in range(n):
+            work.hist[i * n + k] = hist[at + k]
+    return present
+
+
+@kernel
+def _keep_members(node, order, n):
+    node.members[:] = 0
+    for i in range(n):
+        node.members[order[i] >> 3] |= np.uint8(1 << (order[i] & 7))
+
+
+@kernel
+def _best_newton(node, hist, features, first, n_bins, missing, categorical, limits, work):
     packed = np.int64(0)
     for b in range(n_bins[0] + (1 if missing[0] else 0)):
         packed += hist[b]
@@ -208,17 +379,21 @@ def _best_newton(node, hist, features, first, n_bins, missing, limits):
     whole = float(total_g) * float(total_g) / (total_h + limits.l2)
     best = whole
     for j in range(features.size):
-        score, bin_, left = _scan_newton(
-            hist, np.int64(first[j]), n_bins[j], missing[j], limits, total_g, total_h, best
-        )
+        bins, at, n = hist, np.int64(first[j]), n_bins[j]
+        if categorical[j]:
+            n = _gather(hist, at, n, missing[j], limits, work)
+            bins, at = work.hist, np.int64(0)
+        score, bin_, left = _scan_newton(bins, at, n, missing[j], limits, total_g, total_h, best)
         if bin_ >= 0:
             best = score
             node.gain, node.feature, node.bin, node.missing_left = score - whole, j, bin_, left
+            if categorical[j]:
+                _keep_members(node, work.order, bin_ + 1)
 
 
 @kernel
-def _best_sums(node, hist, features, first, n_bins, missing, limits, totals, work):
-    total, left, right = work[0], work[1], work[2]
+def _best_sums(node, hist, features, first, n_bins, missing, categorical, limits, totals, work):
+    total, left, right = work.total, work.left, work.right
     total[:] = 0.0
     for b in range(n_bins[0] + (1 if missing[0] else 0)):
         for k in range(limits.channels):
@@ -232,29 +407,72 @@ def _best_sums(node, hist, features, first, n_bins, missing, limits, totals, wor
         whole = _score(total, limits)
     best = whole
     for j in range(features.size):
+        bins, at, n = hist, np.int64(first[j]), n_bins[j]
+        if categorical[j]:
+            n = _gather(hist, at, n, missing[j], limits, work)
+            bins, at = work.hist, np.int64(0)
         score, bin_, side = _scan_sums(
-            hist, np.int64(first[j]), n_bins[j], missing[j], limits, totals, total, best, left,
-            right,
-        )  # fmt: skip
+            bins, at, n, missing[j], limits, totals, total, best, left, right
+        )
         if bin_ >= 0:
             best = score
             node.gain, node.feature, node.bin, node.missing_left = score - whole, j, bin_, side
+            if categorical[j]:
+                _keep_members(node, work.order, bin_ + 1)
 
 
 @kernel
-def _partition(rows, start, stop, column, node_bin, missing_left, missing_code, buffer):
+def _partition(rows, start, stop, column, side, buffer):
     # Stable, so that the rows of a leaf keep their order and memory is read forwards.
-    at, over = start, 0
+    at, over = start, np.int64(0)
     for i in range(start, stop):
         r = rows[i]
-        code = column[r]
-        goes_left = code <= node_bin or (missing_left and code == missing_code)
+        goes_left = np.int64(side[column[r]])
         rows[at] = r
         buffer[over] = r
         at += goes_left
-        over += not goes_left
-    rows[at:stop] = buffer[:over]
+        over += 1 - goes_left
+    for i in range(over):  # assigning a slice would take seconds to compile
+        rows[at + i] = buffer[i]
     return at
+
+
+@kernel
+def _sides(node, categorical, n_bins, side):
+    """Write which codes go left."""
+    for code in range(_CODES):
+        if categorical:
+            side[code] = (node.members[code >> 3] >> (code & 7)) & 1
+        else:
+            side[code] = code <= node.bin
+    side[n_bins] = node.missing_left
+
+
+@kernel
+def _place_unseen(node, column, rows, n_bins, side):
+    """Let categories that no row of the node has follow its missing values."""
+    if not node.missing_left:
+        return
+    seen = np.zeros(_CODES, np.bool_)
+    for i in range(node.start, node.stop):
+        seen[column[rows[i]]] = True
+    for code in range(n_bins):
+        if not seen[code]:
+            node.members[code >> 3] |= np.uint8(1 << (code & 7))
+            side[code] = 1
+
+
+@kernel
+def _split(node, column, categorical, n_bins, missing, rows, rest, side, buffer):
+    """Part the rows of a node; return where its right ones begin, in `rows` and in `rest`."""
+    _sides(node, categorical, n_bins, side)
+    middle = _partition(rows, node.start, node.stop, column, side, buffer)
+    if not missing:
+        # Nothing was learned about missing values here: they follow the larger child.
+        node.missing_left = 2 * middle >= node.start + node.stop
+    if categorical:
+        _place_unseen(node, column, rows, n_bins, side)
+    return middle, _partition(rest, node.rest_start, node.rest_stop, column, side, buffer)
 
 
 @kernel
@@ -276,15 +494,32 @@ def _best_leaf(nodes, n_nodes):
 
 
 @kernel
+def _room(n, n_codes):
+    return _Work(
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n_codes, np.int64),
+        np.empty(n_codes),
+        np.empty(n_codes),
+        np.empty((n_codes, n)),
+        np.empty((n_codes + 1) * n, np.int64),
+        np.empty(_CODES, np.uint8),
+    )
+
+
+@kernel
 def grow(
-    codes, features, first, n_bins, missing, rows, rest, statistic, channel, totals, limits, pool,
-    nodes,
+    codes, features, first, n_bins, missing, categorical, rows, rest, statistic, channel, totals,
+    limits, pool, nodes,
 ):  # fmt: skip
     """Grow one tree into `nodes`; `rows` and `rest` end up ordered by leaf.
 
     Shapes: `codes` uint8 (features in all, rows in all); `features` (d,) uint32, ascending, with
     `first` (d,) uint64 the place of each one's first bin, `n_bins` (d,) int64 without the
-    missing-value bin, `missing` (d,) bool; `rows` (sampled) and `rest` (the others) uint32;
+    missing-value bin, `missing` and `categorical` (d,) bool; `rows` (sampled) and `rest` (the
+    others) uint32;
     `statistic` int64, one per row in all, or as many as there are channels, row after row;
     `channel` uint32, the row's class, or empty where a row fills all channels; `totals` float64,
     the t_k of STUMP; `limits` (1,) LIMITS; `pool` int64 (leaves, bins x channels), zeros not
@@ -292,13 +527,13 @@ def grow(
     """
     lim = limits[0]
     buffer = np.empty(max(rows.size, rest.size), rows.dtype)
-    work = np.empty((3, lim.channels))
+    work = _room(lim.channels, _CODES if categorical.any() else 0)
     _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
     if features.size == 0:
         return 1
     nodes[0].slot = 0
     _fill(nodes[0], codes, features, first, rows, statistic, channel, lim, pool[0])
-    _best(nodes[0], pool[0], features, first, n_bins, missing, lim, totals, work)
+    _best(nodes[0], pool[0], features, first, n_bins, missing, categorical, lim, totals, work)
     n_nodes, n_slots, n_leaves = 1, 1, 1
     while n_leaves < lim.max_leaf_nodes:
         i = _best_leaf(nodes, n_nodes)
@@ -309,16 +544,9 @@ def grow(
         a, b = n_nodes, n_nodes + 1
         node.left = a
         column = codes[features[j]]
-        middle = _partition(
-            rows, node.start, node.stop, column, node.bin, node.missing_left, n_bins[j], buffer
+        middle, rest_middle = _split(
+            node, column, categorical[j], n_bins[j], missing[j], rows, rest, work.side, buffer
         )
-        rest_middle = _partition(
-            rest, node.rest_start, node.rest_stop, column, node.bin, node.missing_left, n_bins[j],
-            buffer,
-        )  # fmt: skip
-        if not missing[j]:
-            # Nothing was learned about missing values here: they follow the larger child.
-            node.missing_left = 2 * middle >= node.start + node.stop
         _open_leaf(nodes, a, node.depth + 1, node.start, middle, node.rest_start, rest_middle)
         _open_leaf(nodes, b, node.depth + 1, middle, node.stop, rest_middle, node.rest_stop)
         n_nodes += 2
@@ -333,7 +561,9 @@ def grow(
         _subtract(pool[node.slot], hist)
         for child in (a, b):
             hist = pool[nodes[child].slot]
-            _best(nodes[child], hist, features, first, n_bins, missing, lim, totals, work)
+            _best(
+                nodes[child], hist, features, first, n_bins, missing, categorical, lim, totals, work
+            )
     return n_nodes
 
 
@@ -356,8 +586,8 @@ def _subtract(hist, other):
 
 
 @kernel
-def _best(node, hist, features, first, n_bins, missing, limits, totals, work):
+def _best(node, hist, features, first, n_bins, missing, categorical, limits, totals, work):
     if limits.kind == NEWTON:
-        _best_newton(node, hist, features, first, n_bins, missing, limits)
+        _best_newton(node, hist, features, first, n_bins, missing, categorical, limits, work)
     else:
-        _best_sums(node, hist, features, first, n_bins, missing, limits, totals, work)
+        _best_sums(node, hist, features, first, n_bins, missing, categorical, limits, totals, work)

@@ -4,7 +4,18 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["leaf_newton", "multiply_leaf", "pack", "project", "softmax"]
+__all__ = [
+    "add_leaf",
+    "class_gradients",
+    "leaf_newton",
+    "leaf_separate",
+    "leaf_step",
+    "log_loss",
+    "multiply_leaf",
+    "pack",
+    "project",
+    "softmax",
+]
 
 
 @kernel
@@ -49,6 +60,25 @@ def project(probabilities, y, weight, direction, gradient, hessian):
 
 
 @kernel
+def class_gradients(probabilities, y, weight, k, gradient, hessian):
+    """Write each row's negative gradient r_k - p_k and Hessian p_k (1 - p_k) in class k alone.
+
+    Of a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
+    """
+    one = np.float32(1.0)
+    sum_g, sum_h = 0.0, 0.0
+    for i in range(y.size):
+        p = probabilities[i, k]
+        g = one - p if y[i] == k else -p
+        h = p * (one - p)
+        gradient[i] = g
+        hessian[i] = h
+        sum_g += weight[i] * abs(g)
+        sum_h += weight[i] * h
+    return sum_g, sum_h
+
+
+@kernel
 def pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
     """Write weighted gradients and Hessians as whole numbers of 1/scale.
 
@@ -64,6 +94,42 @@ def pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
             statistic[2 * i + 1] = h
         else:
             statistic[i] = (g << 32) + h
+
+
+@kernel
+def leaf_step(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
+    """Write each leaf's Newton step sum w g / (sum w h + l2), clamped, to `steps` (leaves,)."""
+    for leaf in range(start.size):
+        g, h = 0.0, l2
+        for i in range(start[leaf], stop[leaf]):
+            r = rows[i]
+            w = np.float64(weight[r])
+            g += w * gradient[r]
+            h += w * hessian[r]
+        steps[leaf] = min(max(g / max(h, 1e-12), -clamp), clamp)
+
+
+@kernel
+def leaf_separate(probabilities, y, weight, rows, start, stop, l2, clamp, values):
+    """Write each leaf's Newton step of a loss without sum-to-one to `values` float64 (leaves, K).
+
+    Each class by itself: sum w (r - p) / (sum w p + l2), clamped and not centred.
+    """
+    n_classes = probabilities.shape[1]
+    hessian = np.empty(n_classes)
+    for leaf in range(start.size):
+        step = values[leaf]
+        step[:] = 0.0
+        hessian[:] = 0.0
+        for i in range(start[leaf], stop[leaf]):
+            r = rows[i]
+            w = np.float64(weight[r])
+            for k in range(n_classes):
+                hessian[k] += w * np.float64(probabilities[r, k])
+            step[y[r]] += w
+        for k in range(n_classes):
+            t = (step[k] - hessian[k]) / max(hessian[k] + l2, 1e-12)
+            step[k] = min(max(t, -clamp), clamp)
 
 
 @kernel
@@ -118,3 +184,29 @@ def multiply_leaf(scores, probabilities, rows, start, stop, values):
             share = np.float32(1.0) / total
             for k in range(n_classes):
                 probabilities[r, k] *= share
+
+
+@kernel
+def add_leaf(scores, rows, start, stop, values):
+    """Add each leaf's `values` float32 (leaves, K) to its rows' scores."""
+    for leaf in range(start.size):
+        for i in range(start[leaf], stop[leaf]):
+            r = rows[i]
+            for k in range(scores.shape[1]):
+                scores[r, k] += values[leaf, k]
+
+
+@kernel
+def log_loss(scores, y, weight):
+    """Return the weighted sum of -log softmax(scores)_y."""
+    n, n_classes = scores.shape
+    loss = 0.0
+    for i in range(n):
+        top = scores[i, 0]
+        for k in range(1, n_classes):
+            top = max(top, scores[i, k])
+        total = np.float32(0.0)
+        for k in range(n_classes):
+            total += np.exp(scores[i, k] - top)
+        loss += weight[i] * (np.log(np.float64(total)) + (top - scores[i, y[i]]))
+    return loss

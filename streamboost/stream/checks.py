@@ -1,6 +1,6 @@
 """What a learner takes in, checked before anything is changed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any
 
@@ -8,7 +8,9 @@ import numpy as np
 
 from streamboost.errors import DataError
 
-__all__ = ["as_ids", "as_labels", "as_propensity", "as_rows", "as_tick"]
+__all__ = ["Label", "as_array", "as_ids", "as_labels", "as_propensity", "as_rows", "as_tick"]
+
+Label = str | int
 
 _INT64 = np.iinfo(np.int64)
 _KINDS = {str: "text", int: "whole numbers"}
@@ -29,9 +31,7 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
             raise TypeError(
                 f"it holds {table.dtype} values; give numbers, NaN where one is missing"
             )
-        # A number too large for float32 becomes an infinity, which is refused below.
-        with np.errstate(over="ignore"):
-            rows = np.ascontiguousarray(table, dtype=np.float32)
+        rows = np.ascontiguousarray(table if table.dtype == np.float32 else _narrow(table))
     except (TypeError, ValueError) as error:
         raise DataError(f"X is not a table of numbers: {error}") from error
     if rows.ndim != 2:
@@ -51,6 +51,12 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
     return rows
 
 
+def _narrow(table: np.ndarray) -> np.ndarray:
+    # A number too large for float32 becomes an infinity, which is then refused.
+    with np.errstate(over="ignore"):
+        return table.astype(np.float32)
+
+
 def as_ids(ids: Sequence[str], n: int) -> list[str]:
     """Return `ids` as a list of `n` texts, or raise DataError."""
     ids = list(ids)
@@ -62,10 +68,11 @@ def as_ids(ids: Sequence[str], n: int) -> list[str]:
     return ids
 
 
-def as_labels(y: Any, n: int, kind: type | None) -> list[Any]:
+def as_labels(y: Any, n: int, kind: type | None, *, name: str = "y") -> list[Label]:
     """Return `y` as `n` labels, all str or all int.
 
-    `kind` is what the learner's labels have been so far, None before the first.
+    `kind` is what the learner's labels have been so far, None before the first. `name` is what
+    an error calls `y`.
 
     Raises
     ------
@@ -80,16 +87,25 @@ def as_labels(y: Any, n: int, kind: type | None) -> list[Any]:
         if isinstance(label, np.generic):
             labels[i] = label = label.item()
         if type(label) not in (str, int):
-            raise DataError(f"y[{i}] is {label!r}: labels are text or whole numbers")
+            raise DataError(f"{name}[{i}] is {label!r}: labels are text or whole numbers")
         if type(label) is int and not _INT64.min <= label <= _INT64.max:
-            raise DataError(f"y[{i}] is {label!r}: whole-number labels have at most 64 bits")
+            raise DataError(f"{name}[{i}] is {label!r}: whole-number labels have at most 64 bits")
         kind = kind or type(label)
         if type(label) is not kind:
             raise DataError(
-                f"y[{i}] is {label!r}, and the labels before it are {_KINDS[kind]}: keep to one "
-                "kind"
+                f"{name}[{i}] is {label!r}, and this learner's labels are {_KINDS[kind]}: keep to "
+                "one kind"
             )
     return labels
+
+
+def as_array(labels: Iterable[Label]) -> np.ndarray:
+    """Return labels of one kind as an array: int64 for whole numbers, object for text.
+
+    numpy's own text would give every label the room of the longest, and drop NULs at its end.
+    """
+    known = list(labels)
+    return np.array(known, dtype=object if known and isinstance(known[0], str) else np.int64)
 
 
 def as_propensity(propensity: Any, n: int) -> np.ndarray:

@@ -38,8 +38,8 @@ def default_estimator() -> Trainable:
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
 
     return SketchLogitBoostClassifier(
-        n_estimators=100,
-        learning_rate=0.3,
+        n_estimators=150,
+        learning_rate=0.2,
         max_leaf_nodes=6,
         min_child_weight=0.02,
         l2_regularization=0.3,
@@ -62,7 +62,7 @@ def describe(estimator: Trainable) -> dict[str, Any]:
             "streamboost exports"
         )
     params = {
-        key: value.item() if isinstance(value, np.generic) else value
+        key: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
         for key, value in estimator.get_params(deep=False).items()
     }
     for key, value in params.items():

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 
 from streamboost.storage import Arrays
+from streamboost.stream.checks import Label, as_array
 from streamboost.stream.working_set import SlidingRows, WorkingSet
 
-__all__ = ["Label", "LabelledRows", "Sample"]
-
-Label = str | int
+__all__ = ["LabelledRows", "Sample"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """What one training sees.
 
@@ -26,7 +25,7 @@ class Sample:
     weight
         float64 (n,) with mean 1; None for equal weights.
     classes
-        The labels that occur in `y`, in the order the learner first saw them.
+        The labels among the rows that weigh anything, in the order the learner first saw them.
     """
 
     X: np.ndarray
@@ -69,13 +68,11 @@ class LabelledRows:
     def sample(self) -> Sample:
         """Return the working set's rows, labels and weights."""
         rows = self._rows.view()
-        known = np.array(list(self.counts))
-        return Sample(
-            X=rows.X,
-            y=known[rows.codes],
-            weight=self.working_set.weigh(len(rows.codes)),
-            classes=known[np.unique(rows.codes)],
-        )
+        weight = self.working_set.weigh(len(rows.codes))
+        # The oldest may weigh so little that it is 0 in floats: training leaves them out.
+        codes = rows.codes if weight is None else rows.codes[weight > 0]
+        known = as_array(self.counts)
+        return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=known[np.unique(codes)])
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""

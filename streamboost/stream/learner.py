@@ -9,12 +9,18 @@ import numpy as np
 from streamboost.active.budget import Ledger
 from streamboost.active.query import Querier, QueryStrategy, Requests
 from streamboost.errors import DataError, ModelFileError
-from streamboost.storage import Arrays, pack_json, unpack_json
-from streamboost.stream.checks import as_ids, as_labels, as_propensity, as_rows, as_tick
+from streamboost.storage import Arrays, pack_json, part, unpack_json
+from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity, as_rows, as_tick
 from streamboost.stream.estimators import Trainable, describe, rebuild
-from streamboost.stream.labelled import Label, LabelledRows
+from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.schedule import Schedule, Training
-from streamboost.stream.scoring import Scored, margins_of, score_with_committee, score_with_shares
+from streamboost.stream.scoring import (
+    Scored,
+    labels_of,
+    margins_of,
+    score_with_committee,
+    score_with_shares,
+)
 from streamboost.stream.trainer import Trainer
 from streamboost.stream.working_set import WorkingSet
 
@@ -121,6 +127,13 @@ class StreamLearner:
             return score_with_shares(self._rows.counts, len(rows))
         return score_with_committee(self.committee, rows)
 
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the labels, object (n,), that `score` predicts, with less work."""
+        rows = self._admit(X)
+        if self.committee is None:
+            return score_with_shares(self._rows.counts, len(rows)).labels
+        return labels_of(self.committee, rows)
+
     def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
         """Decide which of the records `X` (n, D), scored as `scored`, to ask for.
 
@@ -166,10 +179,11 @@ class StreamLearner:
         """
         rows = as_rows(X, self.n_features)
         as_ids(ids, len(rows))
-        labels = as_labels(y, len(rows), self._rows.kind)
+        labels = as_labels(y, len(rows), self._kind)
         chances = as_propensity(propensity, len(rows))
         tick = as_tick(tick)
-        self._admit(rows)
+        if self.n_features is None:
+            self.widen(rows.shape[1])
         trainings = []
         for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
             self._rows.append(row, label, tick, chance)
@@ -185,12 +199,20 @@ class StreamLearner:
         self._expired += len(list(ids))
 
     def swap(self, committee: "Committee | None") -> None:
-        """Let `committee` serve from now on; None leaves the one that does.
+        """Let `committee` serve from now on, under a version of its own; None changes nothing.
 
-        One without a version gets the next.
+        One of another family than the estimator's serves until the next training, which trains
+        anew.
+
+        Raises
+        ------
+        DataError
+            When its classes are not of the kind of this learner's labels, or it scores features
+            that this learner does not have; the committee there is stays.
         """
         if committee is None:
             return
+        as_labels(committee.classes, len(committee.classes), self._kind, name="committee.classes")
         if self.n_features is None:
             self.widen(committee.n_features)
         if committee.n_features > self._rows.n_features:
@@ -199,7 +221,6 @@ class StreamLearner:
                 f"{self.n_features}: train one on the same columns"
             )
         self.committee = self._trainer.stamp(committee)
-        self._querier.window.forget_version()
 
     def widen(self, n_features: int) -> None:
         """Take records of `n_features` features from now on; those kept miss the new ones."""
@@ -212,6 +233,13 @@ class StreamLearner:
             self._rows.widen(n_features)
             self._querier.window.widen(n_features)
         self.n_features = n_features
+
+    @property
+    def _kind(self) -> type | None:
+        """What labels are here, str or int; None while nothing tells."""
+        if self._rows.kind is None and self.committee is not None:
+            return type(self.committee.classes.tolist()[0])
+        return self._rows.kind
 
     def _admit(self, X: Any) -> np.ndarray:
         rows = as_rows(X, self.n_features)
@@ -287,19 +315,11 @@ class StreamLearner:
             query=QueryStrategy(**about["query"]),
             n_features=about["n_features"],
         )
-        learner._rows.resume(about["labelled"], _part(arrays, "rows."))
+        learner._rows.resume(about["labelled"], part(arrays, "rows."))
         learner._trainer.resume(about["trainer"])
-        learner._querier.resume(about["querier"], _part(arrays, "window."))
+        learner._querier.resume(about["querier"], part(arrays, "window."))
         learner._answered = about["answered"]
         learner._expired = about["expired"]
-        committee = _part(arrays, "committee.")
+        committee = part(arrays, "committee.")
         learner.committee = Committee.from_arrays(committee) if committee else None
         return learner
-
-
-def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }

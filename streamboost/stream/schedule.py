@@ -1,12 +1,16 @@
 """When to train: the first committee, retraining and extending, counted in labels."""
 
 from dataclasses import dataclass
-from math import floor, isfinite
+from math import floor
 from typing import Literal
 
+from streamboost.active.settings import check_whole, is_finite
 from streamboost.errors import ConfigurationError
 
 __all__ = ["Kind", "Progress", "Schedule", "Training"]
+
+_NEVER = 2**63
+"""More labels than a stream has; a product of floats may be infinite."""
 
 Kind = Literal["first", "retrain", "extend"]
 
@@ -84,17 +88,12 @@ class Schedule:
     max_estimators: int | None = 400
 
     def __post_init__(self) -> None:
-        _whole("first", self.first, at_least=2)
-        _whole("extend_estimators", self.extend_estimators)
+        check_whole("schedule first", self.first, at_least=2)
+        check_whole("schedule extend_estimators", self.extend_estimators)
         for name in ("retrain_every", "extend_every", "max_estimators"):
             if getattr(self, name) is not None:
-                _whole(name, getattr(self, name))
-        if (
-            isinstance(self.growth, bool)
-            or not isinstance(self.growth, int | float)
-            or not isfinite(self.growth)
-            or self.growth <= 1
-        ):
+                check_whole(f"schedule {name}", getattr(self, name))
+        if not is_finite(self.growth) or self.growth <= 1:
             raise ConfigurationError(
                 f"schedule growth is {self.growth!r}: give a factor above 1, such as 1.05 to "
                 "retrain after 5 % more labels"
@@ -109,7 +108,8 @@ class Schedule:
         if progress is None:
             return "first" if labels >= self.first else None
         # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
-        step = max(1, floor(progress.retrained * (self.growth - 1) + 1e-9))
+        growth = progress.retrained * (float(self.growth) - 1) + 1e-9
+        step = max(1, floor(min(growth, _NEVER)))
         if labels - progress.retrained >= min(step, self.retrain_every or step):
             return "retrain"
         if self.extend_every is None or labels - progress.trained < self.extend_every:
@@ -117,10 +117,3 @@ class Schedule:
         grown = rounds + self.extend_estimators
         full = self.max_estimators is not None and grown > self.max_estimators
         return "retrain" if full else "extend"
-
-
-def _whole(name: str, value: int, at_least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
-        raise ConfigurationError(
-            f"schedule {name} is {value!r}: give a whole number of at least {at_least}"
-        )

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from streamboost.stream.checks import Label, as_array
+
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Scored", "margins_of", "score_with_committee", "score_with_shares"]
+__all__ = ["Scored", "labels_of", "margins_of", "score_with_committee", "score_with_shares"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scored:
     """Predictions for n records.
 
@@ -44,9 +46,8 @@ class Scored:
 def score_with_committee(committee: "Committee", X: np.ndarray) -> Scored:
     """Score `X` (n, D); columns the committee does not know are left out."""
     scores = _decision(committee, X)
-    labels = np.array(committee.classes.tolist(), dtype=object)[committee.best(scores)]
     return Scored(
-        labels=labels,
+        labels=_best(committee, scores),
         classes=committee.classes,
         probabilities=committee.probabilities(scores),
         margins=_gap(scores),
@@ -54,18 +55,22 @@ def score_with_committee(committee: "Committee", X: np.ndarray) -> Scored:
     )
 
 
-def score_with_shares(counts: Mapping[str | int, int], n: int) -> Scored:
+def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
     """Give `n` records the commonest label of `counts`, the first seen where several tie."""
-    known = list(counts)
-    label = max(known, key=counts.__getitem__) if known else None
+    label = max(counts, key=counts.__getitem__) if counts else None
     shares = np.array(list(counts.values()), dtype=np.float64)
     return Scored(
         labels=np.full(n, label, dtype=object),
-        classes=np.array(known) if known else np.empty(0, dtype=np.int64),
+        classes=as_array(counts),
         probabilities=np.tile(shares / max(shares.sum(), 1.0), (n, 1)),
         margins=np.zeros(n),
         version=0,
     )
+
+
+def labels_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
+    """Return the predicted labels, object (n,), of `X` (n, D)."""
+    return _best(committee, _decision(committee, X))
 
 
 def margins_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
@@ -78,8 +83,12 @@ def _decision(committee: "Committee", X: np.ndarray) -> np.ndarray:
     return committee.decision(X[:, : committee.n_features])
 
 
+def _best(committee: "Committee", scores: np.ndarray) -> np.ndarray:
+    return np.asarray(committee.classes[committee.best(scores)].astype(object))
+
+
 def _gap(scores: np.ndarray) -> np.ndarray:
-    if not len(scores):
-        return np.empty(0)
+    if not len(scores) or scores.shape[1] < 2:  # one class has no rival
+        return np.zeros(len(scores))
     best = np.partition(scores, -2, axis=1)
     return np.asarray(best[:, -1] - best[:, -2])

@@ -26,6 +26,7 @@ class Trainer:
         self._estimator = estimator
         self._seeds = np.random.default_rng(seeds)
         self._progress: Progress | None = None
+        self._family = ""  # that of the committees made here; the first training tells
 
     @property
     def estimator(self) -> Trainable:
@@ -45,7 +46,7 @@ class Trainer:
         sample = rows.sample()
         if len(sample.classes) < 2:
             return None
-        if kind == "extend" and _outgrown(committee, sample):
+        if kind == "extend" and not self._extensible(committee, sample):
             kind = "retrain"
         return self._train(kind, sample, rows.total, committee)
 
@@ -66,16 +67,27 @@ class Trainer:
         self._progress = Progress(
             retrained=before.retrained if extends and before else labels, trained=labels
         )
+        self._family = trained.family
         self.made += 1
         training = Training(kind=kind, labels=labels, seed=seed, version=self.made)
         return training, replace(trained, version=self.made)
 
     def stamp(self, committee: "Committee") -> "Committee":
-        """Return `committee`, made elsewhere, under its own version or else the next one."""
-        if committee.version == 0:
-            committee = replace(committee, version=self.made + 1)
-        self.made = max(self.made, committee.version)
-        return committee
+        """Return `committee` under the next version.
+
+        Its own number may be that of another committee here, whose scores it must not inherit.
+        """
+        self.made += 1
+        return replace(committee, version=self.made)
+
+    def _extensible(self, committee: "Committee | None", sample: Sample) -> bool:
+        """Whether the estimator can add to `committee`, and it knows every class and column."""
+        return (
+            committee is not None
+            and committee.family == self._family
+            and committee.n_features == sample.X.shape[1]
+            and set(sample.classes.tolist()) <= set(committee.classes.tolist())
+        )
 
     def state(self) -> dict[str, Any]:
         """Return all that changes, as JSON can hold it."""
@@ -83,6 +95,7 @@ class Trainer:
             "made": self.made,
             "seeds": self._seeds.bit_generator.state,
             "progress": asdict(self._progress) if self._progress else None,
+            "family": self._family,
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -90,12 +103,4 @@ class Trainer:
         self.made = state["made"]
         self._seeds.bit_generator.state = state["seeds"]
         self._progress = Progress(**state["progress"]) if state["progress"] else None
-
-
-def _outgrown(committee: "Committee | None", sample: Sample) -> bool:
-    """Whether a class or a column has come up that the committee does not know."""
-    return (
-        committee is None
-        or committee.n_features < sample.X.shape[1]
-        or not np.isin(sample.classes, committee.classes).all()
-    )
+        self._family = state["family"]

@@ -1,10 +1,10 @@
 """The labelled records that training sees now."""
 
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 
+from streamboost.active.settings import check_whole, is_finite
 from streamboost.errors import ConfigurationError
 
 __all__ = ["Rows", "SlidingRows", "WorkingSet"]
@@ -42,11 +42,8 @@ class WorkingSet:
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 2:
-            raise ConfigurationError(
-                f"working set size is {self.size!r}: give a whole number of at least 2, as "
-                "training needs records of two classes"
-            )
+        reason = ", as training needs records of two classes"
+        check_whole("working set size", self.size, at_least=2, reason=reason)
         if self.weights not in _WEIGHTS:
             raise ConfigurationError(
                 f"working set weights {self.weights!r} are not known: choose one of "
@@ -69,20 +66,18 @@ class WorkingSet:
         """
         if self.half_life is None:
             return None
-        weights = np.exp2(-np.arange(n - 1, -1, -1) / self.half_life)
+        # An age too large for a float is infinite, and its weight 0.
+        with np.errstate(over="ignore"):
+            ages = np.arange(n - 1, -1, -1) / float(self.half_life)
+        weights = np.exp2(-ages)
         return np.asarray(weights / weights.mean())
 
 
 def _positive(value: float | None) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and isfinite(value)
-        and value > 0
-    )
+    return value is not None and is_finite(value) and value > 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """Labelled records, oldest label first, as views that the next label may change.
 

@@ -1,10 +1,12 @@
 """From feature values to small codes, and from codes back to thresholds."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from streamboost.errors import ConfigurationError
+from streamboost.trees.categories import CategoryBins
 
 __all__ = ["MAX_BINS", "Bins"]
 
@@ -20,17 +22,28 @@ class Bins:
     ----------
     cuts
         For each feature its cuts, float32, ascending: a value lies in the first bin whose cut it
-        does not exceed, or in the last bin.
+        does not exceed, or in the last bin. A categorical feature has none.
     missing
         Whether the feature had missing values, bool (D,); their code is the number of bins.
+    categories
+        The bins of each categorical feature.
     """
 
     cuts: list[np.ndarray]
     missing: np.ndarray
+    categories: Mapping[int, CategoryBins] = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, X: np.ndarray, weight: np.ndarray, max_bins: int) -> "Bins":
+    def fit(
+        cls,
+        X: np.ndarray,
+        weight: np.ndarray,
+        max_bins: int,
+        categorical: np.ndarray | None = None,
+    ) -> "Bins":
         """Choose at most `max_bins` bins for each column of `X` (n, D), NaN being missing.
+
+        Those that `categorical`, bool (D,), marks hold categories, which have a bin each.
 
         Where a column has more distinct values, half of the cuts stand at quantiles of the
         weighted records and half at quantiles of the distinct values: the second half lets rare
@@ -38,24 +51,49 @@ class Bins:
         """
         if not 2 <= max_bins <= MAX_BINS:
             raise ConfigurationError(f"max_bins={max_bins}: must be between 2 and {MAX_BINS}")
-        order = np.argsort(X, axis=0, kind="stable")  # NaN last
-        n_missing = np.isnan(X).sum(axis=0)
-        cuts = [
-            _cuts(X[order[: len(X) - gone, f], f], weight[order[: len(X) - gone, f]], max_bins)
-            for f, gone in enumerate(n_missing)
-        ]
-        return cls(cuts, n_missing > 0)
+        cuts, categories = [], {}
+        missing = np.zeros(X.shape[1], dtype=bool)
+        # One column at a time: an order of all of them would be twice as large as the data.
+        for f in range(X.shape[1]):
+            column = np.ascontiguousarray(X[:, f])
+            if categorical is not None and categorical[f]:
+                missing[f] = not (column >= 0).all()
+                categories[f] = CategoryBins.fit(column, weight)
+                cuts.append(np.zeros(0, dtype=np.float32))
+                continue
+            order = np.argsort(column, kind="stable")  # NaN last
+            gone = np.count_nonzero(np.isnan(column))
+            missing[f] = gone > 0
+            order = order[: len(column) - gone]
+            cuts.append(_cuts(column[order], weight[order], max_bins))
+        return cls(cuts, missing, categories)
 
     @property
     def n_bins(self) -> np.ndarray:
         """Number of bins of each feature without the missing one, int64 (D,)."""
-        return np.array([len(c) + 1 for c in self.cuts], dtype=np.int64)
+        return np.array(
+            [
+                self.categories[f].n_bins if f in self.categories else len(cuts) + 1
+                for f, cuts in enumerate(self.cuts)
+            ],
+            dtype=np.int64,
+        )
+
+    @property
+    def categorical(self) -> np.ndarray:
+        """Which features hold categories, bool (D,)."""
+        mask = np.zeros(len(self.cuts), dtype=bool)
+        mask[list(self.categories)] = True
+        return mask
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Return the codes of `X` (n, D) feature by feature: uint8 (D, n)."""
         codes = np.empty(X.shape[::-1], dtype=np.uint8)
         for f, cuts in enumerate(self.cuts):
             column = np.ascontiguousarray(X[:, f])
+            if f in self.categories:
+                codes[f] = self.categories[f].transform(column)
+                continue
             codes[f] = np.searchsorted(cuts, column)
             if self.missing[f]:
                 codes[f, np.isnan(column)] = len(cuts) + 1

@@ -1,20 +1,23 @@
 """The packed forest: all trees in a few arrays, ready for scoring."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 
 from streamboost.errors import ModelFileError
-from streamboost.kernels.traverse import FOREST_NODE, add_scores
+from streamboost.kernels.traverse import FOREST_NODE, add_mixed_scores, add_scores
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
+from streamboost.trees.categories import Categories, Reading
 from streamboost.trees.grower import Tree
 
 __all__ = ["Forest", "ForestBuilder"]
 
 _NODE_FIELDS = tuple(FOREST_NODE.fields or ())
+_CATEGORY_FIELDS = tuple(field.name for field in fields(Categories))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,13 @@ class Forest:
         float32 (leaves, K).
     rounds
         int32 (rounds + 1,): round m grew the trees `rounds[m]` to `rounds[m + 1]`.
+    sets
+        The codes that nodes of categorical features send left, a bit each: uint8 (sets, bytes).
+        Codes a tree did not know when it was grown stand where its missing values go.
+    set_of
+        Each node's row in `sets`, int32 (nodes,); -1 where it compares numbers.
+    categories
+        What the codes mean.
     """
 
     kind: ClassVar[str] = "trees"
@@ -39,6 +49,9 @@ class Forest:
     roots: np.ndarray
     values: np.ndarray
     rounds: np.ndarray
+    sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.uint8))
+    set_of: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    categories: Categories = field(default_factory=Categories)
 
     @property
     def n_classes(self) -> int:
@@ -70,16 +83,32 @@ class Forest:
     ) -> None:
         """Add the values of all rounds, or of `rounds` (first, end), to `scores` float64 (n, K)."""
         first, end = rounds or (0, self.n_rounds)
-        add_scores(
-            self.nodes, self.roots, self.values, X, scores, self.rounds[first], self.rounds[end]
-        )
+        start, stop = self.rounds[first], self.rounds[end]
+        if self.sets.size == 0:
+            add_scores(self.nodes, self.roots, self.values, X, scores, start, stop)
+        else:
+            self._add_mixed(self.categories.transform(X), scores, start, stop)
+
+    def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
+        """Add one round after another to `scores` float64 (n, K), and yield it after each."""
+        coded = self.categories.transform(X) if self.sets.size else X
+        for start, stop in pairwise(self.rounds):
+            if self.sets.size == 0:
+                add_scores(self.nodes, self.roots, self.values, coded, scores, start, stop)
+            else:
+                self._add_mixed(coded, scores, start, stop)
+            yield scores
+
+    def _add_mixed(
+        self, coded: np.ndarray, scores: np.ndarray, start: np.int32, stop: np.int32
+    ) -> None:
+        nodes = self.nodes, self.set_of, self.sets
+        add_mixed_scores(*nodes, self.roots, self.values, coded, scores, start, stop)
 
     def widened(self, n_classes: int) -> "Forest":
         """Return the forest with zero values for classes it does not know yet."""
         extra = n_classes - self.values.shape[1]
-        return Forest(
-            self.nodes, self.roots, np.pad(self.values, ((0, 0), (0, extra))), self.rounds
-        )
+        return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
     def builder(self, bins: Bins) -> "ForestBuilder":
         """Return what adds trees grown on these bins."""
@@ -91,6 +120,9 @@ class Forest:
             "roots": self.roots,
             "values": self.values,
             "rounds": self.rounds,
+            "sets": self.sets,
+            "set_of": self.set_of,
+            **{f"categories.{name}": getattr(self.categories, name) for name in _CATEGORY_FIELDS},
             **{f"nodes.{name}": self.nodes[name].copy() for name in _NODE_FIELDS},
         }
 
@@ -100,10 +132,20 @@ class Forest:
         nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
         for name in _NODE_FIELDS:
             nodes[name] = arrays[f"nodes.{name}"]
-        return cls(nodes, arrays["roots"], arrays["values"], arrays["rounds"])
+        return cls(
+            nodes,
+            arrays["roots"],
+            arrays["values"],
+            arrays["rounds"],
+            arrays["sets"],
+            arrays["set_of"],
+            Categories(**{name: arrays[f"categories.{name}"] for name in _CATEGORY_FIELDS}),
+        )
 
     def check(self, n_features: int) -> None:
         """Raise ModelFileError unless every index stays inside and every tree ends."""
+        if self.values.ndim != 2:
+            raise ModelFileError("leaf values are not one vector per leaf: the file is damaged")
         places = np.arange(len(self.nodes), dtype=np.int64)
         _require_range("feature", self.nodes["feature"], 0, n_features)
         _require_range("root", self.roots, -len(self.values), len(self.nodes))
@@ -115,6 +157,14 @@ class Forest:
         _require_range("round", np.diff(self.rounds), 0, None)
         if len(self.rounds) == 0 or self.rounds[0] != 0 or self.rounds[-1] != len(self.roots):
             raise ModelFileError("the rounds do not cover the trees: the file is damaged")
+        self.categories.check(n_features)
+        if len(self.set_of) != len(self.nodes):
+            raise ModelFileError("sets of categories and nodes differ in number: damaged file")
+        chosen = self.set_of >= 0
+        _require_range("set", self.set_of, -1, len(self.sets))
+        if not np.isin(self.nodes["feature"][chosen], self.categories.features).all():
+            raise ModelFileError("a set of categories splits a column of numbers: damaged file")
+        _require_range("code", self.categories.codes, 1, 8 * self.sets.shape[1])
 
 
 def _require_range(what: str, values: np.ndarray, low: int, high: int | None) -> None:
@@ -142,9 +192,11 @@ class ForestBuilder:
 
     def freeze(self) -> Forest:
         """Return the packed forest."""
+        categories, readings = self._forest.categories.merged(self._bins.categories)
+        old = _reread(self._forest, categories, readings)
         if not self._trees:
-            return self._forest
-        old, trees = self._forest, self._trees
+            return old
+        trees = self._trees
         grown = np.concatenate([tree.nodes for tree in trees])
         sizes = np.array([len(tree.nodes) for tree in trees])
         first = np.cumsum(sizes) - sizes
@@ -162,11 +214,17 @@ class ForestBuilder:
         nodes["threshold"] = self._bins.thresholds()[nodes["feature"], inner["bin"]]
         nodes["left"], nodes["right"] = place[left], place[left + 1]
         nodes["missing_left"] = inner["missing_left"]
-        return Forest(
-            np.concatenate([old.nodes, nodes]),
-            np.concatenate([old.roots, place[first]]),
-            np.concatenate([old.values, *(tree.values for tree in trees)]),
-            np.array(self._rounds, dtype=np.int32),
+        chosen = self._bins.categorical[nodes["feature"]]
+        set_of = np.where(chosen, np.cumsum(chosen) - 1 + len(old.sets), -1)
+        sets = _sets(inner["members"][chosen], nodes[chosen], readings, old.sets.shape[1])
+        return replace(
+            old,
+            nodes=np.concatenate([old.nodes, nodes]),
+            roots=np.concatenate([old.roots, place[first]]),
+            values=np.concatenate([old.values, *(tree.values for tree in trees)]),
+            rounds=np.array(self._rounds, dtype=np.int32),
+            sets=np.concatenate([old.sets, sets]),
+            set_of=np.concatenate([old.set_of, set_of.astype(np.int32)]),
         )
 
     def _features(self, offered: np.ndarray, n_inner: np.ndarray) -> np.ndarray:
@@ -175,3 +233,40 @@ class ForestBuilder:
         first = np.cumsum(counts) - counts
         features = np.concatenate([tree.features for tree in self._trees])
         return np.asarray(features[offered + np.repeat(first, n_inner)])
+
+
+def _reread(forest: Forest, categories: Categories, readings: Mapping[int, Reading]) -> Forest:
+    """Return the forest under more categories: in its sets a new code stands where its origin does.
+
+    Without new codes nothing is touched.
+    """
+    width = max(forest.sets.shape[1], -(-categories.n_codes // 8))
+    sets = np.zeros((len(forest.sets), width), dtype=np.uint8)
+    sets[:, : forest.sets.shape[1]] = forest.sets
+    chosen = forest.set_of >= 0
+    set_of, split_by = forest.set_of[chosen], forest.nodes["feature"][chosen]
+    for feature, reading in readings.items():
+        if (reading.origin == np.arange(len(reading.origin))).all():
+            continue
+        rows = set_of[split_by == feature]
+        bits = np.unpackbits(sets[rows], axis=1, bitorder="little")
+        bits[:, : len(reading.origin)] = bits[:, reading.origin]
+        sets[rows] = np.packbits(bits, axis=1, bitorder="little")
+    return replace(forest, sets=sets, categories=categories)
+
+
+def _sets(
+    members: np.ndarray, nodes: np.ndarray, readings: Mapping[int, Reading], width: int
+) -> np.ndarray:
+    """Return the sets of codes, uint8 (nodes, width), that stand for `members`, sets of bins."""
+    sets = np.zeros((len(nodes), width), dtype=np.uint8)
+    for feature, reading in readings.items():
+        rows = np.flatnonzero(nodes["feature"] == feature)
+        bins = np.unpackbits(members[rows], axis=1, bitorder="little")
+        codes = np.zeros((len(rows), 8 * width), dtype=np.uint8)
+        codes[:, : len(reading.bins)] = bins[:, reading.bins]
+        # What the training did not meet has its missing bin, one behind the others.
+        missing = reading.bins == reading.bins[0]
+        codes[:, : len(reading.bins)][:, missing] = nodes["missing_left"][rows, None]
+        sets[rows] = np.packbits(codes, axis=1, bitorder="little")
+    return sets

@@ -1,10 +1,14 @@
 """Growing trees on coded rows: what the kernel needs, allocated, scaled and checked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from streamboost.errors import ConfigurationError
 from streamboost.kernels import grow as kernels
+from streamboost.kernels import quick
 from streamboost.trees.bins import Bins
 
 __all__ = [
@@ -12,12 +16,13 @@ __all__ = [
     "Statistic",
     "Tree",
     "gradient_statistic",
+    "pair_statistic",
     "vector_statistic",
     "weight_statistic",
 ]
 
 WIDE_ROWS = 65_536
-"""Beyond this many rows a 32-bit half is too coarse for a small record's gradient."""
+"""Beyond this many rows, or this weight, a 32-bit half is too coarse for small gradients."""
 
 _SUM_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
 
@@ -108,11 +113,14 @@ class Grower:
         Where a tree ends; best leaf first.
     min_child_weight, l2_regularization
         In the units of the statistic's user: Hessian, or weight.
+    pruning
+        "quick" leaves features unfinished that cannot win a node: the same trees, on class weights
+        only.
 
     Attributes
     ----------
-    rows, rest
-        The rows of this round's sample and all others, uint32.
+    n_adds
+        Additions to histograms, one per row and feature counted, of all trees so far.
     """
 
     def __init__(
@@ -124,14 +132,23 @@ class Grower:
         max_depth: int | None,
         min_child_weight: float,
         l2_regularization: float,
+        pruning: str | None = None,
     ) -> None:
+        if pruning is not None and bins.categorical.any():
+            raise ConfigurationError(
+                "pruning='quick' does not know categories: leave it out, or give the columns as "
+                "numbers"
+            )
         self._codes = codes
         self._n_bins = bins.n_bins
         self._missing = bins.missing
+        self._categorical = bins.categorical
         self._max_leaf_nodes = max_leaf_nodes
         self._max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
         self._min_child_weight = min_child_weight
         self._l2 = l2_regularization
+        self._pruning = pruning
+        self.n_adds = 0
         self._pool = np.empty(0, dtype=np.int64)
         self.n_features, self.n_rows = codes.shape
         self.all_rows = np.arange(self.n_rows, dtype=np.uint32)
@@ -144,11 +161,51 @@ class Grower:
     ) -> None:
         """Offer `features` (ascending) and train on `rows`; `rest` are all others, uint32."""
         self._features = features
-        self.rows = rows
-        self.rest = np.zeros(0, dtype=np.uint32) if rest is None else rest
+        self._rows = rows
+        self._rest = np.zeros(0, dtype=np.uint32) if rest is None else rest
         widths = self._n_bins[features] + self._missing[features]
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
         self._width = int(widths.sum())
+
+    @contextmanager
+    def everything(self) -> Iterator[None]:
+        """Offer all features and all rows for a while."""
+        features, rows, rest = self._features, self._rows, self._rest
+        self.sample(self.splittable, self.all_rows)
+        try:
+            yield
+        finally:
+            self.sample(features, rows, rest)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows this round trains on, uint32."""
+        return self._rows
+
+    @property
+    def rest(self) -> np.ndarray:
+        """The rows this round only routes, uint32."""
+        return self._rest
+
+    @property
+    def features(self) -> np.ndarray:
+        """The features this round is offered, uint32, ascending."""
+        return self._features
+
+    @property
+    def max_leaf_nodes(self) -> int:
+        """Most leaves of a tree."""
+        return self._max_leaf_nodes
+
+    @property
+    def max_depth(self) -> int:
+        """Most splits above a leaf."""
+        return self._max_depth
+
+    @property
+    def whole(self) -> bool:
+        """Whether this round is offered every row, and every feature that can be split."""
+        return len(self._rest) == 0 and len(self._features) == len(self.splittable)
 
     def __call__(
         self,
@@ -172,8 +229,22 @@ class Grower:
         limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
         limits["l2"] = self._l2 * statistic.scale
         nodes = np.empty(2 * n_leaves - 1, dtype=kernels.NODE)
-        rows = (self.rows if rows is None else rows).copy()
-        rest = (self.rest if rest is None else rest).copy()
+        rows = (self._rows if rows is None else rows).copy()
+        rest = (self._rest if rest is None else rest).copy()
+        if self._pruning == "quick":
+            n_nodes = self._grow_quick(statistic, rows, rest, limits, nodes)
+        else:
+            n_nodes = self._grow(statistic, rows, rest, limits, nodes)
+        return Tree(nodes[:n_nodes], self._features, rows, rest)
+
+    def _grow(
+        self,
+        statistic: Statistic,
+        rows: np.ndarray,
+        rest: np.ndarray,
+        limits: np.ndarray,
+        nodes: np.ndarray,
+    ) -> int:
         features = self._features
         n_nodes = kernels.grow(
             self._codes,
@@ -181,16 +252,47 @@ class Grower:
             self._first,
             self._n_bins[features],
             self._missing[features],
+            self._categorical[features],
             rows,
             rest,
             statistic.values,
             statistic.channel,
             statistic.totals,
             limits,
-            self._histograms(n_leaves, self._width * statistic.channels),
+            self._histograms((len(nodes) + 1) // 2, self._width * statistic.channels),
             nodes,
         )
-        return Tree(nodes[:n_nodes], features, rows, rest)
+        self.n_adds += len(features) * _counted_rows(nodes[:n_nodes])
+        return int(n_nodes)
+
+    def _grow_quick(
+        self,
+        statistic: Statistic,
+        rows: np.ndarray,
+        rest: np.ndarray,
+        limits: np.ndarray,
+        nodes: np.ndarray,
+    ) -> int:
+        if statistic.kind not in (kernels.GINI, kernels.ERROR) or not statistic.channel.size:
+            raise ConfigurationError("pruning='quick' serves trees on class weights alone")
+        features = self._features
+        n_nodes, n_adds = quick.grow(
+            self._codes,
+            features,
+            self._first,
+            self._n_bins[features],
+            self._missing[features],
+            rows,
+            _heavy_first(rows, statistic.values),
+            rest,
+            statistic.values,
+            statistic.channel,
+            limits,
+            self._histograms(1, self._width * statistic.channels)[0],
+            nodes,
+        )
+        self.n_adds += int(n_adds)
+        return int(n_nodes)
 
     def _histograms(self, n_leaves: int, width: int) -> np.ndarray:
         if self._pool.size < n_leaves * width:
@@ -211,7 +313,7 @@ def gradient_statistic(
     from streamboost.kernels.softmax import pack
 
     n = len(gradient)
-    wide = n > WIDE_ROWS
+    wide = max(n, float(weight.sum())) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = _power_of_two(bits, sum_g), _power_of_two(bits, sum_h)
     values = np.empty(2 * n if wide else n, dtype=np.int64)
@@ -220,29 +322,95 @@ def gradient_statistic(
     return Statistic(kind, values, 2 if wide else 1, scale_h)
 
 
+def pair_statistic(
+    probabilities: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    rows: np.ndarray,
+    buffer: np.ndarray,
+) -> tuple[Statistic, float]:
+    """Return gradients and Hessians of a node's own class pair, and what a unit of gain is worth.
+
+    Of the node that holds `rows` (uint32); for `probabilities` float32 (n, K), `y` uint32 and
+    `weight` float32 (n,). Each node has scales of its own, so gains of two nodes compare only in
+    the user's units. `buffer` int64 (2n,) takes the numbers, and belongs to the statistic.
+    """
+    from streamboost.kernels import pairs
+
+    wide = len(rows) > WIDE_ROWS
+    bits = _SUM_BITS if wide else 30
+    scale_g, scale_h = pairs.pair_statistic(probabilities, y, weight, rows, bits, wide, buffer)
+    kind = kernels.NEWTON_SUMS if wide else kernels.NEWTON
+    statistic = Statistic(kind, buffer, 2 if wide else 1, scale_h)
+    return statistic, scale_h / scale_g**2
+
+
 def weight_statistic(
-    weight: np.ndarray, y: np.ndarray, n_classes: int, kind: int = kernels.GINI
+    weight: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    kind: int = kernels.GINI,
+    *,
+    copies: np.ndarray | None = None,
+    unit: float = 1.0,
 ) -> Statistic:
     """Return the class weights of a tree that maximises the Gini sum, or kernels.ERROR's.
 
-    `weight` float64 (n,), not negative; `y` uint32 codes (n,).
+    `weight` float64 (n,), not negative, is that of one record, and `copies` (n,) how many records
+    each row stands for, one if None; it is rounded before it is multiplied, so that a row of two
+    records counts exactly as two rows. `y` uint32 codes (n,). A weight of `unit` is what the least
+    weight of a child calls 1.
     """
-    scale = _power_of_two(_SUM_BITS, float(weight.sum()))
-    values = np.rint(weight * scale).astype(np.int64)
-    return Statistic(kind, values, n_classes, scale, channel=y)
+    total = weight if copies is None else weight * copies
+    scale = _power_of_two(_SUM_BITS, float(total.sum()))
+    values = np.rint(weight * scale)
+    if copies is not None:
+        values = np.rint(values * copies)
+    return Statistic(kind, values.astype(np.int64), n_classes, scale * unit, channel=y)
 
 
-def vector_statistic(kind: int, vectors: np.ndarray, totals: np.ndarray | None = None) -> Statistic:
+def vector_statistic(
+    kind: int,
+    vectors: np.ndarray,
+    totals: np.ndarray | None = None,
+    *,
+    copies: np.ndarray | None = None,
+) -> Statistic:
     """Return a statistic of several numbers per row: `vectors` float64 (n, channels).
 
-    `totals` (channels,) are the constants of kernels.STUMP. All channels share one scale.
+    They are those of one record; `copies` (n,) is as in `weight_statistic`. `totals` (channels,)
+    are the constants of kernels.STUMP. All channels share one scale.
     """
-    bound = float(np.abs(vectors).sum(axis=0).max(initial=0.0))
-    scale = _power_of_two(_SUM_BITS, bound)
-    values = np.rint(np.ascontiguousarray(vectors) * scale).astype(np.int64).ravel()
+    size = np.abs(vectors)
+    bounds = size.sum(axis=0) if copies is None else copies @ size
+    scale = _power_of_two(_SUM_BITS, float(bounds.max(initial=0.0)))
+    values = np.rint(np.ascontiguousarray(vectors) * scale)
+    if copies is not None:
+        values = np.rint(values * copies[:, None])
+    values = values.astype(np.int64).ravel()
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
     return Statistic(kind, values, vectors.shape[1], scale, totals=constants)
 
 
+def _heavy_first(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return `rows` by falling weight, coarsely: any order will do, and this one is cheap.
+
+    Weights are told apart to an eighth, and rows as heavy as each other stay in their order, so
+    that memory is read forwards; numpy sorts keys of 16 bits in linear time.
+    """
+    key = weight[rows].astype(np.float32).view(np.uint32) >> 20
+    return rows[np.argsort(~key.astype(np.uint16), kind="stable")]
+
+
+def _counted_rows(nodes: np.ndarray) -> int:
+    """Return the rows counted to grow a tree: the root's, then the smaller child's of each pair."""
+    n_rows = nodes["stop"] - nodes["start"]
+    left = nodes["left"][nodes["left"] >= 0]
+    left = left[nodes["slot"][left] >= 0]  # the last pairs are leaves, and not counted
+    root = int(n_rows[0]) if nodes["slot"][0] >= 0 else 0
+    return root + int(np.minimum(n_rows[left], n_rows[left + 1]).sum())
+
+
 def _power_of_two(bits: int, bound: float) -> float:
-    return float(2.0 ** np.floor(bits - np.log2(bound))) if bound > 0 else 1.0
+    # Beyond 2^1000 a weight itself is near the least number there is.
+    return float(2.0 ** min(np.floor(bits - np.log2(bound)), 1000.0)) if bound > 0 else 1.0

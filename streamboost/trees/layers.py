@@ -44,7 +44,7 @@ def _deepened(tree: Tree, splits: Sequence[Tree]) -> Tree:
         children["stop"] += start
         children["rest_start"] += rest_start
         children["rest_stop"] += rest_start
-        for name in ("gain", "feature", "bin", "missing_left"):
+        for name in ("gain", "feature", "bin", "missing_left", "members"):
             leaf[name] = split.nodes[0][name]
         leaf["left"] = size
         nodes.append(children)

@@ -102,6 +102,12 @@ def test_without_audits_a_full_budget_buys_every_record():
     assert spend(Budget(Fraction(1), 1, Fraction(0)), 0, [True] * 50)[:, 1].all()
 
 
+def test_audits_too_rare_to_be_counted_never_take_place():
+    answers = spend(Budget(Fraction(1, 2), 20, Fraction(1, 10**300)), 0, [True] * 200)
+    assert not answers[:, 2].any()
+    assert answers[:, 1].sum() >= 98
+
+
 def test_tokens_count_what_is_saved_and_what_is_set_apart():
     budget = Budget(Fraction(1, 10), 20, Fraction(1, 10))
     spend(budget, 0, [False] * 9)

@@ -42,6 +42,8 @@ def equal(first, second):
         {"budget": 1.5},
         {"budget": float("nan")},
         {"budget": True},
+        {"budget": 10**400},
+        {"audit": 10**400},
         {"audit": -0.1},
         {"audit": 1.1},
         {"burst": 1},
@@ -166,29 +168,55 @@ def test_a_requests_propensity_is_that_of_rule_or_audit(budget):
         assert (requests.propensity[only_audited] == 1 / block).mean() > 0.9
 
 
+def test_at_random_a_requests_propensity_follows_the_pace():
+    one = querier(budget=0.1, utility="random")
+    requests = decide(one, stream(3000))
+    assert (requests.propensity >= 1 / one.budget.block).all()
+    assert (requests.propensity <= one.budget.combine(3 * one.budget.rule_share)).all()
+
+
+def test_savings_are_spent_at_no_more_than_three_times_the_pace():
+    one = querier(budget=0.1)
+    decide(one, -np.arange(1000.0))  # ever less useful: the rule asks for none of them
+    assert one.budget.tokens > 18
+    at_most = 3 * one.budget.rule_share
+    requests = decide(one, stream(30), cold=True)
+    assert np.isclose(requests.propensity.max(), one.budget.combine(at_most))
+
+
+def test_small_budgets_draw_by_rank_and_larger_ones_cut():
+    drawn = decide(querier(budget=0.05, audit=0.0), stream(3000)).propensity
+    cut = decide(querier(budget=0.06, audit=0.0), stream(3000)).propensity
+    assert (drawn < 1).mean() > 0.9
+    assert (cut == 1).mean() > 0.8
+
+
 @pytest.mark.parametrize(
     ("utility", "budget"), [("margin", 0.05), ("margin", 0.2), ("random", 0.1)]
 )
 def test_counts_weighted_by_inverse_propensity_are_unbiased(utility, budget):
-    """The share of records with a property that goes with the utility, estimated from requests.
+    """The number of records, and of those that are wrong, estimated from the requests alone.
 
-    The mean over the requests themselves is far off, as the check at the end makes sure.
+    Useful records are wrong more often, so the plain share among the requests is far off.
     """
     rng = np.random.default_rng(17)
     n, runs = 400, 400
     values = rng.random(n)
-    wrong = rng.random(n) < values  # useful records are wrong more often
-    estimates, plain = [], []
+    wrong = rng.random(n) < values
+    counts, wrongs, plain = [], [], []
     for seed in range(runs):
         requests = decide(querier(seed, budget=budget, utility=utility, audit=0.3), values)
         positions = np.array([int(i) for i in requests.ids])
-        counted = positions >= 200  # long after the first block began
-        weights = 1 / requests.propensity[counted]
-        estimates.append(np.sum(wrong[positions[counted]] * weights) / 200)
-        plain.append(wrong[positions[counted]].mean())
-    truth, error = wrong[200:].mean(), np.std(estimates) / np.sqrt(runs)
-    assert error < 0.04
-    assert abs(np.mean(estimates) - truth) < 4 * error
+        kept = positions >= 200  # long after the first block began
+        weights = 1 / requests.propensity[kept] / 200
+        counts.append(weights.sum())
+        wrongs.append(weights @ wrong[positions[kept]])
+        plain.append(wrong[positions[kept]].mean())
+    truth = wrong[200:].mean()
+    for estimates, expected in [(counts, 1.0), (wrongs, truth)]:
+        error = np.std(estimates) / np.sqrt(runs)
+        assert error < 0.02
+        assert abs(np.mean(estimates) - expected) < 4 * error
     if utility == "margin":
         assert abs(np.mean(plain) - truth) > 0.15
 

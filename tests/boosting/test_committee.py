@@ -40,15 +40,21 @@ def test_labels_keep_their_type(labels, tmp_path):
     assert again.classes.dtype == model.classes_.dtype
 
 
-def test_a_saved_committee_can_be_extended(committee, path):
-    model = SketchLogitBoostClassifier(n_estimators=5, random_state=0)
-    model.fit(X, y)
-    model.committee_.save(path)
-    one = model.train(
-        X.astype(np.float32), y, seed=3, committee=Committee.load(path), n_estimators=4
-    )
-    two = model.train(X.astype(np.float32), y, seed=3, committee=model.committee_, n_estimators=4)
+@pytest.mark.parametrize("estimator", [GambleClassifier, SketchLogitBoostClassifier])
+def test_a_saved_committee_can_be_extended(estimator, tmp_path):
+    model = estimator(n_estimators=5, random_state=0).fit(X, y)
+    model.committee_.save(tmp_path / "model")
+    rows = X.astype(np.float32)
+    loaded = Committee.load(tmp_path / "model")
+    one = model.train(rows, y, seed=3, committee=loaded, n_estimators=4)
+    two = model.train(rows, y, seed=3, committee=model.committee_, n_estimators=4)
+    assert one.n_rounds == 9
     np.testing.assert_array_equal(one.decision(X), two.decision(X))
+
+
+def test_arrays_of_something_else_are_refused():
+    with pytest.raises(ModelFileError, match="not a committee's"):
+        Committee.from_arrays({})
 
 
 def test_another_family_may_not_extend_it():

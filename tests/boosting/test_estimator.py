@@ -6,35 +6,61 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamboost import (
+    ABCLogitBoostClassifier,
+    AdaBoostAClassifier,
     AdaBoostCostClassifier,
+    AdaBoostM1Classifier,
     AdaBoostMHClassifier,
+    AOSOLogitBoostClassifier,
     CDMCBoostClassifier,
     GambleClassifier,
     GDMCBoostClassifier,
+    GentleAdaBoostClassifier,
+    KLogitBoostClassifier,
+    LogitBoostClassifier,
+    OneVsAllAdaBoostClassifier,
     RebelClassifier,
+    SammeClassifier,
     SketchLogitBoostClassifier,
 )
+from streamboost.errors import DataError
 
 ESTIMATORS = [
+    ABCLogitBoostClassifier,
+    AdaBoostAClassifier,
     AdaBoostCostClassifier,
+    AdaBoostM1Classifier,
     AdaBoostMHClassifier,
+    AOSOLogitBoostClassifier,
     CDMCBoostClassifier,
     GambleClassifier,
     GDMCBoostClassifier,
+    KLogitBoostClassifier,
+    LogitBoostClassifier,
+    OneVsAllAdaBoostClassifier,
     RebelClassifier,
+    SammeClassifier,
     SketchLogitBoostClassifier,
+]
+VARIANTS = [
+    GambleClassifier(pruning="quick"),
+    ABCLogitBoostClassifier(base="search"),
+    AOSOLogitBoostClassifier(leaf="pair"),
+    AOSOLogitBoostClassifier(leaf="dense"),
+    GambleClassifier(weak_learner=DecisionTreeRegressor(max_leaf_nodes=15)),
+    GambleClassifier(weak_learner=Ridge()),
+    GentleAdaBoostClassifier(),
+    RebelClassifier(weak_learner="localized_similarity"),
+    SammeClassifier(variant="real"),
 ]
 
 
-@parametrize_with_checks(
-    [
-        *(estimator() for estimator in ESTIMATORS),
-        RebelClassifier(weak_learner="localized_similarity"),
-    ]
-)
+@parametrize_with_checks([*(estimator() for estimator in ESTIMATORS), *VARIANTS])
 @pytest.mark.filterwarnings("default")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
@@ -89,18 +115,19 @@ def test_stages_end_at_the_whole_committee(estimator, wine):
     estimator.fit(X, y)
     *_, scores = estimator.staged_decision_function(X)
     *_, labels = estimator.staged_predict(X)
-    *_, shares = estimator.staged_predict_proba(X)
     np.testing.assert_array_equal(scores, estimator.decision_function(X))
     np.testing.assert_array_equal(labels, estimator.predict(X))
-    np.testing.assert_array_equal(shares, estimator.predict_proba(X))
-    assert len(list(estimator.staged_predict(X))) == 20
+    assert len(list(estimator.staged_predict(X))) == estimator.committee_.n_rounds
+    if hasattr(estimator, "predict_proba"):
+        *_, shares = estimator.staged_predict_proba(X)
+        np.testing.assert_array_equal(shares, estimator.predict_proba(X))
 
 
 def test_pickles_score_the_same(estimator, wine):
     X, y = wine
     estimator.fit(X, y)
     again = pickle.loads(pickle.dumps(estimator))
-    np.testing.assert_array_equal(again.predict_proba(X), estimator.predict_proba(X))
+    np.testing.assert_array_equal(again.decision_function(X), estimator.decision_function(X))
 
 
 def test_extending_before_fitting_is_refused(estimator, wine):
@@ -123,3 +150,36 @@ def test_string_labels_come_back(estimator, wine):
     estimator.fit(X, names)
     assert set(estimator.predict(X)) == set(names)
     assert estimator.score(X, names) > 0.95
+
+
+def test_labels_of_another_kind_may_not_extend(estimator, wine):
+    X, y = wine
+    estimator.fit(X, y)
+    with pytest.raises(ValueError, match="text and numbers do not mix"):
+        estimator.extend(X, np.array(["a", "b", "c"])[y])
+
+
+def test_fewer_columns_may_not_extend(estimator, wine):
+    X, y = wine
+    estimator.fit(X, y)
+    with pytest.raises(DataError, match="scores 13 features, and X has 2"):
+        estimator.train(X[:, :2].astype(np.float32), y, seed=0, committee=estimator.committee_)
+
+
+@pytest.mark.parametrize("n_classes", [3, 12])
+def test_a_row_of_weight_two_counts_as_two_rows(estimator, n_classes):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((120, 4)), np.arange(120) % n_classes
+    weighted = estimator.fit(X, y, sample_weight=np.full(120, 2.0)).decision_function(X)
+    twice = estimator.fit(np.repeat(X, 2, axis=0), np.repeat(y, 2)).decision_function(X)
+    np.testing.assert_allclose(weighted, twice, rtol=1e-9)
+
+
+def test_huge_weights_still_train(wine):
+    X, y = wine
+    model = SketchLogitBoostClassifier(n_estimators=30, random_state=0)
+    plain = model.fit(X, y).decision_function(X)
+    # Penalties are in units of weight: scaled alike, the committee is the same.
+    model.set_params(l2_regularization=0.1 * 2**20, min_child_weight=0.1 * 2**20)
+    heavy = model.fit(X, y, sample_weight=np.full(len(y), 2.0**20)).decision_function(X)
+    np.testing.assert_allclose(heavy, plain, atol=0.05)

@@ -2,8 +2,8 @@ import naive
 import numpy as np
 import pytest
 
-from streamboost import GambleClassifier
-from streamboost.boosting.gamble import leaf_step
+from streamboost import GambleClassifier, SammeClassifier
+from streamboost.boosting.leaves import leaf_step, step_for
 
 
 def leaf(share, step="paper"):
@@ -126,3 +126,60 @@ def test_extend_with_a_new_class_trains_anew_and_keeps_the_absent_one():
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
     assert model.score(X[rows], y[rows]) > 0.9
     assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"max_leaf_nodes": 2}, {"subsample": 0.6, "max_features": 0.5}, {"min_child_weight": 5.0}],
+)
+def test_pruning_changes_no_bit_and_counts_less_on_stumps(options):
+    X, y, weight = data(4, 1500, 4)
+    rng = np.random.default_rng(0)
+    X = np.hstack([X, rng.standard_normal((1500, 12))])
+    X[rng.random(X.shape) < 0.05] = np.nan
+    plain, quick = (
+        GambleClassifier(n_estimators=12, pruning=pruning, random_state=0, **options)
+        for pruning in (None, "quick")
+    )
+    for model in (plain, quick):
+        model.fit(X, y, sample_weight=weight).extend(X[::2], y[::2], n_estimators=3)
+    arrays = quick.committee_.to_arrays()
+    for name, array in plain.committee_.to_arrays().items():
+        np.testing.assert_array_equal(arrays[name], array)
+    if options.get("max_leaf_nodes") == 2:
+        assert plain.n_adds_ == 3 * 750 * 16
+        assert quick.n_adds_ < plain.n_adds_
+
+
+def test_training_without_fitting_leaves_the_estimator_as_it_is():
+    X, y, _ = data(5, 100, 3)
+    model = GambleClassifier(n_estimators=2, pruning="quick")
+    model.train(X, y, seed=0)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_the_step_by_number_of_classes_is_the_one_measured_best():
+    assert [step_for(K) for K in (2, 3, 10, 12, 13, 26)] == ["scaled"] * 4 + ["exact"] * 2
+
+
+def test_a_class_without_rows_keeps_its_score():
+    X, y, _ = data(4, 400, 4)
+    model = GambleClassifier(n_estimators=5).fit(X, y)
+    before = model.decision_function(X)[:, 3]
+    model.extend(X[y != 3], y[y != 3])
+    np.testing.assert_array_equal(model.decision_function(X)[:, 3], before)
+
+
+def test_on_concentric_spheres_samme_errs_five_points_more_with_the_same_trees():
+    # Huang (2009), section 5.3: five shells of equal probability around the normal's centre.
+    from scipy.stats import chi2
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8000, 10))
+    y = np.searchsorted(chi2.ppf([0.2, 0.4, 0.6, 0.8], 10), (X**2).sum(axis=1))
+    trees = {"n_estimators": 400, "max_leaf_nodes": 15, "max_features": 1.0}
+    gamble, samme = (
+        model.fit(X[:5000], y[:5000]).score(X[5000:], y[5000:])
+        for model in (GambleClassifier(**trees), SammeClassifier(**trees))
+    )
+    assert gamble - samme > 0.05

@@ -11,7 +11,7 @@ from streamboost.boosting.coupled import bound, coefficients
 from streamboost.boosting.similarities import Frame
 from streamboost.boosting.similarity_rounds import binarize, isolating, refine
 from streamboost.boosting.subcosts import Costs
-from streamboost.errors import ModelFileError
+from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import write_arrays
 
 COSTS = [[0, 1, 4], [1, 0, 1], [2, 2, 0]]
@@ -194,6 +194,26 @@ def test_extending_keeps_the_coordinates_and_adds_rounds():
     assert model.score(X[100:], y[100:]) > before
 
 
+def test_more_columns_may_not_extend():
+    X, y, _ = problem(5)
+    model = similar(n_estimators=3).fit(X[:, :-1], y)
+    known, given = X.shape[1] - 1, X.shape[1]
+    with pytest.raises(DataError, match=f"over {known} columns, and X has {given}"):
+        similar().train(X, y, seed=0, committee=model.committee_)
+
+
+def test_stages_are_those_of_adding_round_by_round():
+    X, y, _ = problem(7)
+    committee = similar(n_estimators=9).fit(X, y).committee_
+    stages = list(committee.staged_decision(X))
+    assert len(stages) == committee.n_rounds
+    expected = np.tile(committee.base, (len(X), 1))
+    for m, stage in enumerate(stages):
+        committee.forest.add_scores(X, expected, (m, m + 1))
+        np.testing.assert_array_equal(stage, expected)
+    np.testing.assert_array_equal(stages[-1], committee.decision(X))
+
+
 @pytest.fixture
 def saved(tmp_path):
     X, y, _ = problem(6)
@@ -220,6 +240,8 @@ def test_a_saved_committee_scores_the_same(saved):
         ("reach", 2, np.nan, "reaches nowhere"),
         ("points", slice(None, -1), None, "out of range"),
         ("coefficients", slice(None, -1), None, "do not fit together"),
+        ("coefficients", (slice(None), 0), None, "do not fit together"),
+        ("pairs", (slice(None), 0), None, "do not fit together"),
         ("frame.scale", slice(None, -1), None, "do not fit together"),
     ],
 )

@@ -269,6 +269,17 @@ def test_closing_a_sink_again_does_nothing(place):
     sink.close()
 
 
+def test_closing_drops_what_was_not_flushed(place):
+    sink = place.open()
+    sink.write(PAYLOADS[:1])
+    sink.flush()
+    sink.write(PAYLOADS[1:])
+    sink.close()
+    sink.flush()
+    assert place.read() == PAYLOADS[:1]
+    sink.close()
+
+
 @settings(
     max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )

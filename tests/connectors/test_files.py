@@ -249,3 +249,15 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
     sink.write([b"{}"])
     with pytest.raises(ConnectorError, match="cannot write"):
         sink.flush()
+
+
+def test_a_followed_file_may_come_later(tmp_path):
+    path = tmp_path / "labels.jsonl"
+    source = JsonLinesSource(path, follow=True)
+    assert source.poll(10) == []
+    path.write_bytes(b'{"id": 1}\n')
+    assert [message.payload for message in source.poll(10)] == [b'{"id": 1}']
+    path.unlink()
+    with pytest.raises(ConnectorError, match="there is no file"):
+        source.poll(10)
+    source.close()

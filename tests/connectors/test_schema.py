@@ -47,13 +47,17 @@ DAMAGED = {
 }
 
 
+def offsets_of(decoded):
+    return [message.offset for message in decoded.messages]
+
+
 @pytest.mark.parametrize("case", DAMAGED)
 def test_each_damage_has_its_reason_and_says_where(case, as_messages):
     payload, reason, detail = DAMAGED[case]
     good = b'{"id": "good"}'
     messages = as_messages([good, payload, good])
     records, dead = SCHEMA.decode(messages, source="my records", time=1234)
-    assert records.offsets == [0, 2]
+    assert offsets_of(records) == [0, 2]
     (letter,) = dead
     assert letter.reason == reason
     assert detail in letter.detail
@@ -121,7 +125,7 @@ def test_a_record_of_the_limit_s_size_is_taken(as_messages):
     fits = b'{"id": "' + b"x" * 990 + b'"}'
     records, dead = SCHEMA.decode(as_messages([fits, fits + b" "]))
     assert len(fits) == 1000
-    assert records.offsets == [0]
+    assert offsets_of(records) == [0]
     assert [letter.reason for letter in dead] == ["too_large"]
 
 
@@ -138,7 +142,7 @@ def test_records_taken_keep_what_belongs_together(as_messages):
     assert some.ids == ["3", "1"]
     assert some.times == [3, 1]
     assert some.X[:, 0].tolist() == [3, 1]
-    assert some.offsets == [3, 1]
+    assert offsets_of(some) == [3, 1]
     assert [message.payload for message in some.messages] == [payloads[3], payloads[1]]
 
 
@@ -160,7 +164,7 @@ def test_every_message_is_either_a_record_or_a_dead_letter(payloads):
     ]
     records, dead = SCHEMA.decode(messages)
     refused = [letter.position["0"] for letter in dead]
-    assert sorted([*records.offsets, *refused]) == list(range(len(payloads)))
+    assert sorted([*offsets_of(records), *refused]) == list(range(len(payloads)))
     assert refused == sorted(refused)
     assert not np.isinf(records.X).any()
     assert all(isinstance(name, str) and name for name in records.ids)
@@ -190,7 +194,7 @@ class TestLabels:
         assert labels.labels == ["grass", "7"]
         assert labels.times == [5, None]
         assert labels.sources == ["Ada", None]
-        assert labels.offsets == [0, 1]
+        assert offsets_of(labels) == [0, 1]
 
     @pytest.mark.parametrize(
         ("kind", "value", "reason"),
@@ -214,6 +218,23 @@ class TestLabels:
         assert [letter.reason for letter in dead] == [reason]
         assert "'label'" in dead[0].detail
         assert (dead[0].source, dead[0].time) == ("labels", 9)
+
+    @pytest.mark.parametrize(
+        ("label", "detail"),
+        [("x" * 1_001, "has 1001 characters"), ("a\0b", "NUL"), ("ab\0", "NUL")],
+    )
+    def test_text_that_no_class_can_be_called_is_refused(self, label, detail, as_messages):
+        payloads = [json.dumps({"id": n, "label": text}).encode() for n, text in enumerate("ab")]
+        payloads.insert(1, json.dumps({"id": 7, "label": label}).encode())
+        labels, dead = Schema().decode_labels(as_messages(payloads), time=9)
+        assert (labels.ids, labels.labels, offsets_of(labels)) == (["0", "1"], ["a", "b"], [0, 2])
+        assert [(letter.reason, letter.position) for letter in dead] == [("bad_label", {"0": 1})]
+        assert detail in dead[0].detail
+
+    def test_a_label_of_a_thousand_characters_is_taken(self, as_messages):
+        payload = json.dumps({"id": 1, "label": "é" * 1_000}).encode()
+        labels, dead = Schema().decode_labels(as_messages([payload]))
+        assert (len(labels), dead) == (1, [])
 
     def test_integer_labels_are_integers_of_64_bits(self, as_messages):
         payloads = [b'{"id": 1, "label": %d}' % n for n in (-(2**63), 0, 2**63 - 1)]

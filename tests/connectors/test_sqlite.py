@@ -167,6 +167,48 @@ def test_the_file_is_written_ahead_and_synced_in_full(path, opened):
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
+def test_reading_changes_nothing_of_a_file_that_is_not_ours(path, opened):
+    shell(path, "CREATE TABLE records (offset INTEGER PRIMARY KEY, payload)")
+    shell(path, "INSERT INTO records (payload) VALUES ('one')")
+    before = path.read_bytes()
+    source = opened(SqliteSource(path, "records"))
+    transaction = opened(SqliteTransaction(path, "demo"))
+    assert payloads(source.poll(9)) == [b"one"]
+    assert transaction.committed() is None
+    assert path.read_bytes() == before
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+    assert shell(path, "PRAGMA journal_mode") == [("delete",)]
+
+
+def test_a_file_that_may_only_be_read_is_a_source(open_folder, only_reading, opened):
+    path = open_folder / "a log?.db"
+    put(path, "records", b"one")
+    source = opened(SqliteSource(path, "records"))
+    with only_reading(open_folder):
+        assert payloads(source.poll(9)) == [b"one"]
+        with pytest.raises(ConnectorError, match="may be read and, for outputs, written"):
+            put(path, "records", b"two")
+    put(path, "records", b"two")
+    with only_reading(open_folder):
+        assert payloads(source.poll(9)) == [b"two"]
+
+
+def test_a_file_that_may_only_be_read_is_a_source_while_its_owner_writes(
+    open_folder, only_reading, opened
+):
+    path = open_folder / "log.db"
+    writer = opened(database.Database(path))
+    with writer.writing() as connection:
+        database.append(connection, "records", [b"one"])
+    source = opened(SqliteSource(path, "records"))
+    with only_reading(open_folder):
+        assert payloads(source.poll(9)) == [b"one"]
+    with writer.writing() as connection:
+        database.append(connection, "records", [b"two"])
+    with only_reading(open_folder):
+        assert payloads(source.poll(9)) == [b"two"]
+
+
 def test_each_thread_has_a_connection_and_one_close_ends_them_all(path):
     kept = database.Database(path)
     seen = {}
@@ -229,6 +271,8 @@ def test_two_pipelines_share_a_file_and_not_a_journal(path, opened):
     two.commit(1, [], {"records": {"0": 5}}, b"two")
     assert one.committed() == Committed(1, {"records": {"0": 1}})
     assert list(two.journal()) == [(1, b"two")]
+    assert sorted(one.pipelines()) == ["one", "two"]
+    assert opened(SqliteTransaction(path.with_name("other.db"), "one")).pipelines() == []
 
 
 def test_of_two_processes_of_one_pipeline_the_second_is_refused(path, opened):
@@ -252,6 +296,22 @@ def test_a_commit_that_sqlite_refuses_half_way_leaves_nothing(path, opened):
     assert transaction.committed() == Committed(1, {"records": {"0": 1}})
     transaction.commit(2, [(sink, [b"c"])], {"records": {"0": 2}}, b"two")
     assert payloads(opened(SqliteSource(path, "out")).poll(9)) == [b"a", b"c"]
+
+
+def test_a_commit_to_a_locked_file_writes_nothing_anywhere(path, opened, monkeypatch):
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.01)
+    transaction, inside = opened(SqliteTransaction(path, "demo")), opened(SqliteSink(path, "out"))
+    outside = path.with_name("other.db")
+    sink = opened(SqliteSink(outside, "out"))
+    transaction.commit(1, [(inside, [b"a"]), (sink, [b"a"])], {}, b"one")
+    for locked in (path, outside):
+        with closing(sqlite3.connect(locked, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(UnavailableError, match="locked"):
+                transaction.commit(2, [(inside, [b"b"]), (sink, [b"b"])], {}, b"two")
+    transaction.commit(2, [(inside, [b"b"]), (sink, [b"b"])], {}, b"two")
+    for file in (path, outside):
+        assert payloads(opened(SqliteSource(file, "out")).poll(9)) == [b"a", b"b"]
 
 
 def test_the_journal_is_read_across_pages_while_batches_are_added(path, opened, monkeypatch):

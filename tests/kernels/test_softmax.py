@@ -1,6 +1,7 @@
 """The log-loss kernels against plain numpy and finite differences."""
 
 import naive
+import naive_logit
 import numpy as np
 import pytest
 
@@ -111,3 +112,79 @@ def test_directions_are_centred_and_reach_one():
         u = class_direction(K, rng)
         assert abs(u).max() == 1.0
         assert abs(u.sum()) < 1e-5
+
+
+@pytest.mark.parametrize("K", [2, 3, 7])
+def test_gradient_and_hessian_of_one_class_are_the_loss_derivatives(K):
+    rng, F, P, y = rows(6, K=K)
+    w = rng.random(len(y)).astype(np.float32)
+    g, h = np.empty((2, len(y)), np.float32)
+    sums = kernels.class_gradients(P, y, w, 1, g, h)
+
+    def loss(t):
+        moved = naive.softmax(F.astype(float) + t * np.eye(K)[1])
+        return -np.log(moved[np.arange(len(y)), y])
+
+    eps = 1e-4
+    np.testing.assert_allclose(g, -(loss(eps) - loss(-eps)) / (2 * eps), atol=1e-5)
+    np.testing.assert_allclose(h, (loss(eps) - 2 * loss(0) + loss(-eps)) / eps**2, atol=1e-5)
+    np.testing.assert_allclose(sums, [(w * abs(g)).sum(), (w * h).sum()], rtol=1e-5)
+
+
+def test_scalar_leaf_steps_are_ratios_of_sums_and_clamped():
+    rng = np.random.default_rng(7)
+    g, h = rng.standard_normal((2, 50)).astype(np.float32)
+    h, w = abs(h), rng.integers(1, 4, 50).astype(np.float32)
+    order = rng.permutation(50).astype(np.uint32)
+    start, stop = np.array([0, 20, 49, 30]), np.array([20, 49, 50, 30])
+    g[order[49]], h[order[49]] = -100, 1
+    steps = np.empty(4)
+    kernels.leaf_step(g, h, w, order, start, stop, 0.3, 4.0, steps)
+    parts = [order[a:b] for a, b in zip(start, stop, strict=True)]
+    ratios = [(w * g)[r].sum() / ((w * h)[r].sum() + 0.3) for r in parts]
+    np.testing.assert_allclose(steps, np.clip(ratios, -4, 4), atol=1e-5)
+    assert steps[2] == -4.0
+    kernels.leaf_step(g, h, w, order, start, stop, 0.0, 4.0, steps)
+    assert steps[3] == 0.0  # no rows, no step
+
+
+@pytest.mark.parametrize("K", [2, 5])
+def test_separate_leaf_values_are_the_plain_transcription(K):
+    rng, F, _, y = rows(8, K=K)
+    P = np.exp(F - 1)  # which need not sum to one
+    w = rng.integers(1, 4, len(y)).astype(np.float32)
+    order = rng.permutation(len(y)).astype(np.uint32)
+    values = np.empty((2, K))
+    kernels.leaf_separate(P, y, w, order, np.array([0, 20]), np.array([20, 50]), 0.3, 2.0, values)
+    for m, part in enumerate((order[:20], order[20:])):
+        expected = naive_logit.leaf_separate(P.astype(float), y, w.astype(float), part, 0.3)
+        np.testing.assert_allclose(values[m], expected, atol=1e-5)
+
+
+def test_separate_leaf_steps_lower_the_log_loss_where_probabilities_sum_to_one():
+    # Centred they are the step of H <= n (diag p - p p') with mean p: a quadratic bound from above.
+    for seed in range(20):
+        _, _, P, y = rows(seed, K=6)
+        w, order = np.ones(50, np.float32), np.arange(50, dtype=np.uint32)
+        values = np.empty((1, 6))
+        ends = np.array([0]), np.array([50])
+        kernels.leaf_separate(P, y, w, order, *ends, 0.0, np.inf, values)
+        G, H = naive_logit.sums(P.astype(float), y, w, range(50))
+        step = values[0] - values[0].mean()
+        np.testing.assert_allclose(step, (G / P.sum(0)) - (G / P.sum(0)).mean(), atol=1e-5)
+        p = P.astype(float).mean(axis=0)
+        bound = 50 * (np.diag(p) - np.outer(p, p))
+        assert np.linalg.eigvalsh(bound - H).min() > -1e-5
+        assert -G @ step + step @ H @ step / 2 < 0
+
+
+def test_added_leaves_and_loss_are_the_naive_ones():
+    rng, F, _, y = rows(9)
+    w = rng.random(50).astype(np.float32)
+    before, values = F.copy(), rng.standard_normal((2, 5)).astype(np.float32)
+    order = rng.permutation(50).astype(np.uint32)
+    kernels.add_leaf(F, order, np.array([0, 30]), np.array([30, 50]), values)
+    before[order[:30]] += values[0]
+    before[order[30:]] += values[1]
+    np.testing.assert_array_equal(F, before)
+    assert kernels.log_loss(F, y, w) == pytest.approx(naive_logit.log_loss(F, y, w), rel=1e-5)

@@ -3,8 +3,11 @@
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -32,17 +35,19 @@ def as_json(messages):
 class World:
     """A pipeline over logs in memory, with a clock that one tick passes on each poll."""
 
-    def __init__(self, *, budget=0.5, window=50, expires_after=100, batch=10, rounds=5):
+    def __init__(
+        self, *, budget=0.5, window=50, expires_after=100, batch=10, rounds=5, label="string"
+    ):
         self.records, self.labels = MemoryLog(), MemoryLog()
         self.predictions, self.requests, self.dead = MemoryLog(), MemoryLog(), MemoryLog()
         self.transaction = MemoryTransaction()
         self.ticks = itertools.count(1_000, 1_000)
-        self.settings = (budget, window, expires_after, batch, rounds)
+        self.settings = (budget, window, expires_after, batch, rounds, label)
         self.pipeline = self.fresh()
 
     def fresh(self, observer=None):
         """Return a pipeline over the same logs that knows nothing."""
-        budget, window, expires_after, batch, rounds = self.settings
+        budget, window, expires_after, batch, rounds, label = self.settings
         intake = Intake(
             MemorySource(self.records),
             MemorySource(self.labels),
@@ -52,7 +57,7 @@ class World:
         )
         sinks = (MemorySink(log) for log in (self.predictions, self.requests, self.dead))
         return Pipeline(
-            Schema(numeric=["a", "b"]),
+            Schema(numeric=["a", "b"], label=label),
             StreamLearner(
                 default_estimator().set_params(n_estimators=rounds),
                 query=QueryStrategy(budget=budget),
@@ -132,6 +137,35 @@ class Command:
         for process in self._started:
             process.kill()
             process.communicate()
+
+
+@contextmanager
+def only_reading(folder):
+    """Take the permission to write away, also from root, who would not notice otherwise."""
+    user = os.geteuid()
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o755)
+
+
+@pytest.fixture(name="only_reading")
+def _only_reading():
+    return only_reading
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that other users may enter, unlike those of `tmp_path`."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

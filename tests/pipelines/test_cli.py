@@ -1,11 +1,14 @@
 import json
+import os
 import signal
 import sys
 import tomllib
 
 import pytest
 
+import streamboost
 from streamboost.pipelines import cli
+from streamboost.pipelines.state import State
 from streamboost.pipelines.template import render
 
 
@@ -44,6 +47,10 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert not (tmp_path / "state").exists(), "check writes nothing"
     code, _, err = call("run", "p.toml", "--until-idle")
     assert code == 0, err
+    code, out, _ = call("inspect", "state")
+    assert "pipeline segments: not running, 231 batches committed" in out
+    assert "records      go on at partition 0: 2310" in out
+    assert "ledger       records 2,310, requests 2" in out
     code, out, _ = call("inspect", "state", "--json")
     found = json.loads(out)
     assert found["sequence"] == found["snapshot"]["sequence"] > 0
@@ -78,11 +85,11 @@ def test_check_shows_the_configuration_with_defaults_and_without_secrets(
     )
     code, out, _ = call("check", "p.toml")
     assert code == 0
-    shown = tomllib.loads(out.split("\nsource  ")[0])
+    shown = tomllib.loads(out.split("\nstate  ")[0])
     assert shown["source"] == {"connector": "files", "path": "${WHERE}", "follow": False}
     assert shown["query"]["budget"] == 0.05
     assert "hunter2" not in out
-    assert "1 are damaged: bad_json" in out
+    assert "1 of 2 would be dead letters: bad_json" in out
     assert "at least once: requests lies outside the log" in out
 
 
@@ -97,6 +104,106 @@ def test_check_tries_every_connector_and_fails_if_one_does(call, tmp_path):
     assert "source        FAILED  there is no file" in out
     assert "predictions   FAILED" in out
     assert "labels        ok" in out
+    assert "guarantee" not in out
+
+
+def pipeline_of(folder, records, labels="", more="", section=""):
+    (folder / "records.jsonl").write_text(records)
+    (folder / "labels.jsonl").write_text(labels)
+    (folder / "p.toml").write_text(
+        f'[pipeline]\nname = "x"\n{more}\n[source]\nconnector = "files"\npath = "records.jsonl"\n'
+        f'[labels]\nconnector = "files"\npath = "labels.jsonl"\n{section}\n'
+    )
+
+
+RECORDS = '{"id": 1, "width": 2}\n{"id": 2, "width": 3}\n'
+
+
+@pytest.mark.parametrize(
+    ("records", "labels", "section", "said"),
+    [
+        (
+            RECORDS,
+            '{"id": 1, "label": 3}\n' * 3 + '{"id": 2, "label": "x"}\n',
+            "",
+            "labels        FAILED  3 of 4 would be dead letters, first: field 'label': expected "
+            'text or null, got a whole number, in \'{"id": 1, "label": 3}\'',
+        ),
+        (
+            RECORDS,
+            "",
+            '[schema]\nnumeric = ["wdth"]',
+            "schema        FAILED  none of 2 records has the field 'wdth'; did you mean width?",
+        ),
+        (
+            "id,width\n1,2\n",
+            "",
+            "",
+            "schema        FAILED  none of the 2 messages at the start is a JSON object, as every "
+            "record must be; the first is 'id,width'",
+        ),
+        (
+            "id,width\n1,2\n",
+            "",
+            '[schema]\nnumeric = ["width"]',
+            "schema        FAILED  2 of 2 would be dead letters, first: invalid character",
+        ),
+    ],
+)
+def test_check_sees_that_what_is_there_cannot_be_used(
+    call, tmp_path, records, labels, section, said
+):
+    pipeline_of(tmp_path, records, labels, section=section)
+    code, out, _ = call("check", "p.toml")
+    assert code == 1
+    assert said in out
+
+
+def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call, tmp_path):
+    def state_row():
+        code, out, _ = call("check", "p.toml")
+        row = next(line for line in out.splitlines() if line.startswith("state   "))
+        assert (code, "FAILED" in row) in ((0, False), (1, True))
+        assert ("guarantee" in out) == (code == 0)
+        return row
+
+    pipeline_of(tmp_path, RECORDS)
+    assert state_row().endswith("ok      fresh")
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    assert state_row().endswith("ok      goes on after batch 1")
+    pipeline_of(tmp_path, RECORDS, more="seed = 7")
+    assert "[pipeline] seed was 0 and is 7" in state_row()
+    pipeline_of(tmp_path, RECORDS)
+    with State(tmp_path / "state").locked():
+        assert f"process {os.getpid()} is running on this state" in state_row()
+    (tmp_path / "state" / "snapshot").unlink()
+    assert "did not stop in an orderly way" in state_row()
+
+
+def test_the_version_is_printed(call):
+    assert call("--version") == (0, f"streamboost {streamboost.__version__}\n", "")
+
+
+def test_a_command_is_summed_up_in_a_line_that_is_not_cut(call):
+    _, out, _ = call("--help")
+    assert "..." not in out.partition("Commands:")[2]
+    assert "Compile ahead of the first run." in out
+
+
+@pytest.mark.parametrize("path", ["labels.jsonl/x", "labels.jsonl/x/y", "pipe"])
+def test_check_sees_that_an_output_has_a_place(call, tmp_path, path):
+    (tmp_path / "labels.jsonl").write_text("")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nname = "x"\n[source]\nconnector = "river"\ndataset = "Phishing"\n'
+        f'[predictions]\nconnector = "files"\npath = "{path}"\n'
+        '[requests]\nconnector = "files"\npath = "new/requests.jsonl"\n'
+    )
+    code, out, _ = call("check", "p.toml")
+    assert code == 1
+    assert "predictions   FAILED" in out
+    assert "is not a f" in out
+    assert "requests      ok" in out
 
 
 @pytest.mark.parametrize(
@@ -106,7 +213,7 @@ def test_check_tries_every_connector_and_fails_if_one_does(call, tmp_path):
         (("check", "bad.toml"), 2, "[pipeline] nam: unknown key; did you mean name?"),
         (("run", "nofile.toml", "--until-idle"), 1, "there is no file"),
         (("inspect", "."), 1, "is not the state folder"),
-        (("demo", "--budget", "3"), 2, "[query] budget: is 3.0"),
+        (("demo", "--budget", "3"), 2, "[query] budget: query budget is 3.0"),
     ],
 )
 def test_an_error_is_one_message_without_a_traceback(call, tmp_path, words, code, said):

@@ -1,5 +1,6 @@
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -15,14 +16,17 @@ LEAST = {
 }
 
 
-def made(folder, environment=None, **sections):
-    merged = {name: LEAST.get(name, {}) | sections.get(name, {}) for name in LEAST | sections}
+RIVER = LEAST | {"source": {"connector": "river", "dataset": "Phishing"}}
+
+
+def made(folder, environment=None, base=LEAST, **sections):
+    merged = {name: base.get(name, {}) | sections.get(name, {}) for name in base | sections}
     return parse(merged, folder, name="test.toml", environment=environment or {})
 
 
-def problems(folder, environment=None, **sections):
+def problems(folder, environment=None, base=LEAST, **sections):
     with pytest.raises(ConfigurationError) as caught:
-        made(folder, environment, **sections)
+        made(folder, environment, base, **sections)
     lines = str(caught.value).removeprefix("test.toml: ").splitlines()
     return [line.strip() for line in lines if not line.endswith("problems:")]
 
@@ -135,12 +139,37 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
         (
             "committee",
             {"max_bins": 1000},
-            "max_bins: must be an int in the range [2, 255], and is 1000",
+            "max_bins: The 'max_bins' parameter of SketchLogitBoostClassifier must be an int in "
+            "the range [2, 255]. Got 1000 instead.",
         ),
     ],
 )
 def test_a_problem_is_put_into_words(tmp_path, section, values, said):
     assert problems(tmp_path, **{section: values}) == [f"[{section}] {said}"]
+
+
+def floats():
+    for estimator in ("sketch", "gamble"):
+        settings = made(Path(), committee={"estimator": estimator}).written
+        for section, values in settings.items():
+            for key, value in values.items():
+                if isinstance(value, float):
+                    yield section, key, estimator
+    yield "working_set", "half_life", "sketch"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(("section", "key", "estimator"), list(floats()))
+def test_a_number_that_is_not_finite_is_one_problem_of_its_key(
+    tmp_path, section, key, estimator, value
+):
+    sections = {"committee": {"estimator": estimator}}
+    weights = {"weights": "half_life"} if section == "working_set" else {}
+    sections[section] = sections.get(section, {}) | weights | {key: value}
+    (line,) = problems(tmp_path, **sections)
+    assert line.startswith(f"[{section}]")
+    assert key in line
+    assert str(value) in line
 
 
 def test_what_the_schema_refuses_is_a_problem_of_the_file(tmp_path):
@@ -160,6 +189,55 @@ def test_two_outputs_in_one_place_are_refused(tmp_path):
     assert line == "[requests]: this is also the place of [predictions]: give each its own"
 
 
+def test_an_oracle_needs_the_requests_in_a_log(tmp_path):
+    oracle = {"connector": "river", "dataset": "Phishing"}
+    requests = {"connector": "files", "path": "requests.jsonl"}
+    assert problems(tmp_path, base=RIVER, labels=oracle, requests=requests) == [
+        '[requests] connector: must be "sqlite": [labels] "river" reads the requests from a log'
+    ]
+
+
+def test_an_oracle_needs_records_that_are_counted_and_a_file_counts_bytes(tmp_path):
+    oracle = {"connector": "river", "dataset": "Phishing", "delay": 5}
+    (line,) = problems(tmp_path, labels=oracle)
+    assert line.startswith('[labels] connector: must not be "river" while [source] is "files"')
+    made(tmp_path, base=RIVER, labels=oracle)
+
+
+def test_places_are_compared_by_where_they_are(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    for path in ("./records.jsonl", "link/records.jsonl", str(tmp_path / "records.jsonl")):
+        (line,) = problems(tmp_path, predictions={"connector": "files", "path": path})
+        assert line == "[predictions]: this is also the place of [source]: give each its own"
+    log = {"connector": "sqlite", "path": "state/log.db"}
+    (line,) = problems(tmp_path, labels=log | {"stream": "predictions"})
+    assert line == "[predictions]: this is also the place of [labels]: give each its own"
+    made(tmp_path, predictions=log | {"stream": "other"})
+
+
+def test_a_file_of_lines_and_a_log_cannot_be_one(tmp_path):
+    (line,) = problems(
+        tmp_path,
+        predictions={"connector": "files", "path": "out"},
+        requests={"connector": "sqlite", "path": "out", "stream": "requests"},
+    )
+    assert line == "[requests]: this is also the place of [predictions]: give each its own"
+
+
+@pytest.mark.parametrize("name", ["snapshot", "log.db", "deep/er", "../state/fingerprint"])
+def test_no_output_is_a_file_of_the_state(tmp_path, name):
+    found = problems(tmp_path, predictions={"connector": "files", "path": f"state/{name}"})
+    assert "[predictions] path: lies in the state folder" in "\n".join(found)
+    other = {"connector": "sqlite", "path": "state/other.db", "stream": "x"}
+    (line,) = problems(tmp_path, dead_letters=other)
+    assert line.startswith("[dead_letters] path: lies in the state folder")
+
+
+def test_the_name_is_written_out(tmp_path):
+    (line,) = problems(tmp_path, {"WHO": "ada"}, pipeline={"name": "${WHO}"})
+    assert line.startswith("[pipeline] name: is what the state is found by")
+
+
 def test_strategy_all_buys_every_label(tmp_path):
     query = made(tmp_path, query={"strategy": "all"}).core.query
     assert (query.utility, query.budget, query.audit) == ("random", 1.0, 0.0)
@@ -171,7 +249,23 @@ def test_the_text_none_stands_for_no_limit(tmp_path):
     assert 'retrain_every = "none"' in config.to_toml()
     assert 'max_depth = "none"' in config.to_toml()
     (line,) = problems(tmp_path, schedule={"growth": "none"})
-    assert line.startswith("[schedule] growth: is None")
+    assert line.startswith("[schedule] growth: schedule growth is None")
+
+
+def test_of_keys_that_are_wrong_together_none_is_blamed_alone(tmp_path):
+    values = {"weights": "half_life", "half_life": -1.0, "size": 0}
+    found = problems(tmp_path, working_set=values)
+    assert found[0].startswith("[working_set] size: working set size is 0")
+    assert found[1].startswith("[working_set]: working set half_life is -1.0")
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("strategy", ["margin", "random", "all"])
+def test_what_is_shown_may_be_fed_back(tmp_path, strategy):
+    config = made(tmp_path, query={"strategy": strategy})
+    again = parse(tomllib.loads(config.to_toml()), tmp_path, environment={})
+    assert again.core.settings == config.core.settings
+    assert ("budget" in config.written["query"]) == (strategy != "all")
 
 
 def test_a_gamble_committee_has_its_own_parameters(tmp_path):
@@ -209,29 +303,77 @@ def test_a_secret_is_shown_nowhere(tmp_path):
     assert not re.search("hunter", "\n".join(found))
 
 
-def test_a_secret_does_not_change_the_fingerprint(tmp_path):
-    one = made(tmp_path, {"S": "one"}, source={"path": "${S}"})
-    other = made(tmp_path, {"S": "other"}, source={"path": "${S}"})
-    assert one.fingerprint() == other.fingerprint()
+@pytest.mark.parametrize(
+    "value", ['it\'s \\ "so" ', "a'b", 'a"b', "tab\t", "~/hunter2", "../hunter2/"]
+)
+def test_a_value_is_masked_in_whatever_form_it_is_told(tmp_path, value):
+    config = made(tmp_path, {"SECRET": value, "EMPTY": ""}, source={"path": "${SECRET}${EMPTY}"})
+    path = config.resolve(config.sections.source.path)
+    within = f"\"it's {value}"
+    for told in (
+        value,
+        repr(value),
+        repr(within),
+        str(path / "x"),
+        str(path.expanduser().resolve()),
+    ):
+        masked = config.mask(f"there is no {told}, no")
+        assert "${SECRET}" in masked
+        assert "EMPTY" not in masked
+        assert value.strip("~./") not in masked
+
+
+def test_a_value_that_holds_another_is_masked_as_one(tmp_path):
+    config = made(tmp_path, {"A": "/srv", "B": "/srv/b"}, source={"path": "${A}${B}"})
+    assert config.mask("no /srv/b, no /srv") == "no ${B}, no ${A}"
+
+
+def test_a_changed_value_of_the_environment_changes_the_fingerprint(tmp_path):
+    def fingerprint(value, salt="salt", **sections):
+        return made(tmp_path, {"S": value}, **sections).fingerprint(salt)
+
+    path, strategy = {"source": {"path": "${S}"}}, {"query": {"strategy": "${S}"}}
+    assert fingerprint("one", **path) == fingerprint("one", **path)
+    assert fingerprint("one", **path) != fingerprint("other", **path)
+    assert fingerprint("margin", **strategy) != fingerprint("random", **strategy)
+    free = {"predictions": {"connector": "files", "path": "${S}"}}
+    assert fingerprint("one", **free) == fingerprint("other", **free)
+    assert fingerprint("one", "other", **path).partition(":")[2] not in fingerprint("one", **path)
+
+
+def test_where_requests_go_is_bound_where_a_dataset_answers_them(tmp_path):
+    oracle = {"labels": {"connector": "river", "dataset": "Phishing"}}
+    elsewhere = {"requests": {"connector": "sqlite", "stream": "other"}}
+    for labels, is_bound in (({}, False), (oracle, True)):
+        prints = {
+            made(tmp_path, base=RIVER, **labels, **sections).fingerprint("salt")
+            for sections in ({}, elsewhere)
+        }
+        assert len(prints) == 1 + is_bound
 
 
 def test_the_fingerprint_changes_with_what_the_state_depends_on_and_only_then(tmp_path):
-    base = made(tmp_path).fingerprint()
+    base = made(tmp_path).fingerprint("salt")
     for sections in (
         {"pipeline": {"batch_records": 7, "batch_labels": 7, "poll_interval": 2.0}},
+        {"pipeline": {"state": "elsewhere"}},
+        {"source": {"follow": True}},
+        {"source": {"path": "./folder/../records.jsonl"}},
+        {"source": {"path": str(tmp_path / "records.jsonl")}},
         {"predictions": {"connector": "files", "path": "out.jsonl"}},
         {"query": {"budget": 0.05}},
     ):
-        assert made(tmp_path, **sections).fingerprint() == base
+        assert made(tmp_path, **sections).fingerprint("salt") == base
     for sections in (
         {"pipeline": {"seed": 7}},
+        {"source": {"path": "others.jsonl"}},
         {"pipeline": {"join_window": 7}},
         {"requests": {"connector": "sqlite", "stream": "requests", "expires_after": 7}},
         {"committee": {"n_estimators": 7}},
         {"query": {"budget": 0.06}},
         {"schema": {"time": "at"}},
     ):
-        assert made(tmp_path, **sections).fingerprint() != base
+        assert made(tmp_path, **sections).fingerprint("salt") != base
 
 
 def test_the_written_configuration_reads_back_as_itself(tmp_path):
@@ -240,7 +382,7 @@ def test_the_written_configuration_reads_back_as_itself(tmp_path):
     )
     again = parse(tomllib.loads(config.to_toml()), tmp_path, environment={})
     assert again.written == config.written
-    assert again.fingerprint() == config.fingerprint()
+    assert again.fingerprint("salt") == config.fingerprint("salt")
 
 
 def test_relative_paths_start_at_the_file(tmp_path):
@@ -259,7 +401,7 @@ def test_files_that_cannot_be_read_are_refused_with_what_to_do(tmp_path):
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(ConfigurationError, match="cannot be read as text"):
         load(tmp_path / "bytes.toml")
-    with pytest.raises(ConfigurationError, match="cannot be read as text"):
+    with pytest.raises(ConfigurationError, match="is a folder; name the pipeline file"):
         load(tmp_path)
 
 

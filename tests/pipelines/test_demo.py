@@ -1,8 +1,10 @@
 import dataclasses
 import json
+from contextlib import closing
 
 import pytest
 
+from streamboost.connectors.sqlite import SqliteSource
 from streamboost.errors import StateError
 from streamboost.pipelines import demo
 from streamboost.pipelines.runtime import Stop
@@ -24,9 +26,19 @@ def play(folder, strategies=("margin",), seed=0, budget=0.1, show=lambda progres
     return {row.strategy: row for row in rows}
 
 
+def read(path, stream):
+    with closing(SqliteSource(path, stream)) as source:
+        return [message.payload for message in source.poll(10_000)]
+
+
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory):
-    return play(tmp_path_factory.mktemp("demo"), demo.STRATEGIES)
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def rows(folder):
+    return play(folder, demo.STRATEGIES)
 
 
 def test_all_four_rows_are_over_all_records(rows):
@@ -52,7 +64,7 @@ def test_margin_queries_beat_random_ones_and_both_the_last_label(rows):
 def test_the_seed_drives_the_learner_and_never_the_order(tmp_path):
     order = {}
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
-        row = play(tmp_path / name, seed=seed)["margin"]
+        row = play(tmp_path / name, seed=seed, budget=0.03)["margin"]
         state = tmp_path / name / "margin" / "state"
         ids = [json.loads(payload)["id"] for payload in read(state / "log.db", "predictions")]
         asked = [json.loads(payload)["id"] for payload in read(state / "log.db", "requests")]
@@ -62,38 +74,21 @@ def test_the_seed_drives_the_learner_and_never_the_order(tmp_path):
     assert order["one"][1] != order["other"][1]
 
 
-def read(path, stream):
-    from contextlib import closing
-
-    from streamboost.connectors.sqlite import SqliteSource
-
-    with closing(SqliteSource(path, stream)) as source:
-        return [message.payload for message in source.poll(10_000)]
-
-
 def test_the_budget_sets_the_share(tmp_path):
     row = play(tmp_path, budget=0.02)["margin"]
     assert 35 <= row.labels <= 46
 
 
-def test_repeat_last_alone_is_the_row_beside_the_margin_run(rows, tmp_path):
-    row = play(tmp_path, ["repeat_last"])["repeat_last"]
-    assert row.accuracy == rows["repeat_last"].accuracy
-    assert row.labels == rows["margin"].labels
-
-
-def test_repeat_last_gives_the_newest_label_of_earlier_batches(tmp_path):
+def test_repeat_last_gives_the_newest_label_of_earlier_batches(rows, folder):
     truth = demo._truth()
-    play(tmp_path, ["margin"])
-    log = tmp_path / "margin" / "state" / "log.db"
-    asked = [int(json.loads(payload)["id"]) for payload in read(log, "requests")]
+    requests = read(folder / "margin" / "state" / "log.db", "requests")
+    asked = [int(json.loads(payload)["id"]) for payload in requests]
     hits = 0
     for i in range(2310):
-        # In the batch that begins at b, labels of records up to b - 20 - 1 have been served.
+        # In the batch that begins at b, the labels of records before b - 20 have been served.
         known = [index for index in asked if index + 20 < i - i % 10]
         hits += bool(known) and truth[known[-1]] == truth[i]
-    row = play(tmp_path / "again", ["repeat_last"])["repeat_last"]
-    assert row.accuracy == pytest.approx(hits / 2310)
+    assert rows["repeat_last"].accuracy == pytest.approx(hits / 2310)
 
 
 def test_progress_is_shown_batch_by_batch(tmp_path):

@@ -29,14 +29,13 @@ def counted(join, **expected):
     return {name: getattr(join.counts, name) for name in expected} == expected
 
 
-def test_a_requested_label_is_learnt_with_the_features_prediction_and_propensity_of_its_record():
+def test_a_requested_label_is_learnt_with_the_features_and_propensity_of_its_record():
     join = make_join()
     step(join, ["a", "b"], asked=["b"], propensity=0.25)
     joined, _ = step(join, labels=[("b", "grass")])
     assert joined.ids == ["b"]
     assert joined.labels == ["grass"]
     assert joined.rows[0].tolist() == [ord("b"), 1]
-    assert joined.predicted == ["predicted b"]
     assert joined.propensity == [0.25]
     assert counted(join, records=2, labels=1, answered=1, unasked=0)
 
@@ -252,7 +251,6 @@ def test_saving_and_restoring_at_every_step_changes_nothing(stream, window, expi
         one, two = play(steady, batch, tick), play(moved, batch, tick)
         assert one[0].ids == two[0].ids
         assert one[0].labels == two[0].labels
-        assert one[0].predicted == two[0].predicted
         assert np.array_equal(one[0].rows, two[0].rows)
         assert np.array_equal(one[0].propensity, two[0].propensity, equal_nan=True)
         assert one[1] == two[1]

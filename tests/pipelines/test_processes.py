@@ -147,6 +147,57 @@ def test_a_run_that_was_killed_is_refused_with_what_to_do(streamboost_command, t
     assert "no snapshot" in out
 
 
+SECRET = """
+[pipeline]
+name = "test"
+[source]
+connector = "files"
+path = "${SECRET}/records.jsonl"
+[predictions]
+connector = "files"
+path = "${SECRET}/predictions.jsonl"
+[requests]
+connector = "sqlite"
+path = "${SECRET}/log.db"
+stream = "${EMPTY}requests"
+"""
+
+
+@pytest.mark.parametrize("secret", ["hunter2", '/tmp/it\'s \\ "hunter2"/', "../hunter2"])
+def test_nothing_that_is_said_shows_a_value_of_the_environment(
+    streamboost_command, tmp_path, secret
+):
+    (tmp_path / "p.toml").write_text(SECRET)
+    streamboost_command.environment |= {"SECRET": secret, "EMPTY": ""}
+    said = [
+        *streamboost_command("check", "p.toml", code=1),
+        *streamboost_command("run", "p.toml", "--until-idle", code=1),
+    ]
+    (tmp_path / "p.toml").write_text(SECRET.replace("[requests]", "[request]"))
+    said += streamboost_command("check", "p.toml", code=2)
+    assert "there is no file" in said[0]
+    assert "there is no file" in said[3]
+    assert "hunter2" not in "".join(said)
+    assert "Traceback" not in "".join(said)
+    assert "${SECRET}" in said[0]
+    assert "${SECRET}" in said[3]
+
+
+def test_a_changed_value_of_the_environment_is_not_gone_on_with(
+    streamboost_command, tmp_path, make_records
+):
+    (tmp_path / "p.toml").write_text(PIPELINE.replace('"records', '"${DIR}/records'))
+    (tmp_path / "labels.jsonl").write_text("")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        lines(tmp_path / name / "records.jsonl", make_records(30)[0])
+    streamboost_command.environment["DIR"] = "one"
+    streamboost_command("run", "p.toml", "--until-idle")
+    streamboost_command.environment["DIR"] = "two"
+    _, err = streamboost_command("run", "p.toml", "--until-idle", code=1)
+    assert "an environment variable it names (DIR) has another value" in err
+
+
 def test_a_second_process_on_the_same_state_is_refused(streamboost_command, tmp_path, prepared):
     prepared(tmp_path, n=40)
     process = streamboost_command.start("run", "p.toml")
@@ -158,6 +209,21 @@ def test_a_second_process_on_the_same_state_is_refused(streamboost_command, tmp_
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
+
+
+def test_further_signals_are_ignored_while_it_stops(streamboost_command, tmp_path, prepared):
+    prepared(tmp_path)
+    process = streamboost_command.start("run", "p.toml")
+    log = tmp_path / "state" / "log.db"
+    wait_until(lambda: log.exists() and committed(tmp_path) >= 2, process)
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.002)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert err.count("stopping after this batch") == 1
+    assert "Traceback" not in err
+    assert (tmp_path / "state" / "snapshot").exists()
 
 
 def test_it_waits_for_the_first_records_to_find_the_schema(streamboost_command, tmp_path):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.connectors.memory import MemorySource
-from streamboost.errors import UnavailableError
+from streamboost.errors import ConnectorError, UnavailableError
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.runtime import Stop
 from streamboost.storage import read_arrays, write_arrays
@@ -212,14 +212,124 @@ def test_a_commit_that_fails_ends_the_run_and_leaves_what_was_committed(world, m
     def fail_third(effects):
         commits.append(effects.sequence)
         if effects.sequence == 2:
-            world.transaction.abort_next()
+            world.transaction.abort_next(ConnectorError("the disk is full"))
 
     world.pipeline = world.fresh(fail_third)
-    with pytest.raises(UnavailableError):
+    with pytest.raises(ConnectorError, match="is full"):
         world.run()
     assert commits == [1, 2]
     assert world.transaction.committed().sequence == 2
     assert len(world.read("predictions")) == 20
+    assert not world.pipeline.is_settled, "what was learned is not what was committed"
+
+
+class Resting(Stop):
+    """Calls `meanwhile` with the number of the rest, and does not wait."""
+
+    def __init__(self, meanwhile):
+        super().__init__()
+        self.meanwhile = meanwhile
+        self.rests = 0
+
+    def rest(self, seconds):
+        self.rests += 1
+        self.meanwhile(self.rests)
+
+
+def test_a_commit_that_may_pass_is_tried_until_it_does_and_told_of_once(
+    world, make_records, caplog
+):
+    world.feed(make_records(25)[0])
+    world.transaction.abort_next()
+    stop = Resting(lambda rests: rests < 3 and world.transaction.abort_next())
+    world.pipeline.stop = stop
+    world.run()
+    assert stop.rests == 3
+    assert [p["id"] for p in world.read("predictions")] == [str(i) for i in range(25)]
+    assert [record.message for record in caplog.records] == [
+        "commit 1 was aborted on demand. It is tried again until it succeeds"
+    ]
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_a_stop_while_a_commit_waits_leaves_it_one_more_attempt(world, make_records, passes):
+    world.feed(make_records(25)[0])
+    world.transaction.abort_next()
+
+    def meanwhile(rests):
+        world.pipeline.stop.request()
+        if not passes:
+            world.transaction.abort_next()
+
+    world.pipeline.stop = Resting(meanwhile)
+    if passes:
+        world.run()
+        assert world.transaction.committed().sequence == 1
+    else:
+        with pytest.raises(UnavailableError):
+            world.run()
+        assert world.transaction.committed() is None
+    assert world.pipeline.is_settled == passes
+    assert world.pipeline.stop.rests == 1
+
+
+class Failing(MemorySource):
+    """Cannot be polled the first `failures` times."""
+
+    failures = 2
+
+    def poll(self, limit):
+        if self.failures:
+            self.failures -= 1
+            raise UnavailableError("the broker is away")
+        return super().poll(limit)
+
+
+def with_failing_labels(world):
+    pipeline = world.pipeline
+    pipeline.intake = Intake(
+        MemorySource(world.records),
+        Failing(world.labels),
+        most_records=10,
+        most_labels=10,
+        clock=world.ticks.__next__,
+    )
+    return pipeline
+
+
+def test_a_source_that_may_recover_is_polled_again_and_the_other_loses_nothing(
+    world, make_records, caplog
+):
+    world.feed(make_records(25)[0])
+    pipeline = with_failing_labels(world)
+    pipeline.stop = Resting(lambda rests: None)
+    world.run()
+    assert pipeline.stop.rests == 2
+    assert [p["id"] for p in world.read("predictions")] == [str(i) for i in range(25)]
+    assert len(caplog.records) == 1
+
+
+def test_a_stop_while_a_source_is_away_is_orderly(world, make_records):
+    world.feed(make_records(25)[0])
+    pipeline = with_failing_labels(world)
+    pipeline.stop = Resting(lambda rests: pipeline.stop.request())
+    world.run()
+    assert pipeline.is_settled
+    assert world.read("predictions") == []
+
+
+def test_whole_number_labels_stay_numbers(make_world, make_records):
+    world = make_world(label="integer")
+    records, truth = make_records(60)
+    labels = [{"id": r["id"], "label": len(t)} for r, t in zip(records, truth, strict=True)]
+    world.feed(records, labels)
+    world.run()
+    assert {p["label"] for p in world.read("predictions")[20:]} <= {4, 5}
+    world.pipeline.join.restore(world.pipeline.join.to_arrays())
+    world.feed(labels=[*labels[-5:], {"id": "59", "label": "5"}])
+    world.run()
+    assert world.pipeline.join.counts.duplicate == 5
+    assert world.read("dead")[0]["reason"] == "wrong_type"
 
 
 def test_it_waits_for_more_until_it_is_asked_to_stop(world, make_records):

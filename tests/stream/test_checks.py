@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from streamboost.errors import DataError
-from streamboost.stream.checks import as_ids, as_labels, as_propensity, as_rows, as_tick
+from streamboost.stream.checks import as_array, as_ids, as_labels, as_propensity, as_rows, as_tick
 
 
 def test_missing_values_pass_as_nan():
@@ -41,7 +41,7 @@ def test_ids_are_text_one_per_record(ids, words):
     ("y", "words"),
     [
         (["a"], "1 labels for 2"),
-        (["a", 1], r"y\[1\] is 1, and the labels before it are text"),
+        (["a", 1], r"y\[1\] is 1, and this learner's labels are text"),
         ([1, True], r"y\[1\] is True"),
         ([1.0, 2.0], r"y\[0\] is 1.0"),
         ([1, 2**63], "64 bits"),
@@ -63,6 +63,13 @@ def test_labels_come_out_as_plain_values(y):
     labels = as_labels(y, 2, int)
     assert labels == [1, 2]
     assert {type(label) for label in labels} == {int}
+
+
+@pytest.mark.parametrize("labels", [["a", "a\0", "b" * 5000, "\ud800"], [-(2**63), 2**63 - 1], []])
+def test_an_array_of_labels_holds_each_as_it_is_without_the_room_of_the_longest(labels):
+    array = as_array(labels)
+    assert array.tolist() == labels
+    assert array.itemsize == 8
 
 
 @pytest.mark.parametrize("wrong", [[0.0, 0.5], [0.5, 1.1], [0.5], [[0.5], [0.5]]])

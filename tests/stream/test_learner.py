@@ -1,4 +1,6 @@
 import json
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +42,13 @@ def test_a_class_is_predicted_from_its_first_label_on():
     assert learner.score(X[:1]).labels.tolist() == [None]
     learn(learner, 0, 1)
     assert learner.score(X[:2]).labels.tolist() == [Y[0], Y[0]]
+
+
+def test_predicting_gives_the_labels_of_scoring():
+    learner = small()
+    for stop in (0, 1, 40):
+        learn(learner, learner.n_labels, stop)
+        assert learner.predict(X).tolist() == learner.score(X).labels.tolist()
 
 
 def test_the_first_committee_is_trained_as_soon_as_two_classes_have_a_label():
@@ -101,6 +110,25 @@ def test_extensions_add_rounds_to_the_committee():
     assert learner.committee.n_rounds == rounds + 3
 
 
+def test_extensions_do_not_put_retraining_off():
+    learner = small(schedule=Schedule(growth=2, extend_every=3, retrain_every=10))
+    learner.learn(IDS[:28], X[:28], ["a", "b"] * 14)
+    done = learner.learn(IDS[28:60], X[28:60], ["a", "b"] * 16)
+    assert [t.labels for t in done if t.kind == "retrain"] == [36, 46, 56]
+    assert [t.labels for t in done if t.kind == "extend"] == [
+        29,
+        32,
+        35,
+        39,
+        42,
+        45,
+        49,
+        52,
+        55,
+        59,
+    ]
+
+
 @pytest.mark.parametrize("estimator", [SketchLogitBoostClassifier, GambleClassifier])
 def test_a_class_never_seen_joins_at_the_next_training_even_an_extension(estimator):
     schedule = Schedule(growth=50, extend_every=5, extend_estimators=3)
@@ -119,6 +147,33 @@ def test_a_working_set_of_one_class_keeps_the_committee_there_is():
     learner.learn(IDS[2:12], X[2:12], ["b"] * 10)
     assert set(learner.committee.classes) == {"a", "b"}
     assert learner.n_labels == 12
+
+
+def test_rows_whose_weight_vanishes_do_not_count_as_a_second_class():
+    learner = small(working_set=WorkingSet(weights="half_life", half_life=0.01))
+    learner.learn(IDS[:40], X[:40], ["a"] * 20 + ["b"] * 20)
+    assert set(learner.committee.classes) == {"a", "b"}
+    assert len(learner.query(X, learner.score(X), IDS)) > 0
+
+
+def test_labels_that_differ_in_trailing_nuls_are_two_classes_also_after_a_restore():
+    learner = small()
+    labels = ["a" if x < 0.5 else "a\0" for x in X[:60, 0]]
+    learner.learn(IDS[:60], X[:60], labels)
+    restored = StreamLearner.restore(learner.snapshot())
+    assert set(restored.committee.classes) == {"a", "a\0"}
+    assert {*restored.score(X).labels} == {"a", "a\0"}
+
+
+def test_a_long_label_costs_its_own_length_only():
+    learner = small()
+    labels = ["x" * 900_000, *Y[1:60]]
+    tracemalloc.start()
+    learner.learn(IDS[:60], X[:60], labels)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert learner.classes[0] == labels[0]
+    assert peak < 20e6
 
 
 def test_whole_number_labels_come_back_as_whole_numbers():
@@ -205,18 +260,118 @@ def test_an_empty_batch_changes_nothing():
     assert_same(learner.snapshot(), before)
 
 
-def test_a_swapped_committee_serves_under_its_own_version_or_the_next():
+def test_a_swapped_committee_serves_under_the_next_version():
     learner = small()
     learn(learner, 0, 10)
     old = learner.committee
     learn(learner, 10, 20)
     made = learner.committee.version
     learner.swap(old)
-    assert learner.score(X).version == old.version
-    learner.swap(small().estimator.train(X, np.array(Y), seed=1))
-    assert learner.committee.version == made + 1
+    assert learner.score(X).version == made + 1
+    np.testing.assert_array_equal(learner.committee.decision(X), old.decision(X))
+    learner.swap(replace(small().estimator.train(X, np.array(Y), seed=1), version=99))
+    assert learner.committee.version == made + 2
     (training, *_) = learn(learner, 20, 21)
-    assert training.version == made + 2
+    assert training.version == made + 3
+
+
+def test_scores_taken_before_a_swap_are_not_those_of_a_committee_of_the_same_number():
+    learner, other = small(query=QueryStrategy(budget=0.3)), small(random_state=9)
+    for one in (learner, other):
+        learn(one, 0, 40)
+    stale = learner.score(X[:50])
+    assert stale.version == other.committee.version
+    learner.swap(other.committee)
+    restored = StreamLearner.restore(learner.snapshot())
+    first = learner.query(X[:50], stale, IDS[:50])
+    second = restored.query(X[:50], restored.score(X[:50]), IDS[:50])
+    assert first.ids == second.ids
+    np.testing.assert_array_equal(first.utility, second.utility)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_swapped_committee_of_another_family_serves_until_a_training_anew(restart):
+    learner = small(schedule=Schedule(growth=50, extend_every=5, extend_estimators=3))
+    learn(learner, 0, 30)
+    foreign = GambleClassifier(n_estimators=4).train(X, np.array(Y), seed=1)
+    learner.swap(foreign)
+    if restart:
+        learner = StreamLearner.restore(learner.snapshot())
+    np.testing.assert_array_equal(learner.committee.decision(X), foreign.decision(X))
+    (training,) = learn(learner, 30, 35)
+    assert training.kind == "retrain"
+    assert [t.kind for t in learn(learner, 35, 40)] == ["extend"]
+
+
+def test_a_swapped_committee_of_the_same_family_is_extended():
+    learner = small(schedule=Schedule(growth=50, extend_every=5, extend_estimators=3))
+    learn(learner, 0, 30)
+    learner.swap(learner.estimator.train(X, np.array(Y), seed=1, n_estimators=20))
+    assert [t.kind for t in learn(learner, 30, 35)] == ["extend"]
+    assert learner.committee.n_rounds == 23
+
+
+def test_a_swapped_committee_of_one_class_serves_until_a_training_anew():
+    learner = small(query=QueryStrategy(budget=0.3))
+    learn(learner, 0, 30)
+    learner.swap(learner.estimator.train(X, np.array(["high"] * len(X)), seed=1))
+    assert set(learner.score(X).labels) == {"high"}
+    learner.query(X, learner.score(X), IDS)
+    assert learn(learner, 30, 41)[0].kind == "retrain"
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "words"),
+    [
+        (Y, np.arange(300) % 2, "classes.0. is 0, and this learner's labels are text"),
+        (
+            list(range(300)),
+            np.array(Y),
+            "classes.0. is 'high', and this learner's labels are whole",
+        ),
+        (list(range(300)), np.arange(300) % 2 / 2, "classes.0. is 0.0: labels are text or whole"),
+        (list(range(300)), np.arange(300) % 2 > 0, "classes.0. is False"),
+    ],
+)
+def test_a_committee_whose_classes_are_no_labels_here_is_refused(labels, classes, words):
+    learner = small()
+    learner.learn(IDS[:10], X[:10], labels[:10])
+    before = learner.snapshot()
+    with pytest.raises(DataError, match=words):
+        learner.swap(learner.estimator.train(X, classes, seed=1))
+    assert_same(learner.snapshot(), before)
+
+
+def test_the_first_labels_are_of_the_kind_of_the_committee_that_serves():
+    learner = small()
+    learner.swap(learner.estimator.train(X, np.array(Y), seed=1))
+    learner = StreamLearner.restore(learner.snapshot())
+    with pytest.raises(DataError, match="labels are text"):
+        learner.learn(IDS[:1], X[:1], [1])
+    learn(learner, 0, 10)
+
+
+@pytest.mark.parametrize("burst", [1, 20])
+@pytest.mark.parametrize("utility", ["random", "margin"])
+def test_the_whole_budget_asks_for_every_record(utility, burst):
+    learner = small(query=QueryStrategy(utility=utility, budget=1, audit=0, burst=burst))
+    for start in range(0, 300, 50):
+        rows, ids = X[start : start + 50], IDS[start : start + 50]
+        requests = learner.query(rows, learner.score(rows), ids)
+        assert requests.ids == ids
+        assert (requests.propensity == 1).all()
+        learn(learner, start, start + 10)
+
+
+def test_a_swap_has_earlier_records_measured_anew_even_under_the_same_number():
+    learner = small()
+    learn(learner, 0, 20)
+    learner.query(X[:30], learner.score(X[:30]), IDS[:30])
+    other = learner.estimator.train(X, np.array(Y), seed=9)
+    learner.swap(replace(other, version=learner.committee.version))
+    learner.query(X[:0], learner.score(X[:0]), [])
+    measured = learner.snapshot()["window.utility"]
+    np.testing.assert_array_equal(measured, 1 / (1 + learner.score(X[:30]).margins))
 
 
 def test_swapping_nothing_leaves_the_committee():
@@ -248,9 +403,11 @@ def test_columns_may_join_and_the_next_training_uses_them():
         learner.widen(3)
 
 
+FOREIGN = GambleClassifier(n_estimators=3).train(X, np.array(Y), seed=1)
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["score", "query", "learn", "expire", "swap", "widen"]), st.integers(0, 25)
+        st.sampled_from(["score", "query", "learn", "expire", "swap", "foreign", "widen"]),
+        st.integers(0, 25),
     ),
     max_size=14,
 )
@@ -301,6 +458,8 @@ class Run:
         if name == "swap":
             self.first_committee = self.first_committee or self.learner.committee
             return self.learner.swap(self.first_committee)
+        if name == "foreign":
+            return self.learner.swap(FOREIGN)
         self.width += 1
         return self.learner.widen(self.width)
 

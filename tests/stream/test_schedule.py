@@ -28,6 +28,7 @@ def plain(**settings):
         {"growth": 1.0},
         {"growth": float("nan")},
         {"growth": "fast"},
+        {"growth": 10**400},
         {"retrain_every": 0},
         {"extend_every": 0},
         {"extend_estimators": 0},
@@ -57,6 +58,12 @@ def test_young_committees_are_retrained_at_every_label():
 def test_growth_is_the_decimal_it_is_written_as():
     assert plain(growth=1.15).due(labels=115, progress=Progress(100, 100), rounds=1) == "retrain"
     assert plain(growth=1.15).due(labels=114, progress=Progress(100, 100), rounds=1) is None
+
+
+@pytest.mark.parametrize("growth", [1e308, 10**308])
+def test_a_growth_beyond_all_labels_never_asks_for_a_retraining(growth):
+    progress = Progress(retrained=50, trained=50)
+    assert plain(growth=growth).due(labels=10**6, progress=progress, rounds=1) is None
 
 
 def test_retrain_every_bounds_what_growth_asks():

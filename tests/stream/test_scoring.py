@@ -40,6 +40,15 @@ def test_a_committee_predicts_the_class_of_the_largest_score():
     np.testing.assert_allclose(scored.probabilities.sum(axis=1), 1)
 
 
+def test_a_committee_of_one_class_predicts_it_without_a_margin():
+    X = np.ones((3, 2), dtype=np.float32)
+    model = SketchLogitBoostClassifier(n_estimators=2).train(X, np.array(["only"] * 3), seed=1)
+    scored = score_with_committee(model, X)
+    assert scored.labels.tolist() == ["only"] * 3
+    np.testing.assert_array_equal(scored.margins, [0, 0, 0])
+    np.testing.assert_array_equal(scored.probabilities, [[1], [1], [1]])
+
+
 def test_columns_a_committee_does_not_know_are_left_out():
     model, X = committee()
     wider = np.hstack([X, np.full((len(X), 1), 9, dtype=np.float32)])

@@ -22,6 +22,7 @@ def fill(rows, numbers):
         ({"weights": "half_life"}, "half_life"),
         ({"weights": "half_life", "half_life": 0}, "half_life"),
         ({"weights": "half_life", "half_life": float("inf")}, "half_life"),
+        ({"weights": "half_life", "half_life": 10**400}, "half_life"),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(wrong, word):
@@ -42,6 +43,11 @@ def test_a_weight_halves_with_every_half_life_and_the_mean_is_one():
 
 def test_weights_of_the_very_old_vanish_without_a_warning():
     assert WorkingSet(weights="half_life", half_life=0.5).weigh(2000)[0] == 0
+    assert WorkingSet(weights="half_life", half_life=5e-324).weigh(3).tolist() == [0, 0, 3]
+
+
+def test_a_half_life_may_be_any_whole_number_that_a_float_holds():
+    assert WorkingSet(weights="half_life", half_life=10**300).weigh(2).tolist() == [1, 1]
 
 
 @given(st.integers(2, 40), st.integers(0, 300))

@@ -10,12 +10,14 @@ from streamboost.trees.grower import Grower, vector_statistic
 from streamboost.trees.layers import add_layer
 
 
-def make(seed, n=300):
+def make(seed, n=300, categorical=()):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 4)).astype(np.float32)
+    chosen = np.isin(np.arange(4), categorical)
+    X[:, chosen] = rng.integers(0, 20, (n, len(categorical)))
     X[rng.random((n, 4)) < 0.1] = np.nan
     pull = rng.standard_normal(n) + np.nan_to_num(X[:, 0] * X[:, 1])
-    bins = Bins.fit(X, np.ones(n), 64)
+    bins = Bins.fit(X, np.ones(n), 64, chosen)
     grow = Grower(
         bins,
         bins.transform(X),
@@ -37,8 +39,9 @@ def layered(grow, pull, n_layers):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n_layers", [1, 2, 5])
-def test_rows_end_where_the_packed_tree_sends_them(seed, n_layers):
-    rng, X, pull, bins, grow = make(seed)
+@pytest.mark.parametrize("categorical", [(), (1, 2)])
+def test_rows_end_where_the_packed_tree_sends_them(seed, n_layers, categorical):
+    rng, X, pull, bins, grow = make(seed, categorical=categorical)
     sampled = rng.random(len(X)) < 0.5
     grow.sample(grow.splittable[1:], grow.all_rows[sampled], grow.all_rows[~sampled])
     tree = layered(grow, pull, n_layers)

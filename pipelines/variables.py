@@ -1,0 +1,69 @@
+"""Environment variables in a pipeline file: their values go in, and stay out of what is said."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+__all__ = ["Variables", "names_in"]
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names of the variables in `text`.
+
+    >>> names_in("${DIR}/${DAY}.jsonl")
+    ['DIR', 'DAY']
+    """
+    return _VARIABLE.findall(text)
+
+
+class Variables:
+    """The variables of an environment that a file in `folder` makes use of.
+
+    >>> variables = Variables({"WHERE": "/srv/hunter2"}, Path("/etc"))
+    >>> variables.put_into("${WHERE}/records.jsonl")
+    '/srv/hunter2/records.jsonl'
+    >>> variables.mask("there is no file /srv/hunter2/records.jsonl")
+    'there is no file ${WHERE}/records.jsonl'
+    """
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        self._environment = environment
+        self._folder = folder
+        self._used: dict[str, str] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of those that were used."""
+        return sorted(self._used)
+
+    def put_into(self, text: str) -> str:
+        """Return `text` with the values in place of the names; KeyError for one that is not set."""
+        for name in names_in(text):
+            self._used[name] = self._environment[name]
+        return _VARIABLE.sub(lambda match: self._used[match[1]], text)
+
+    def mask(self, text: str) -> str:
+        """Return `text` with the names in place of the values."""
+        names: dict[str, str] = {}
+        for name, value in self._used.items():
+            for form in self._forms(value):
+                names.setdefault(form, f"${{{name}}}")
+        if not names:
+            return text
+        # The longest first: one value may hold another.
+        forms = sorted(names, key=len, reverse=True)
+        return re.sub("|".join(map(re.escape, forms)), lambda match: names[match[0]], text)
+
+    def _forms(self, value: str) -> Iterator[str]:
+        """Yield the ways in which a message may show `value`."""
+        if not value:
+            return
+        yield value
+        yield repr(value)[1:-1]
+        yield repr('"' + value)[2:-1]  # as within text that holds both kinds of quotes
+        path = os.path.expanduser(value)
+        yield str(Path(path))
+        yield os.path.realpath(self._folder / path)

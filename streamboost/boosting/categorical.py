@@ -1,0 +1,83 @@
+"""Which columns hold categories, and whether they can."""
+
+from typing import Any
+
+import numpy as np
+
+from streamboost.errors import ConfigurationError, DataError
+from streamboost.trees.categories import LARGEST
+
+__all__ = ["categorical_mask", "check_categories"]
+
+
+def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> np.ndarray:
+    """Return which columns hold categories, bool (D,).
+
+    Parameters
+    ----------
+    chosen
+        None, a mask (D,), column indices, or column names.
+    names
+        The columns' names (D,), where `fit` saw a data frame.
+
+    Raises
+    ------
+    ConfigurationError
+        When it does not fit the columns.
+
+    Examples
+    --------
+    >>> from streamboost.boosting.categorical import categorical_mask
+    >>> categorical_mask([0, 2], 3, None)
+    array([ True, False,  True])
+    """
+    mask = np.zeros(n_features, dtype=bool)
+    choice = np.asarray([] if chosen is None else chosen)
+    if choice.size == 0:
+        return mask
+    if choice.dtype.kind == "b" and choice.shape == mask.shape:
+        return choice.copy()
+    if choice.dtype.kind in "iu" and choice.ndim == 1:
+        if ((choice < 0) | (choice >= n_features)).any():
+            raise ConfigurationError(
+                f"categorical_features={choice.tolist()}: X has {n_features} columns, so that "
+                f"indices lie between 0 and {n_features - 1}"
+            )
+        mask[choice] = True
+        return mask
+    if all(isinstance(name, str) for name in choice.tolist()) and choice.ndim == 1:
+        known = [] if names is None else names.tolist()
+        unknown = [name for name in choice.tolist() if name not in known]
+        if unknown:
+            has = f"the columns are {known}" if known else "X has no column names"
+            raise ConfigurationError(
+                f"categorical_features names {unknown}, and {has}: fit on a data frame with such "
+                "columns, or give indices"
+            )
+        return np.isin(known, choice)
+    raise ConfigurationError(
+        f"categorical_features={chosen!r}: give None, {n_features} booleans (one for each column "
+        "of X), column indices, or column names"
+    )
+
+
+def check_categories(X: np.ndarray, categorical: np.ndarray, names: np.ndarray | None) -> None:
+    """Raise DataError where a categorical column holds what cannot be a category.
+
+    `X` float32 (n, D), `categorical` bool (D,), `names` (D,) or None. Negative values and NaN are
+    missing and pass.
+    """
+    for f in np.flatnonzero(categorical):
+        column = X[:, f]
+        wrong = (column >= 0) & (column != np.floor(column))
+        mend = "number its categories 0, 1, 2, ... (OrdinalEncoder does)"
+        if not wrong.any():
+            wrong = column >= LARGEST
+            mend += ": larger numbers run together in float32"
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            name = f"column {f}" if names is None else f"column {str(names[f])!r} ({f})"
+            raise DataError(
+                f"{name} is in categorical_features and holds {column[row]:.10g} in row {row}: "
+                f"{mend}, or take the column out of categorical_features"
+            )

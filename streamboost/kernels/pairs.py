@@ -1,0 +1,208 @@
+"""Pairs of classes: which one a node updates, its statistic, and the leaves' steps.
+
+In a step that raises class a by t and lowers class b by t, the log loss of a row has the negative
+gradient (r_a - p_a) - (r_b - p_b) and the Hessian (p_a + p_b) - (p_a - p_b)^2.
+"""
+
+import numpy as np
+
+from streamboost.kernels.jit import kernel
+
+__all__ = ["leaf_dense", "leaf_pair", "node_pair", "pair_gradients", "pair_statistic"]
+
+_TIE = 1e-9  # equal sums differ in their last digits: a later class must be better by more
+
+
+@kernel
+def _class_sums(probabilities, y, weight, rows, start, stop, gradient, hessian):
+    # G_k = sum w (r_k - p_k), and the diagonal of the Hessian, sum w p_k (1 - p_k).
+    n_classes = probabilities.shape[1]
+    gradient[:] = 0.0
+    hessian[:] = 0.0
+    mass = 0.0
+    for i in range(start, stop):
+        r = rows[i]
+        w = np.float64(weight[r])
+        for k in range(n_classes):
+            p = np.float64(probabilities[r, k])
+            gradient[k] -= w * p
+            hessian[k] += w * (p * (1.0 - p))
+        gradient[y[r]] += w
+        mass += w
+    return mass
+
+
+@kernel
+def _products(probabilities, weight, rows, start, stop, a, products):
+    # sum w p_a p_k: the Hessian's row of class a off the diagonal, its sign turned.
+    n_classes = probabilities.shape[1]
+    products[:] = 0.0
+    for i in range(start, stop):
+        r = rows[i]
+        wp = np.float64(weight[r]) * np.float64(probabilities[r, a])
+        for k in range(n_classes):
+            products[k] += wp * np.float64(probabilities[r, k])
+
+
+@kernel
+def _choose(probabilities, y, weight, rows, start, stop, work):
+    """Return the pair (a, b) of some rows, and the sums G and H of its one-dimensional step."""
+    gradient, hessian, products = work[0], work[1], work[2]
+    mass = _class_sums(probabilities, y, weight, rows, start, stop, gradient, hessian)
+    a = 0
+    for k in range(1, gradient.size):
+        if gradient[k] > gradient[a] + _TIE * mass:
+            a = k
+    _products(probabilities, weight, rows, start, stop, a, products)
+    b, best, sum_g, sum_h = -1, -1.0, 0.0, 0.0
+    for k in range(gradient.size):
+        if k == a:
+            continue
+        g = gradient[a] - gradient[k]
+        h = hessian[a] + hessian[k] + 2.0 * products[k]
+        score = g * g / max(h, 1e-300)
+        if score > best * (1.0 + _TIE):
+            b, best, sum_g, sum_h = k, score, g, h
+    return a, b, sum_g, sum_h
+
+
+@kernel
+def node_pair(probabilities, y, weight, rows):
+    """Return the pair (a, b) of the node that holds `rows`, in which a gains and b loses.
+
+    Class a has the largest gradient sum G, and b the largest (G_a - G_b)^2 over the Hessian of the
+    pair; ties go to the first. Shapes: `probabilities` float32 (n, K), `y` uint32 (n,), `weight`
+    float32 (n,), `rows` uint32.
+    """
+    work = np.empty((3, probabilities.shape[1]))
+    a, b, _, _ = _choose(probabilities, y, weight, rows, 0, rows.size, work)
+    return a, b
+
+
+@kernel
+def pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian):
+    """Write negative gradient and Hessian of each of `rows` along the pair, one after the other.
+
+    Of a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
+    """
+    one, zero = np.float32(1.0), np.float32(0.0)
+    sum_g, sum_h = 0.0, 0.0
+    for i in range(rows.size):
+        r = rows[i]
+        p, q = probabilities[r, a], probabilities[r, b]
+        own = one if y[r] == a else -one if y[r] == b else zero
+        g = own - (p - q)
+        h = max(p + q - (p - q) * (p - q), zero)
+        gradient[i] = g
+        hessian[i] = h
+        sum_g += weight[r] * abs(g)
+        sum_h += weight[r] * h
+    return sum_g, sum_h
+
+
+@kernel
+def pair_statistic(probabilities, y, weight, rows, bits, wide, values):
+    """Choose the pair of the node that holds `rows`, and write its statistic for these rows.
+
+    To their places in `values` int64: gradient and Hessian in a half each, or side by side where
+    `wide`, as whole numbers of 1/scale, sums taking at most so many `bits`. They are rounded
+    before they are weighted, so that a row of weight 2 counts exactly as two rows. Returns the
+    scales of gradient and Hessian, powers of two.
+    """
+    a, b = node_pair(probabilities, y, weight, rows)
+    gradient, hessian = np.empty(rows.size, np.float32), np.empty(rows.size, np.float32)
+    sum_g, sum_h = pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian)
+    scale_g = 2.0 ** np.floor(bits - np.log2(sum_g)) if sum_g > 0.0 else 1.0
+    scale_h = 2.0 ** np.floor(bits - np.log2(sum_h)) if sum_h > 0.0 else 1.0
+    for i in range(rows.size):
+        r = rows[i]
+        g = np.int64(np.rint(np.rint(gradient[i] * scale_g) * weight[r]))
+        h = np.int64(np.rint(np.rint(hessian[i] * scale_h) * weight[r]))
+        if wide:
+            values[2 * r] = g
+            values[2 * r + 1] = h
+        else:
+            values[r] = (g << 32) + h
+    return scale_g, scale_h
+
+
+@kernel
+def leaf_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
+    """Write each leaf's step in its own best pair to `values` float64 (leaves, K).
+
+    Class a gets t = G / (H + l2), clamped, and class b as much less; `start` and `stop` give each
+    leaf's range in `rows`.
+    """
+    work = np.empty((3, probabilities.shape[1]))
+    values[:] = 0.0
+    for leaf in range(start.size):
+        a, b, g, h = _choose(probabilities, y, weight, rows, start[leaf], stop[leaf], work)
+        t = min(g / max(h + l2, 1e-12), clamp)
+        values[leaf, a] = t
+        values[leaf, b] = -t
+
+
+@kernel
+def _dense_sums(probabilities, y, weight, rows, start, stop, gradient, matrix):
+    # G, and the lower half of the Hessian sum w (diag p - p p').
+    gradient[:] = 0.0
+    matrix[:] = 0.0
+    for i in range(start, stop):
+        r = rows[i]
+        w = np.float64(weight[r])
+        for j in range(gradient.size):
+            p = np.float64(probabilities[r, j])
+            wp = w * p
+            gradient[j] -= wp
+            for k in range(j):
+                matrix[j, k] -= wp * np.float64(probabilities[r, k])
+            matrix[j, j] += wp * (1.0 - p)
+        gradient[y[r]] += w
+
+
+@kernel
+def _solve(matrix, x, floor):
+    # Cholesky in place; pivots that rounding has eaten are raised to `floor`.
+    n = x.size
+    for j in range(n):
+        for k in range(j + 1):
+            s = matrix[j, k]
+            for m in range(k):
+                s -= matrix[j, m] * matrix[k, m]
+            matrix[j, k] = s / matrix[k, k] if k < j else np.sqrt(max(s, floor))
+        s = x[j]
+        for m in range(j):
+            s -= matrix[j, m] * x[m]
+        x[j] = s / matrix[j, j]
+    for j in range(n - 1, -1, -1):
+        s = x[j]
+        for m in range(j + 1, n):
+            s -= matrix[m, j] * x[m]
+        x[j] = s / matrix[j, j]
+
+
+@kernel
+def leaf_dense(probabilities, y, weight, rows, start, stop, l2, clamp, values):
+    """Write each leaf's Newton step with the whole Hessian to `values` float64 (leaves, K).
+
+    (H + l2 I + c 11') f = G with c = trace / K^2, which fixes the direction that H does not see;
+    centred, then clamped. `start` and `stop` give each leaf's range in `rows`.
+    """
+    n = probabilities.shape[1]
+    matrix = np.empty((n, n))
+    for leaf in range(start.size):
+        f = values[leaf]
+        _dense_sums(probabilities, y, weight, rows, start[leaf], stop[leaf], f, matrix)
+        trace = n * l2
+        for j in range(n):
+            trace += matrix[j, j]
+        for j in range(n):
+            matrix[j, j] += l2
+            for k in range(j + 1):
+                matrix[j, k] += trace / (n * n)
+        _solve(matrix, f, 1e-10 * trace / n + 1e-12)
+        mean = 0.0
+        for k in range(n):
+            mean += f[k] / n
+        for k in range(n):
+            f[k] = min(max(f[k] - mean, -clamp), clamp)

@@ -1,0 +1,184 @@
+"""Categories: their bins in one training, and the codes a forest reads them as ever after."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from streamboost.errors import ModelFileError
+from streamboost.kernels.traverse import code_rows
+
+__all__ = ["LARGEST", "MAX_OWN_BINS", "Categories", "CategoryBins", "Reading"]
+
+MAX_OWN_BINS = 254
+"""Categories with a bin of their own; all others of a training share one more."""
+
+LARGEST = 2**24
+"""From here on float32 no longer tells whole numbers apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryBins:
+    """The bins of one feature in one training.
+
+    Parameters
+    ----------
+    values
+        The categories met, float32, ascending.
+    bins
+        The bin of each, uint8.
+    """
+
+    values: np.ndarray
+    bins: np.ndarray
+
+    @classmethod
+    def fit(cls, column: np.ndarray, weight: np.ndarray) -> "CategoryBins":
+        """Give a bin to each category of `column` (n,), where NaN and negative is missing.
+
+        Beyond 254 categories the heaviest (equals: the lowest) have one each and the others share
+        the last.
+        """
+        known = column >= 0
+        values, codes = np.unique(column[known], return_inverse=True)
+        bins = np.arange(len(values))
+        if len(values) > MAX_OWN_BINS:
+            mass = np.bincount(codes, weights=weight[known])
+            own = np.sort(np.argsort(-mass, kind="stable")[:MAX_OWN_BINS])
+            bins = np.full(len(values), MAX_OWN_BINS)
+            bins[own] = np.arange(MAX_OWN_BINS)
+        return cls(values, bins.astype(np.uint8))
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins without the missing one, at least 1."""
+        return int(self.bins.max(initial=0)) + 1
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        """Return the bin of each of `values`, uint8; `n_bins` where it was not met."""
+        if len(self.values) == 0:
+            return np.full(len(values), self.n_bins, dtype=np.uint8)
+        place = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
+        met = self.values[place] == values
+        return np.where(met, self.bins[place], np.uint8(self.n_bins))
+
+
+class Reading(NamedTuple):
+    """How the codes of a feature relate to the trees before and after a training.
+
+    `origin` (codes,): the code that older trees took each for; `bins` (codes,) uint8: its bin in
+    the training, the missing one where it was not met.
+    """
+
+    origin: np.ndarray
+    bins: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Categories:
+    """The codes under which a forest knows the values of its categorical features.
+
+    Code 0 is a missing value: NaN, a negative number, or a category no training has met. Every
+    other code stands for the categories that all trainings so far have treated alike: each one
+    alone, but for those that were rare in all of them.
+
+    Parameters
+    ----------
+    features
+        int32 (c,), ascending.
+    start
+        int64 (c + 1,): feature i knows `values[start[i]:start[i + 1]]`.
+    values
+        float32, ascending in each feature.
+    codes
+        int32, one for each value, from 1 on.
+    """
+
+    features: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    start: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    codes: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def n_codes(self) -> int:
+        """Largest number of codes of a feature, the missing one included."""
+        return int(self.codes.max(initial=0)) + 1
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` float32 (n, D) with codes in place of categories; `X` itself without any."""
+        if len(self) == 0:
+            return X
+        coded = np.array(X, dtype=np.float32, order="C")
+        code_rows(self.features, self.start, self.values, self.codes, coded)
+        return coded
+
+    def merged(self, met: Mapping[int, CategoryBins]) -> tuple["Categories", dict[int, Reading]]:
+        """Return these categories with those of a training, and how each feature's codes relate.
+
+        A code is split where the training tells apart what older trees did not; those older trees
+        then read the new code as its `origin`. Codes that exist keep their meaning.
+        """
+        known = {int(f): i for i, f in enumerate(self.features)}
+        features = sorted(known | dict(met))
+        values, codes, readings = [], [], {}
+        for f in features:
+            at = slice(*self.start[known[f] : known[f] + 2]) if f in known else slice(0, 0)
+            old_values, old_codes = self.values[at], self.codes[at]
+            now = met.get(f, CategoryBins(old_values[:0], np.zeros(0, dtype=np.uint8)))
+            all_values, all_codes, readings[f] = _merge(old_values, old_codes, now)
+            values.append(all_values)
+            codes.append(all_codes)
+        sizes = [len(v) for v in values]
+        merged = Categories(
+            np.array(features, dtype=np.int32),
+            np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
+            np.concatenate([self.values[:0], *values]),
+            np.concatenate([self.codes[:0], *codes]),
+        )
+        return merged, readings
+
+    def check(self, n_features: int) -> None:
+        """Raise ModelFileError unless every index stays inside and every order holds."""
+        inner = np.ones(max(len(self.values) - 1, 0), dtype=bool)
+        ends = self.start[1:-1]
+        inner[ends[(ends > 0) & (ends < len(self.values))] - 1] = False
+        whole = (
+            len(self.start) == len(self) + 1
+            and self.start[0] == 0
+            and self.start[-1] == len(self.values) == len(self.codes)
+            and (np.diff(self.start) >= 0).all()
+            and (np.diff(self.features) > 0).all()
+            and ((self.features >= 0) & (self.features < n_features)).all()
+            and (np.diff(self.values)[inner] > 0).all()
+            and ((self.codes > 0) & (self.codes < LARGEST)).all()
+        )
+        if not whole:
+            raise ModelFileError(
+                "the table of categories is out of order or range: the file is damaged"
+            )
+
+
+def _merge(
+    old_values: np.ndarray, old_codes: np.ndarray, now: CategoryBins
+) -> tuple[np.ndarray, np.ndarray, Reading]:
+    """Give each value known or met a code: one for each pair of an old code and a bin."""
+    values = np.union1d(old_values, now.values)
+    old = np.zeros(len(values), dtype=np.int32)
+    old[np.searchsorted(values, old_values)] = old_codes
+    n_old = int(old_codes.max(initial=0)) + 1
+    pairs = np.stack([old, now.transform(values).astype(np.int32)], axis=1)
+    pairs, place = np.unique(pairs, axis=0, return_inverse=True)
+    origin, bins = pairs[:, 0], pairs[:, 1]
+    # The last pair of an old code keeps it, which is the one of values not met this time. Values
+    # new to the forest come from code 0.
+    keeps = (np.diff(origin, append=-1) != 0) & (origin > 0)
+    codes = np.where(keeps, origin, n_old - 1 + np.cumsum(~keeps)).astype(np.int32)
+    n_codes = n_old + int((~keeps).sum())
+    reading = Reading(np.zeros(n_codes, np.int32), np.full(n_codes, now.n_bins, np.uint8))
+    reading.origin[codes] = origin
+    reading.bins[codes] = bins
+    return values, codes[place.ravel()], reading

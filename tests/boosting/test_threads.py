@@ -1,0 +1,58 @@
+"""Threads change nothing: neither n_jobs, nor several callers at once."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from streamboost import Cascade, GambleClassifier, SketchLogitBoostClassifier
+
+ESTIMATORS = [GambleClassifier, SketchLogitBoostClassifier]
+N_THREADS = 4
+
+X, y = load_digits(return_X_y=True)
+X = X.astype(np.float32)
+
+
+@pytest.fixture(params=ESTIMATORS, ids=lambda e: e.__name__)
+def estimator(request):
+    return request.param(n_estimators=12, subsample=0.7, max_features=0.5, random_state=3)
+
+
+def same(one, other):
+    """Whether two committees are the same to the last bit."""
+    arrays, others = one.to_arrays(), other.to_arrays()
+    return all(np.array_equal(arrays[name], others[name]) for name in arrays)
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3, -1])
+def test_n_jobs_changes_no_bit(estimator, n_jobs):
+    alone = clone(estimator).fit(X[:600], y[:600]).extend(X[600:900], y[600:900], n_estimators=3)
+    jobs = clone(estimator).set_params(n_jobs=n_jobs)
+    jobs.fit(X[:600], y[:600]).extend(X[600:900], y[600:900], n_estimators=3)
+    assert same(jobs.committee_, alone.committee_)
+    np.testing.assert_array_equal(jobs.predict_proba(X), alone.predict_proba(X))
+
+
+def test_threads_that_fit_and_score_at_once_change_no_bit(estimator):
+    parts = [slice(100 * i, 100 * i + 500) for i in range(N_THREADS)]
+    alone = [clone(estimator).fit(X[part], y[part]) for part in parts]
+    shared = alone[0]
+    scores = shared.decision_function(X)
+    cascade = Cascade.fit(shared.committee_, X[600:1200])
+    left_with = cascade.decision(X)
+
+    def fit_and_score(part):
+        fitted = clone(estimator).set_params(n_jobs=2).fit(X[part], y[part])
+        own = fitted.decision_function(X)
+        return fitted.committee_, own, shared.decision_function(X), cascade.decision(X)
+
+    with ThreadPoolExecutor(N_THREADS) as pool:
+        results = list(pool.map(fit_and_score, parts * 3))
+    for (committee, own, of_shared, of_cascade), expected in zip(results, alone * 3, strict=True):
+        assert same(committee, expected.committee_)
+        np.testing.assert_array_equal(own, expected.decision_function(X))
+        np.testing.assert_array_equal(of_shared, scores)
+        np.testing.assert_array_equal(of_cascade, left_with)

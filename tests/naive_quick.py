@@ -1,0 +1,104 @@
+"""Slow, obvious references for cascades and for pruning."""
+
+from fractions import Fraction
+
+import naive
+import numpy as np
+
+
+def cascade(committee, X, ends, thresholds):
+    """The scores with which each row leaves, and after how many trees."""
+    forest = committee.forest
+    scores = np.tile(committee.base, (len(X), 1))
+    used = []
+    for i, x in enumerate(X):
+        for t, root in enumerate(forest.roots):
+            scores[i] += forest.values[naive.leaf_of(forest, root, x)]
+            second, first = np.sort(scores[i])[-2:]
+            if t + 1 in ends and first - second >= thresholds[list(ends).index(t + 1)]:
+                break
+        used.append(t + 1)
+    return scores, used
+
+
+def thresholds(committee, X, ends, tolerance):
+    """At each place, try every margin as the threshold and keep the least that is allowed."""
+    staged = [np.tile(committee.base, (len(X), 1))]
+    for root in committee.forest.roots:
+        leaf = [naive.leaf_of(committee.forest, root, x) for x in X]
+        staged.append(staged[-1] + committee.forest.values[leaf])
+    answer = staged[-1].argmax(axis=1)
+    alive, spent, found = set(range(len(X))), 0, []
+    for end in ends[:-1]:
+        top = np.sort(staged[end], axis=1)
+        margin = top[:, -1] - top[:, -2]
+        wrong = staged[end].argmax(axis=1) != answer
+        allowed = tolerance * len(X) * end / committee.n_trees
+        for theta in [*sorted(margin[list(alive)]), np.inf]:
+            gone = {i for i in alive if margin[i] >= theta}
+            if spent + sum(wrong[i] for i in gone) <= allowed:
+                break
+        spent += sum(wrong[i] for i in gone)
+        alive -= gone
+        found.append(theta)
+    return [*found, np.inf]
+
+
+def score(sums, kind):
+    """What a child with these class sums (Python integers) is worth, exactly."""
+    if kind == "error":
+        return Fraction(max(sums))
+    return Fraction(sum(s * s for s in sums), sum(sums)) if sum(sums) else Fraction(0)
+
+
+def class_sums(weight, y, n_classes, rows):
+    return [sum(int(weight[r]) for r in rows if y[r] == k) for k in range(n_classes)]
+
+
+def worths(rows, feature, codes, n_bins, weight, y, n_classes, kind, least=0):
+    """What each split by a feature is worth whose children weigh `least`, and leaving all whole."""
+    yield score(class_sums(weight, y, n_classes, rows), kind)
+    missing = bool((codes[feature] == n_bins[feature]).any())
+    for missing_left in (False, True) if missing else (False,):
+        for code in range(n_bins[feature]):
+            left = [
+                r for r in rows if naive.goes_left(codes, n_bins, missing_left, feature, code, r)
+            ]
+            right = [r for r in rows if r not in set(left)]
+            sides = [class_sums(weight, y, n_classes, side) for side in (left, right)]
+            if kind == "error" or min(map(sum, sides)) >= least:
+                yield sum(score(sums, kind) for sums in sides)
+
+
+def error(rows, *args):
+    """The weight of some rows less what the best split by a feature makes of them."""
+    weight = args[3]
+    return sum(int(weight[r]) for r in rows) - max(worths(rows, *args))
+
+
+def quick_adds(heavy, codes, n_bins, weight, y, n_classes, kind, least_part, least=0):
+    """Count the additions of one node's search, and name the features it finishes."""
+    features = range(len(codes))
+    args = codes, n_bins, weight, y, n_classes, kind
+    mass = sum(int(weight[r]) for r in heavy)
+    ends, begin, wanted, so_far = [], 0, 0.9 * mass, 0.0
+    for i, r in enumerate(heavy, start=1):
+        so_far += int(weight[r])
+        if so_far >= wanted and i - begin >= least_part and len(heavy) - i >= least_part:
+            ends.append(i)
+            begin, wanted = i, so_far + (1 - 0.9) / 20 * mass
+    if not ends or ends[-1] < len(heavy):
+        ends.append(len(heavy))
+    errors = {f: error(heavy[: ends[0]], f, *args) for f in features}
+    adds, best, finished = len(codes) * ends[0], None, set()
+    for f in sorted(features, key=lambda f: (errors[f], f)):
+        at = 0
+        while at + 1 < len(ends) and (best is None or errors[f] <= best):
+            at += 1
+            adds += ends[at] - ends[at - 1]
+            errors[f] = error(heavy[: ends[at]], f, *args)
+        if at + 1 == len(ends):
+            finished.add(f)
+            final = mass - max(worths(heavy, f, *args, least))
+            best = final if best is None else min(best, final)
+    return adds, finished
