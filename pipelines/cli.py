@@ -171,7 +171,9 @@ def run(
 
 @app.command()
 def inspect(
-    state: Annotated[Path, typer.Argument(help="The state folder of a pipeline.")],
+    path: Annotated[
+        Path, typer.Argument(help="The pipeline file, or the folder of its state.")
+    ] = DEFAULT_FILE,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Show how far a pipeline has come.
@@ -179,8 +181,14 @@ def inspect(
     And what it has asked for and learned.
     """
     from streamboost.pipelines import inspection
+    from streamboost.pipelines.config import load
 
-    found = inspection.describe(state)
+    if path.is_dir():
+        found = inspection.describe(path)
+    else:
+        config = load(path)
+        with _masking(config):
+            found = inspection.describe(config.state)
     print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))
 
 

@@ -73,7 +73,9 @@ class Report:
     def close(self, sequence: int) -> None:
         """Log what the run came to; `sequence` is that of the newest batch, 0 if there is none."""
         if not self.sequence:
-            _log.info(f"nothing new since batch {sequence}" if sequence else "nothing was there")
+            _log.info(
+                f"nothing new since batch {sequence}" if sequence else "nothing was there to read"
+            )
             return
         empty = f", {self.unlabelled:,} predicted before the first label (label null)"
         _log.info(

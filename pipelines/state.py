@@ -88,6 +88,18 @@ class State:
         name = self._kept().get("pipeline", {}).get("name")
         return None if name is None else str(name)
 
+    def units(self) -> dict[str, str]:
+        """Return what the positions of the two sources count."""
+        kept = self._kept()
+        kinds = {
+            "records": (kept.get("source", {}).get("connector"), "records"),
+            "labels": (kept.get("labels", {}).get("connector"), "labels"),
+        }
+        # A dataset's position is one in the requests it answers.
+        counted = {"files": "bytes"}
+        units = {name: counted.get(str(kind), unit) for name, (kind, unit) in kinds.items()}
+        return units | ({"labels": "requests"} if kinds["labels"][0] == "river" else {})
+
     def adopt(self, config: Config, *, begun: bool) -> None:
         """Note that this state belongs to `config`.
 

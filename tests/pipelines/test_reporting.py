@@ -34,7 +34,8 @@ def test_a_run_ends_in_one_line_of_all_that_it_did(world, make_records, said):
 
 def test_a_run_without_a_batch_says_after_which_batch_nothing_was_new(world, said):
     Report().close(6)
-    assert said() == [("INFO", "nothing new since batch 6")]
+    Report().close(0)
+    assert said() == [("INFO", "nothing new since batch 6"), ("INFO", "nothing was there to read")]
 
 
 def test_progress_is_told_only_now_and_then_with_the_trainings(
