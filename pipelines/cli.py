@@ -83,7 +83,7 @@ def demo(
 
     strategies = demo.STRATEGIES if strategy is None else (strategy.value,)
     messages = Console(stderr=True, highlight=False)
-    stop = _stop_on_signals()
+    stop = _stop_on_signals(b"")
     warm_up(messages.print, ["sketch"])
     with TemporaryDirectory() as temporary, screen.following(messages) as show:
         folder = state or Path(temporary)
@@ -222,8 +222,11 @@ def _masking(config: "Config") -> Iterator[None]:
             handler.removeFilter(mask)
 
 
-def _stop_on_signals() -> "Stop":
-    """Return a stop that SIGINT and SIGTERM ask for, which are ignored from then on."""
+def _stop_on_signals(said: bytes = b"stopping after this batch\n") -> "Stop":
+    """Return a stop that SIGINT and SIGTERM ask for, which are ignored from then on.
+
+    `said` is written to standard error when they do.
+    """
     import signal
     from types import FrameType
 
@@ -235,7 +238,7 @@ def _stop_on_signals() -> "Stop":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         # Past Python's buffers, which the interrupted line may be writing to.
-        os.write(2, b"stopping after this batch\n")
+        os.write(2, said)
         stop.request()
 
     signal.signal(signal.SIGINT, ask)

@@ -38,7 +38,7 @@ _WORDS = {
         "duplicate": "labels that came again with the same value (dropped)",
         "conflicting": "labels that came again with another value (dropped: the first stays)",
         "unknown": "labels whose record never came (dropped)",
-        "held_records": "records that wait for a label",
+        "held_records": "records kept for labels to come",
         "open_requests": "requests that wait for an answer",
         "waiting_labels": "labels that wait for their record",
     },
