@@ -17,7 +17,7 @@ lint: .venv/ready
 
 check: lint test
 
-bench: .venv/ready
+bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.batch
 
 format: .venv/ready
@@ -28,6 +28,10 @@ format: .venv/ready
 	$(PYTHON) -c 'import sys; sys.exit("streamboost needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; name another with make PYTHON=...") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.venv/bench-ready: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
 	touch $@
 
 clean:

@@ -3,15 +3,19 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from streamboost.errors import DataError
 
-__all__ = ["infer_numeric", "is_nameable"]
+__all__ = ["absent", "beginning", "infer_numeric", "is_nameable"]
 
 _NAMEABLE = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
+
+_SHOWN = 60
+"""Characters shown of a message that cannot be used."""
 
 _NAMED = 20
 """How many fields a sentence names before it only counts them."""
@@ -30,7 +34,13 @@ def infer_numeric(
     Payloads that are not JSON objects are passed over. Raises DataError when none shows an id, or
     no field is numeric.
     """
+    payloads = list(payloads)
     records = list(_objects(payloads))
+    if payloads and not records:
+        raise DataError(
+            f"none of the {len(payloads)} messages at the start is a JSON object, as every record "
+            f"must be; the first is {beginning(payloads[0])}"
+        )
     kinds: dict[str, Counter[str]] = {}
     for record in records:
         for name, value in record.items():
@@ -52,6 +62,24 @@ def infer_numeric(
     left_out = [f"{name} ({fault})" for name, fault in judged.items() if fault is not None]
     found = f"Found {len(numeric)} numeric fields in {len(records)} records: {_listed(numeric)}."
     return numeric, f"{found} Left out: {_listed(left_out)}." if left_out else found
+
+
+def absent(payloads: Iterable[bytes], names: Iterable[str]) -> str | None:
+    """Return a sentence on the first of `names` that no JSON object has, None if all are there."""
+    records = list(_objects(payloads))
+    there = dict.fromkeys(name for record in records for name in record)
+    for name in names if records else ():
+        if name not in there:
+            near = get_close_matches(name, there, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"fields seen: {_listed(list(there))}"
+            return f"none of {len(records)} records has the field {name!r}; {hint}"
+    return None
+
+
+def beginning(payload: bytes | str) -> str:
+    """Return how a message begins, in quotes."""
+    text = payload.decode(errors="replace") if isinstance(payload, bytes) else payload
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def _objects(payloads: Iterable[bytes]) -> Iterable[dict[str, Any]]:

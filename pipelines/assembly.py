@@ -156,8 +156,10 @@ def run(
     until_idle: bool = False,
     stop: Stop | None = None,
     observer: Observer | None = None,
-) -> None:
+) -> int:
     """Run the pipeline of `config` until asked to stop, from where its last run ended.
+
+    Returns the sequence of the newest batch, 0 where there is none.
 
     Every end leaves a snapshot, but for one within a batch: what was learned and what was
     committed have parted then.
@@ -170,9 +172,11 @@ def run(
         begun = state.snapshot.exists() or bool(connectors.transaction.pipelines())
         state.adopt(config, begun=begun)
         saved = state.load_at(committed.sequence if committed else None)
+        begin = f"going on after batch {committed.sequence}" if committed else "starting"
+        _log.info("%s: %s; Ctrl-C stops", config.name, begin)
         schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
         if schema is None:
-            return
+            return 0
         pipeline = _pipeline(config, schema, connectors, stop, observer)
         if committed and saved:
             pipeline.restore(*saved)
@@ -183,7 +187,7 @@ def run(
         finally:
             if pipeline.is_settled and pipeline.sequence > before:
                 state.save(*pipeline.snapshot())
-        _log.info("stopped after batch %d", pipeline.sequence)
+        return pipeline.sequence
 
 
 def _pipeline(

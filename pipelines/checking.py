@@ -1,13 +1,17 @@
 """Trying a configuration without running it."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from streamboost.errors import ConnectorError, StreamBoostError
+from streamboost.connectors.base import Message, Source
+from streamboost.connectors.inference import absent, beginning
+from streamboost.connectors.messages import DeadLetter
+from streamboost.connectors.sqlite import SqliteTransaction
+from streamboost.errors import ConnectorError, DataError, StreamBoostError
 from streamboost.pipelines.assembly import connect, first_messages
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.state import State
@@ -27,25 +31,16 @@ def check(config: Config) -> Iterator[Finding]:
     """Try every connector of `config`, reading a little and writing nothing."""
     state = State(config.state)
     with closing(connect(config, state.log)) as connectors:
-        messages = []
+        messages: list[Message] = []
 
         def read_records() -> str:
             messages.extend(first_messages(connectors.records))
             return _amount(len(messages))
 
-        def settle_schema() -> str:
-            schema = state.schema() or config.sections.schema_.build()
-            if not messages and not schema.resolved:
-                return "the numeric fields will be found in the first records"
-            schema, sentence = schema.infer(messages)
-            _, dead = schema.decode(messages)
-            reasons = ", ".join(sorted({letter.reason for letter in dead}))
-            damaged = f" {len(dead)} are damaged: {reasons}." if dead else ""
-            return sentence + damaged
-
+        yield _try(config, "state", partial(_standing, config, state, connectors.transaction))
         yield _try(config, "source", read_records)
-        yield _try(config, "schema", settle_schema)
-        yield _try(config, "labels", lambda: _amount(len(first_messages(connectors.labels))))
+        yield _try(config, "schema", partial(_settled, config, state, messages))
+        yield _try(config, "labels", partial(_labels, config, connectors.labels))
         for name in ("predictions", "requests", "dead_letters"):
             section = getattr(config.sections, name)
             path = state.log if section.path is None else config.resolve(section.path)
@@ -78,8 +73,53 @@ def _try(config: Config, part: str, attempt: Callable[[], str]) -> Finding:
         return Finding(part, False, config.mask(str(error)))
 
 
+def _standing(config: Config, state: State, transaction: SqliteTransaction) -> str:
+    """Say from where the next run goes on; StateError where it would refuse."""
+    _writable(state.log)
+    if state.is_running():
+        raise state.held()
+    committed = transaction.committed()
+    state.verify(config, begun=state.snapshot.exists() or bool(transaction.pipelines()))
+    state.load_at(committed.sequence if committed else None)
+    return f"goes on after batch {committed.sequence}" if committed else "fresh"
+
+
+def _settled(config: Config, state: State, messages: list[Message]) -> str:
+    """Say what the features are; DataError where the records at the start do not fit."""
+    named = config.sections.schema_.build()
+    schema = state.schema() or named
+    if not messages and not schema.resolved:
+        return "the numeric fields will be found in the first records"
+    schema, sentence = schema.infer(messages)
+    dead = _few(schema.decode(messages).dead, len(messages))
+    if named.resolved and (missing := absent([m.payload for m in messages], named.features)):
+        raise DataError(missing)
+    return f"{sentence} {dead}" if dead else sentence
+
+
+def _labels(config: Config, source: Source) -> str:
+    """Say how many labels are there; DataError where most of them cannot be used."""
+    messages = first_messages(source)
+    dead = _few(config.sections.schema_.build().decode_labels(messages).dead, len(messages))
+    return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
+
+
+def _few(dead: Sequence[DeadLetter], n: int) -> str:
+    """Say why some of `n` messages are damaged; DataError where most are."""
+    if not dead:
+        return ""
+    if 2 * len(dead) > n:
+        first = dead[0]
+        raise DataError(
+            f"{len(dead)} of {n} would be dead letters, first: {first.detail}, in "
+            f"{beginning(first.payload)}"
+        )
+    reasons = ", ".join(sorted({letter.reason for letter in dead}))
+    return f"{len(dead)} of {n} would be dead letters: {reasons}."
+
+
 def _amount(n: int) -> str:
-    return "nothing there yet" if n == 0 else f"{n} messages read"
+    return "nothing there yet" if n == 0 else f"{n} message{'s' * (n > 1)} read"
 
 
 def _writable(path: Path) -> str:

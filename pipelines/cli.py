@@ -4,6 +4,7 @@ Each command imports what it needs when it is called, so that `--help` answers a
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import streamboost
 from streamboost.errors import ConfigurationError, StreamBoostError
 
 if TYPE_CHECKING:
@@ -44,6 +46,22 @@ class Strategy(StrEnum):
     all = "all"
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"streamboost {streamboost.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Learn from a stream with few labels."""
+
+
 @app.command()
 def demo(
     strategy: Annotated[Strategy | None, typer.Option(help="Run this row alone.")] = None,
@@ -54,7 +72,7 @@ def demo(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one object per row.")] = False,
 ) -> None:
-    """Stream real records through a pipeline that buys a tenth of their labels."""
+    """Show the pipeline at work on real records."""
     from dataclasses import asdict
     from tempfile import TemporaryDirectory
 
@@ -65,7 +83,7 @@ def demo(
 
     strategies = demo.STRATEGIES if strategy is None else (strategy.value,)
     messages = Console(stderr=True, highlight=False)
-    stop = _stop_on_signals()
+    stop = _stop_on_signals(b"")
     warm_up(messages.print, ["sketch"])
     with TemporaryDirectory() as temporary, screen.following(messages) as show:
         folder = state or Path(temporary)
@@ -76,12 +94,13 @@ def demo(
     elif rows:
         Console(highlight=False).print(screen.table(rows))
     if stop.requested:
+        messages.print("interrupted")
         raise typer.Exit(130)
 
 
 @app.command()
 def init(path: PipelineFile = DEFAULT_FILE) -> None:
-    """Write a commented pipeline file to start from."""
+    """Write a pipeline file to start from."""
     from streamboost.pipelines.template import render
 
     try:
@@ -98,7 +117,10 @@ def init(path: PipelineFile = DEFAULT_FILE) -> None:
 
 @app.command()
 def check(path: PipelineFile = DEFAULT_FILE) -> None:
-    """Validate a pipeline file, try its connectors and say what it guarantees."""
+    """Check a pipeline file.
+
+    It is shown with all defaults, its connectors are tried, and what it guarantees is said.
+    """
     from streamboost.pipelines import checking
     from streamboost.pipelines.config import load
 
@@ -110,7 +132,8 @@ def check(path: PipelineFile = DEFAULT_FILE) -> None:
         for finding in checking.check(config):
             print(f"{finding.part:<13} {'ok    ' if finding.ok else 'FAILED'}  {finding.text}")
             failed += not finding.ok
-        print(f"{'guarantee':<13} {checking.guarantee(config)}")
+        if not failed:
+            print(f"{'guarantee':<13} {checking.guarantee(config)}")
     if failed:
         raise typer.Exit(1)
 
@@ -122,7 +145,10 @@ def run(
         bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
     ] = False,
 ) -> None:
-    """Run a pipeline until SIGINT or SIGTERM; the next run goes on where it ended."""
+    """Run a pipeline until it is stopped.
+
+    Ctrl-C or SIGTERM stops it after the batch at hand; the next run goes on from there.
+    """
     import logging
 
     from streamboost.pipelines import assembly
@@ -139,25 +165,36 @@ def run(
     warm_up(say, [str(config.core.settings["committee"]["estimator"])])
     report = Report()
     with _masking(config):
-        assembly.run(config, until_idle=until_idle, stop=stop, observer=report)
-    report.say()
+        sequence = assembly.run(config, until_idle=until_idle, stop=stop, observer=report)
+    report.close(sequence)
 
 
 @app.command()
 def inspect(
-    state: Annotated[Path, typer.Argument(help="The state folder of a pipeline.")],
+    path: Annotated[
+        Path, typer.Argument(help="The pipeline file, or the folder of its state.")
+    ] = DEFAULT_FILE,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Show how far a pipeline has come, and what it has bought and learned."""
-    from streamboost.pipelines import inspection
+    """Show how far a pipeline has come.
 
-    found = inspection.describe(state)
+    And what it has asked for and learned.
+    """
+    from streamboost.pipelines import inspection
+    from streamboost.pipelines.config import load
+
+    if path.is_dir():
+        found = inspection.describe(path)
+    else:
+        config = load(path)
+        with _masking(config):
+            found = inspection.describe(config.state)
     print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))
 
 
 @app.command()
 def warmup() -> None:
-    """Compile the kernels and keep them, so that the first training does not wait for it."""
+    """Compile ahead of the first run."""
     from streamboost.pipelines.warmup import warm_up
 
     seconds = warm_up(partial(print, file=sys.stderr, flush=True))
@@ -185,8 +222,11 @@ def _masking(config: "Config") -> Iterator[None]:
             handler.removeFilter(mask)
 
 
-def _stop_on_signals() -> "Stop":
-    """Return a stop that SIGINT and SIGTERM ask for; a second SIGINT ends the process at once."""
+def _stop_on_signals(said: bytes = b"stopping after this batch\n") -> "Stop":
+    """Return a stop that SIGINT and SIGTERM ask for, which are ignored from then on.
+
+    `said` is written to standard error when they do.
+    """
     import signal
     from types import FrameType
 
@@ -195,7 +235,10 @@ def _stop_on_signals() -> "Stop":
     stop = Stop()
 
     def ask(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # Past Python's buffers, which the interrupted line may be writing to.
+        os.write(2, said)
         stop.request()
 
     signal.signal(signal.SIGINT, ask)

@@ -4,10 +4,11 @@ Text in the form ``${NAME}`` takes the value of the environment variable NAME. S
 shown and stored as ``${NAME}``, never as what they are. Relative paths start at the folder of the
 file. All that is wrong with a file is reported at once.
 
-Between two runs on the same state these may change: `batch_records`, `batch_labels` and
-`poll_interval` of [pipeline], and where [predictions], [dead_letters] and, unless a dataset
-answers them, [requests] go. All else decides what the state means, and a change is refused, also
-one of an environment variable's value.
+Between two runs on the same state these may change: `state` (the folder may be moved),
+`batch_records`, `batch_labels` and `poll_interval` of [pipeline], `follow` of [source] and
+[labels], and where [predictions], [dead_letters] and, unless a dataset answers them, [requests]
+go. All else decides what the state means, and a change is refused, also one of an environment
+variable's value. Paths are the same when they lead to the same place.
 """
 
 import hashlib
@@ -35,7 +36,9 @@ LOG = "log.db"
 
 _OUTPUTS = ("predictions", "requests", "dead_letters")
 _CHANGEABLE = {
-    "pipeline": {"batch_records", "batch_labels", "poll_interval"},
+    "pipeline": {"state", "batch_records", "batch_labels", "poll_interval"},
+    "source": {"follow"},
+    "labels": {"follow"},
     "predictions": {"connector", "stream", "path"},
     "requests": {"connector", "stream", "path"},
     "dead_letters": {"connector", "stream", "path"},
@@ -86,16 +89,30 @@ class Config:
         """Return the part of the configuration that must not change between runs, masked."""
         return self._binding(self.written)
 
+    def place(self, path: str) -> str:
+        """Return where `path` leads, seen from the file's folder if it lies within."""
+        place, folder = (Path(os.path.realpath(p)) for p in (self.resolve(path), self.folder))
+        return str(place.relative_to(folder) if place.is_relative_to(folder) else place)
+
     def fingerprint(self, salt: str) -> str:
         """Return `salt` and a hash of all that must not change between runs, values included."""
-        binding = json.dumps(self._binding(_resolved(self.sections, self.core)), sort_keys=True)
+        tables = self._binding(_resolved(self.sections, self.core))
+        for values in tables.values():
+            if values.get("path") is not None:
+                values["path"] = self.place(values["path"])
+        binding = json.dumps(tables, sort_keys=True)
         digest = hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS)
         return f"{salt}:{digest.hex()}"
 
-    def _binding(self, tables: Tables) -> Tables:
+    def changeable(self) -> dict[str, set[str]]:
+        """Return the keys of each section that may change between two runs on one state."""
         free = dict(_CHANGEABLE)
         if isinstance(self.sections.labels, RiverOracle):
             del free["requests"]  # its position is one in the log of requests
+        return free
+
+    def _binding(self, tables: Tables) -> Tables:
+        free = self.changeable()
         return {
             section: {k: v for k, v in values.items() if k not in free.get(section, ())}
             for section, values in tables.items()
@@ -111,6 +128,8 @@ def load(path: str | os.PathLike[str]) -> Config:
         raise ConfigurationError(
             f"{path}: there is no such file; `streamboost init {path}` writes one to start from"
         ) from None
+    except IsADirectoryError:
+        raise ConfigurationError(f"{path}: is a folder; name the pipeline file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read as text: {error}") from error
     try:

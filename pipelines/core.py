@@ -36,9 +36,10 @@ EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0}
 
 CHOICES = {"committee": {"estimator"}, "query": {"strategy"}}
 NONE = "none"
-NOT_IN_A_FILE = {"random_state", "n_jobs", "estimator", "utility"}
+NOT_IN_A_FILE = {"random_state", "n_jobs", "estimator", "utility", "categorical_features"}
 """Parameters a file has no key for: the seed is [pipeline] seed, a batch is scored by one thread,
-`estimator` names the committee's kind, and the utility follows from [query] strategy."""
+`estimator` names the committee's kind, the utility follows from [query] strategy, and a record's
+features are numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ class Effects:
     """All that one step did, for the commit and for whoever watches.
 
     `records` are those that were predicted, `scored` their predictions, `asked` the requests,
-    `joined` the labels that met their records, `committee` the one that serves now. `digest`
+    `joined` the labels that met their records, `ignored` how many of each kind were dropped,
+    `committee` the one that serves now. `digest`
     chains it all to the batches before.
     """
 
@@ -75,6 +76,7 @@ class Effects:
     scored: Scored
     asked: Requests
     joined: Joined
+    ignored: dict[str, int]
     trainings: Sequence[Training]
     committee: Committee | None
     messages: Messages

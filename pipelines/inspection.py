@@ -1,5 +1,6 @@
 """What a state folder says about its pipeline."""
 
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,53 @@ from streamboost.pipelines.state import State
 
 __all__ = ["describe", "in_words"]
 
+_WORDS = {
+    "committee": {
+        "labels": "labels learned",
+        "version": "of the committee that serves",
+        "rounds": "of boosting in it",
+        "trees": "in it",
+        "classes": "it tells apart",
+    },
+    "ledger": {
+        "requests": "labels asked for",
+        "audits": "of them at random",
+        "answered": "of them learned",
+        "expired": "of them given up",
+        "tokens": "labels that could still be asked for",
+    },
+    "join": {
+        "records": "predicted",
+        "duplicate_ids": "records whose id was held already (dead letters)",
+        "labels": "labels that came",
+        "answered": "labels that answered a request (learned)",
+        "unasked": "labels that came without a request (learned)",
+        "early": "labels that came before their record",
+        "late": "labels that came after their record had left the join window (dropped)",
+        "expired": "labels that came after their request had expired (dropped)",
+        "duplicate": "labels that came again with the same value (dropped)",
+        "conflicting": "labels that came again with another value (dropped: the first stays)",
+        "unknown": "labels whose record never came (dropped)",
+        "held_records": "records kept for labels to come",
+        "open_requests": "requests that wait for an answer",
+        "waiting_labels": "labels that wait for their record",
+    },
+}
+_TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labels"}
+
 
 def describe(path: Path) -> dict[str, Any]:
     """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
 
-    `sequence` and `positions` are those of the newest committed batch. What stands under
-    `snapshot` is as of the last orderly stop, whose batch it names.
+    `sequence` and `positions` are those of the newest committed batch, `units` what the positions
+    count. What stands under `snapshot` is as of the last orderly stop, whose batch it names.
     """
     state = State(path)
     name = state.name()
     if name is None:
         raise StateError(
             f"{path} is not the state folder of a pipeline: name the folder that [pipeline] state "
-            "of its file names"
+            "of its file names, or the file"
         )
     with closing(SqliteTransaction(state.log, name)) as transaction:
         committed = transaction.committed()
@@ -32,6 +67,7 @@ def describe(path: Path) -> dict[str, Any]:
         "running": state.is_running(),
         "sequence": committed.sequence if committed else 0,
         "positions": committed.positions if committed else {},
+        "units": state.units(),
         "snapshot": saved[1] if saved else None,
     }
 
@@ -39,27 +75,39 @@ def describe(path: Path) -> dict[str, Any]:
 def in_words(found: dict[str, Any]) -> str:
     """Return what `describe` found, for a person to read."""
     running = "running" if found["running"] else "not running"
-    lines = [f"pipeline {found['name']}: {running}, {found['sequence']} batches committed"]
+    sequence, snapshot = found["sequence"], found["snapshot"]
+    lines = [f"pipeline {found['name']}: {running}, {_many(sequence, 'batch')} committed"]
+    if not sequence and snapshot is None:
+        return "\n".join([*lines, "nothing has been read yet"])
     for source, position in found["positions"].items():
-        place = ", ".join(f"partition {p}: {offset}" for p, offset in position.items())
-        lines.append(f"  {source:<12} go on at {place}")
-    snapshot = found["snapshot"]
+        unit = found["units"].get(source, "records")
+        for partition, offset in position.items():
+            place = f", partition {partition}" if len(position) > 1 else ""
+            lines.append(f"{source + place:<16} goes on after {offset:,} {unit}")
     if snapshot is None:
         return "\n".join([*lines, "no snapshot: it has not yet stopped in an orderly way"])
-    lines.append(f"as of the snapshot of batch {snapshot['sequence']}:")
-    for part in ("committee", "ledger", "join"):
-        counts = ", ".join(f"{_plain(k)} {_number(v)}" for k, v in snapshot[part].items())
-        lines.append(f"  {part:<12} {counts}")
-    if snapshot["sequence"] != found["sequence"] and not found["running"]:
+    behind = sequence - snapshot["sequence"]
+    ago = f", {_many(behind, 'batch')} ago (saved only when the pipeline stops)" if behind else ""
+    lines.append(f"as of the snapshot of batch {snapshot['sequence']}{ago}:")
+    lines += _counters(snapshot)
+    if behind and not found["running"]:
         lines.append(
             "the last run did not stop in an orderly way: its state cannot be gone on from"
         )
     return "\n".join(lines)
 
 
-def _plain(key: str) -> str:
-    return key.replace("_", " ")
+def _counters(snapshot: Mapping[str, Any]) -> Iterator[str]:
+    for part, words in _WORDS.items():
+        rows = [(key, snapshot[part].get(key, 0), text) for key, text in words.items()]
+        if part == "join":
+            rows.append(("dead_letters", snapshot.get("dead_letters", 0), "messages not usable"))
+        rows = [row for row in rows if row[1]]
+        if rows:
+            yield f"  {_TITLES[part]}"
+        for key, value, text in rows:
+            yield f"    {key.replace('_', ' '):<15} {value:>10,.10g}  {text}"
 
 
-def _number(value: Any) -> str:
-    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
+def _many(n: int, word: str) -> str:
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}es"

@@ -39,13 +39,17 @@ from streamboost.pipelines.span import Moment, Span
 from streamboost.pipelines.window import Arrival, Window
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["Join", "JoinCounts", "Joined"]
+__all__ = ["IGNORED", "Join", "JoinCounts", "Joined"]
 
 Label = str | int
 
 MOST_WAITING = 100_000
 """Labels that may wait for their records at once; beyond it the oldest ends as unknown, so that
 a flood of labels for records that never come cannot fill the memory."""
+
+
+IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown")
+"""The kinds of labels that are dropped."""
 
 
 @dataclass(slots=True)
@@ -130,6 +134,10 @@ class Join:
             "open_requests": len(self._requests),
             "waiting_labels": len(self._waiting),
         }
+
+    def ignored(self) -> dict[str, int]:
+        """Return how many labels of each kind were dropped so far."""
+        return {kind: getattr(self.counts, kind) for kind in IGNORED}
 
     def advance(self, tick: int) -> list[str]:
         """Let what has run out at `tick` leave; return the ids whose request expired."""

@@ -2,8 +2,12 @@
 
 import logging
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
+import msgspec
+
+from streamboost.connectors.messages import DeadLetter
 from streamboost.pipelines.effects import Effects
 
 __all__ = ["Report"]
@@ -13,16 +17,32 @@ _log = logging.getLogger(__name__)
 EVERY = 10.0
 """Seconds between two lines."""
 
+_decode = msgspec.json.Decoder(DeadLetter).decode
+
+_IGNORED = {
+    "late": "came after its record had left the join window",
+    "expired": "came after its request had expired",
+    "duplicate": "came again, with the value it had",
+    "conflicting": "came again with another value, and the first stays",
+    "unknown": "was waited for by no record",
+}
+
 
 @dataclass(slots=True)
 class Report:
-    """Counts what the batches of one run did, and logs it from time to time and at the end."""
+    """Counts what the batches of one run did, and logs it from time to time and at the end.
+
+    The first dead letter of each reason and the first ignored label of each kind are told of.
+    """
 
     records: int = 0
     requests: int = 0
     labels: int = 0
-    dead_letters: int = 0
+    unlabelled: int = 0
+    trainings: int = 0
     sequence: int = 0
+    dead: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
     _said: float = field(default_factory=time.monotonic)
 
     def __call__(self, effects: Effects) -> None:
@@ -31,21 +51,63 @@ class Report:
         self.records += len(effects.records)
         self.requests += len(effects.asked)
         self.labels += len(effects.joined.ids)
-        self.dead_letters += len(effects.messages.dead_letters)
+        self.unlabelled += sum(label is None for label in effects.scored.labels.tolist())
+        self.trainings += len(effects.trainings)
+        for message in effects.messages.dead_letters:
+            self._bury(_decode(message))
+        for kind, n in effects.ignored.items():
+            if n and not self.ignored[kind]:
+                _log.info("the first ignored label (%s) %s", kind, _IGNORED[kind])
+            self.ignored[kind] += n
         if time.monotonic() - self._said >= EVERY:
-            self.say()
+            self._said = time.monotonic()
+            version = effects.committee.version if effects.committee else 0
+            _log.info(
+                "batch %d: %s; trained %s, committee version %d",
+                self.sequence,
+                self._counts(),
+                _times(self.trainings),
+                version,
+            )
 
-    def say(self) -> None:
-        """Log how far the run has come, if it has."""
+    def close(self, sequence: int) -> None:
+        """Log what the run came to; `sequence` is that of the newest batch, 0 if there is none."""
         if not self.sequence:
+            _log.info(
+                f"nothing new since batch {sequence}" if sequence else "nothing was there to read"
+            )
             return
-        self._said = time.monotonic()
+        empty = f", {self.unlabelled:,} predicted before the first label (label null)"
         _log.info(
-            "batch %d: %d records predicted in this run, %d labels asked for, %d learned, "
-            "%d dead letters",
-            self.sequence,
-            self.records,
-            self.requests,
-            self.labels,
-            self.dead_letters,
+            "stopped after batch %d: %s%s",
+            sequence,
+            self._counts(),
+            empty if self.unlabelled else "",
         )
+
+    def _counts(self) -> str:
+        parts = [
+            f"{self.records:,} records in this run",
+            f"{self.requests:,} labels asked for",
+            f"{self.labels:,} learned",
+            f"{self.dead.total():,} dead letters",
+        ]
+        if ignored := self.ignored.total():
+            parts.append(f"{ignored:,} labels ignored")
+        return ", ".join(parts)
+
+    def _bury(self, letter: DeadLetter) -> None:
+        if not self.dead[letter.reason]:
+            where = ", ".join(f"partition {p}, offset {o}" for p, o in letter.position.items())
+            _log.warning(
+                "the first dead letter (%s): %s; in the %s, %s",
+                letter.reason,
+                letter.detail,
+                letter.source,
+                where,
+            )
+        self.dead[letter.reason] += 1
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n:,} times"

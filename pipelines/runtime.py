@@ -98,6 +98,7 @@ class Pipeline:
         self.stop = stop or Stop()
         self.sequence = 0
         self.digest = ""
+        self.dead_letters = 0
         self.is_settled = True
         self._is_waiting = False
         self._poll_interval = poll_interval
@@ -123,6 +124,7 @@ class Pipeline:
         """Take one batch in, and return all that follows from it."""
         self.is_settled = False
         self.sequence += 1
+        ignored = self.join.ignored()
         expired = self.join.advance(inputs.tick)
         self.learner.expire(expired)
         sound, damaged = self.schema.decode(inputs.records, source="records", time=inputs.tick)
@@ -137,6 +139,7 @@ class Pipeline:
         trainings = self._learn(joined, inputs.tick)
         dead = [*sorted([*damaged, *repeated], key=_place), *unread]
         messages = self._write(inputs.tick, records, scored, asked, dead)
+        self.dead_letters += len(dead)
         self.digest = chain(self.digest, records, messages, joined, trainings)
         return Effects(
             sequence=self.sequence,
@@ -145,6 +148,7 @@ class Pipeline:
             scored=scored,
             asked=asked,
             joined=joined,
+            ignored={kind: n - ignored[kind] for kind, n in self.join.ignored().items()},
             trainings=trainings,
             committee=self.learner.committee,
             messages=messages,
@@ -168,8 +172,6 @@ class Pipeline:
                     raise
                 self._rest_after(error)
         self._is_waiting = False
-        if effects.trainings:
-            _log.info("batch %d: %s", effects.sequence, _in_words(effects.trainings))
         if self._observer is not None:
             self._observer(effects)
 
@@ -181,6 +183,7 @@ class Pipeline:
             "sequence": self.sequence,
             "digest": self.digest,
             "tick": self.intake.last_tick,
+            "dead_letters": self.dead_letters,
             "committee": self._committee_in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
@@ -193,6 +196,7 @@ class Pipeline:
         self.join.restore(part(arrays, "join."))
         self.sequence = manifest["sequence"]
         self.digest = manifest["digest"]
+        self.dead_letters = manifest.get("dead_letters", 0)
         self.intake.last_tick = manifest["tick"]
 
     def _poll(self) -> Inputs | None:
@@ -278,9 +282,3 @@ class Pipeline:
 
 def _place(letter: DeadLetter) -> tuple[str, int]:
     return next(iter(letter.position.items()))
-
-
-def _in_words(trainings: Sequence[Training]) -> str:
-    times = "trained" if len(trainings) == 1 else f"trained {len(trainings)} times"
-    last = trainings[-1]
-    return f"{times}, now on {last.labels} labels: committee version {last.version}"

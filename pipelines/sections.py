@@ -45,10 +45,12 @@ class PipelineSection(Section):
     name: Annotated[Text, AfterValidator(_check_name)] = Field(description="what the job is called")
     state: Text = Field("state", description="folder of the log and the state")
     seed: int = Field(0, ge=0, description="all random choices of the learner follow from it")
-    batch_records: int = Field(500, ge=1, description="most records in one batch")
+    batch_records: int = Field(100, ge=1, description="most records in one batch")
     batch_labels: int = Field(500, ge=1, description="most labels in one batch")
     join_window: SpanKey = Field(10_000, description="how long a record waits for its label")
-    poll_interval: float = Field(0.1, gt=0, description="seconds to rest when nothing came")
+    poll_interval: float = Field(
+        0.1, gt=0, le=86_400, allow_inf_nan=False, description="seconds to rest when nothing came"
+    )
 
 
 class SchemaSection(Section):

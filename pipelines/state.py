@@ -13,7 +13,7 @@
 import fcntl
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -21,6 +21,7 @@ from typing import Any
 
 from streamboost.connectors.schema import Schema
 from streamboost.errors import ModelFileError, StateError
+from streamboost.pipelines import toml
 from streamboost.pipelines.config import LOG, Config, Tables
 from streamboost.storage import Arrays, read_arrays, write_arrays, write_bytes
 
@@ -55,16 +56,20 @@ class State:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
-                raise StateError(
-                    f"{self.path}: process {holder} is running on this state: stop it first, or "
-                    "give this pipeline a state folder of its own"
-                ) from None
+                raise self.held() from None
             os.truncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
             os.close(descriptor)
+
+    def held(self) -> StateError:
+        """Return the error that says which process holds the folder."""
+        holder = (self._read(self._lock) or "").strip()[:32] or "unknown"
+        return StateError(
+            f"{self.path}: process {holder} is running on this state: stop it first, or give this "
+            "pipeline a state folder of its own"
+        )
 
     def is_running(self) -> bool:
         """Tell whether a process holds the folder now."""
@@ -83,29 +88,53 @@ class State:
         name = self._kept().get("pipeline", {}).get("name")
         return None if name is None else str(name)
 
+    def units(self) -> dict[str, str]:
+        """Return what the positions of the two sources count."""
+        kept = self._kept()
+        kinds = {
+            "records": (kept.get("source", {}).get("connector"), "records"),
+            "labels": (kept.get("labels", {}).get("connector"), "labels"),
+        }
+        # A dataset's position is one in the requests it answers.
+        counted = {"files": "bytes"}
+        units = {name: counted.get(str(kind), unit) for name, (kind, unit) in kinds.items()}
+        return units | ({"labels": "requests"} if kinds["labels"][0] == "river" else {})
+
     def adopt(self, config: Config, *, begun: bool) -> None:
         """Note that this state belongs to `config`.
 
-        Raises StateError if it has `begun`, holding what another configuration led to.
+        Raises StateError as `verify` does.
         """
-        kept = (self._read(self._fingerprint) or "").strip()
-        fingerprint = config.fingerprint(kept.partition(":")[0] or token_hex(16))
-        if kept != fingerprint:
-            if begun and not kept:
-                raise StateError(
-                    f"{self._fingerprint} is missing, so nobody can tell whether this state was "
-                    f"made by this configuration: put it back from a copy. {self._begin_anew()}"
-                )
-            if begun:
-                raise StateError(
-                    f"{self.path}: this state was made by another configuration: "
-                    f"{'; '.join(self._changes(config))}. Undo the change, or set "
-                    "[pipeline] state to a new folder to begin anew"
-                )
+        if not self.verify(config, begun=begun):
             with self._told():
                 self._schema.unlink(missing_ok=True)
+        salt = self._salt()
         self._write(self.config, config.to_toml())
-        self._write(self._fingerprint, fingerprint + "\n")
+        self._write(self._fingerprint, config.fingerprint(salt) + "\n")
+
+    def verify(self, config: Config, *, begun: bool) -> bool:
+        """Tell whether this state was made by `config`, changing nothing.
+
+        Raises StateError if it was not and has `begun`, holding what another one led to.
+        """
+        kept = (self._read(self._fingerprint) or "").strip()
+        same = bool(kept) and kept == config.fingerprint(self._salt())
+        if begun and not kept:
+            raise StateError(
+                f"{self._fingerprint} is missing, so nobody can tell whether this state was "
+                f"made by this configuration: put it back from a copy. {self._begin_anew()}"
+            )
+        if begun and not same:
+            raise StateError(
+                f"{self.path}: this state was made by another configuration: "
+                f"{'; '.join(self._changes(config))}. Undo the change, or set [pipeline] state to "
+                f"a new folder to begin anew. On an existing state these may change: "
+                f"{_listed(config.changeable())}"
+            )
+        return same
+
+    def _salt(self) -> str:
+        return (self._read(self._fingerprint) or "").strip().partition(":")[0] or token_hex(16)
 
     def _kept(self) -> Tables:
         """Return the configuration the state was made with; empty where it cannot be read."""
@@ -124,10 +153,13 @@ class State:
             known = old.get(section, {})
             for key in values:
                 before, now = _plain(known.get(key)), _plain(values[key])
-                if before != now:
-                    changes.append(f"[{section}] {key} was {before!r} and is {now!r}")
+                if before == now or (key == "path" and _same_place(config, before, now)):
+                    continue
+                changes.append(f"[{section}] {key} was {_shown(before)} and is {_shown(now)}")
         names = ", ".join(config.variables.names)
-        return changes or [f"an environment variable it names ({names}) has another value"]
+        if changes or not names:
+            return changes or ["its paths lead elsewhere now"]
+        return [f"an environment variable it names ({names}) has another value"]
 
     def schema(self) -> Schema | None:
         """Return the schema that earlier runs settled on, or None."""
@@ -206,3 +238,15 @@ class State:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
+
+
+def _same_place(config: Config, before: Any, now: Any) -> bool:
+    return None not in (before, now) and config.place(before) == config.place(now)
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else toml.render(value)
+
+
+def _listed(keys: Mapping[str, set[str]]) -> str:
+    return ", ".join(f"[{section}] {' '.join(sorted(names))}" for section, names in keys.items())

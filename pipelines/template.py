@@ -12,12 +12,17 @@ _TEMPLATE = """\
 #
 # Relative paths start at this file's folder. Text such as "${NAME}" takes the value of the
 # environment variable NAME.
+#
+# Once the pipeline has run, these may still be changed: state (if its folder is moved),
+# batch_records, batch_labels, poll_interval, follow, and where predictions, dead letters and
+# (unless a dataset answers them) requests go. Any other change needs a new state folder.
 
 [pipeline]
 name = "segments"
 # state = "state"           # folder of the log and the state
 # seed = 0                  # all random choices of the learner follow from it
-# batch_records = 500       # most records in one batch
+batch_records = 10          # most records in one batch; all are predicted by the committee
+                            # from before it
 # batch_labels = 500        # most labels in one batch
 # join_window = 10000       # how long a record waits for its label: records, or "2h"
 # poll_interval = 0.1       # seconds to rest when nothing came

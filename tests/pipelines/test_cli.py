@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import sys
 import tomllib
@@ -49,8 +50,11 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert code == 0, err
     code, out, _ = call("inspect", "state")
     assert "pipeline segments: not running, 231 batches committed" in out
-    assert "records      go on at partition 0: 2310" in out
-    assert "ledger       records 2,310, requests 2" in out
+    assert "records          goes on after 2,310 records" in out
+    assert re.search(r"labels +goes on after 2\d\d requests", out)
+    assert re.search(r"    requests +2\d\d  labels asked for", out)
+    assert "dead letters" not in out, "zeros are hidden"
+    assert call("inspect", "p.toml")[1] == out
     code, out, _ = call("inspect", "state", "--json")
     found = json.loads(out)
     assert found["sequence"] == found["snapshot"]["sequence"] > 0
@@ -178,6 +182,35 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
         assert f"process {os.getpid()} is running on this state" in state_row()
     (tmp_path / "state" / "snapshot").unlink()
     assert "did not stop in an orderly way" in state_row()
+
+
+def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_snapshot(call, tmp_path):
+    one = '{{"id": {}, "a": 1}}\n'
+    pipeline_of(tmp_path, one.format(0) + "damaged\n", '{"id": 0, "label": "x"}\n')
+    (tmp_path / "p.toml").rename(tmp_path / "pipeline.toml")
+    assert call("run", "--until-idle")[0] == 0
+    _, out, _ = call("inspect")
+    assert "as of the snapshot of batch 1:" in out
+    assert "records          goes on after 26 bytes" in out
+    assert re.search(r"unasked +1  labels that came without a request \(learned\)", out)
+    assert re.search(r"dead letters +1  messages not usable", out)
+    snapshot = (tmp_path / "state" / "snapshot").read_bytes()
+    for n in (1, 2):
+        with (tmp_path / "records.jsonl").open("a") as file:
+            file.write(one.format(n))
+        assert call("run", "--until-idle")[0] == 0
+    (tmp_path / "state" / "snapshot").write_bytes(snapshot)
+    with State(tmp_path / "state").locked():
+        _, out, _ = call("inspect")
+    assert "snapshot of batch 1, 2 batches ago (saved only when the pipeline stops):" in out
+    assert "orderly" not in out
+
+
+def test_inspect_after_a_stop_on_empty_input_says_that_nothing_was_read(call, tmp_path):
+    pipeline_of(tmp_path, "")
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    _, out, _ = call("inspect", "p.toml")
+    assert "nothing has been read yet" in out
 
 
 def test_the_version_is_printed(call):

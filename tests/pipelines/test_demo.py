@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import signal
+import time
 from contextlib import closing
 
 import pytest
@@ -132,7 +134,23 @@ def test_the_command_prints_one_object_a_row(streamboost_command, tmp_path):
     assert (tmp_path / "kept" / "margin" / "state" / "snapshot").exists()
 
 
+def test_an_interrupted_command_says_so(streamboost_command, tmp_path):
+    process = streamboost_command.start("demo", "--state", "kept")
+    end = time.monotonic() + 60
+    while not (tmp_path / "kept" / "margin" / "pipeline.toml").exists():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert err.endswith("interrupted\n")
+    assert "Traceback" not in err
+
+
 def test_the_command_prints_a_table(streamboost_command):
     out, _ = streamboost_command("demo", "--strategy", "margin", "--budget", "0.02")
-    assert "margin queries" in out
+    assert "margin " in out
     assert "2nd half" in out

@@ -86,8 +86,9 @@ def test_a_file_with_damaged_lines_is_read_to_its_end(streamboost_command, tmp_p
 
     _, err = streamboost_command("run", "p.toml", "--until-idle")
 
-    assert "1400 records predicted in this run" in err
+    assert "1,400 records in this run" in err
     assert "14 dead letters" in err
+    assert err.count("WARNING the first dead letter (bad_json)") == 1
     dead = stream(tmp_path, "dead_letters")
     assert [letter["reason"] for letter in dead] == expected[::-1]
     assert all(letter["detail"] for letter in dead)

@@ -35,8 +35,28 @@ def test_the_table_has_a_line_for_each_row_and_fits_a_narrow_terminal():
     console = Console(file=io.StringIO(), width=80)
     console.print(screen.table(rows))
     lines = [line.strip() for line in console.file.getvalue().splitlines()]
-    assert " ".join(lines[4].split()) == "margin queries 231 87.1% 96.2% 87.0% 0.8 2,888"
-    assert len([line for line in lines if "2,888" in line]) == 4
+    assert " ".join(lines[4].split()) == "margin 231 87.1% 96.2% 87.0% 0.8 2,888"
+    assert (
+        " ".join(lines[6].split())
+        == f"repeat last 231 87.1% 96.2% 87.0% {screen.NO_FIGURE} {screen.NO_FIGURE}"
+    )
+    assert len([line for line in lines if "2,888" in line]) == 3
+
+
+def test_a_bar_is_drawn_only_where_there_is_room_for_it():
+    for width in (80, 99, 100, 120):
+        out = shown(
+            Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+        )
+        assert ("━" in out) == (width >= 100)
+        assert "100 trees" in out
+
+
+def test_one_label_is_one_label():
+    console = Console(file=io.StringIO(), width=100)
+    with screen.following(console) as show:
+        show(demo.Progress("margin", 500, 1_234, 0.5, 1, 100))
+    assert "1 label bought" in console.file.getvalue()
 
 
 @pytest.mark.parametrize("width", range(73, 81))
@@ -45,4 +65,4 @@ def test_nothing_in_the_table_wraps(width):
     console = Console(file=io.StringIO(), width=width)
     console.print(screen.table(rows))
     assert "repeat last" in console.file.getvalue()
-    assert len(console.file.getvalue().splitlines()) == 9
+    assert len(console.file.getvalue().splitlines()) == 11
