@@ -63,3 +63,7 @@ def test_examples_run(path, tmp_path):
     shares = [float(share) for share in re.findall(r"([\d.]+)%", done.stdout)]
     assert shares, done.stdout
     assert shares[-1] > 85
+
+
+def test_no_figure_is_left_to_fill_in():
+    assert not re.findall(r"@[A-Z]+@", README)
