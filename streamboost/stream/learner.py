@@ -110,6 +110,11 @@ class StreamLearner:
         return self._trainer.running
 
     @property
+    def made(self) -> int:
+        """The newest version there is, or is being made."""
+        return self._trainer.made
+
+    @property
     def paused(self) -> bool:
         """Whether no training starts and the committee stays."""
         return self._trainer.paused

@@ -43,7 +43,7 @@ class Trainer:
         self.schedule = schedule
         self.champion: Committee | None = None
         self.paused = False
-        self._made = 0
+        self.made = 0
         self._estimator = estimator
         self._seeds = np.random.default_rng(seeds)
         self._progress: Progress | None = None
@@ -121,8 +121,8 @@ class Trainer:
 
         Its own number may be that of another committee here, whose scores it must not inherit.
         """
-        self._made += 1
-        self.champion = replace(committee, version=self._made)
+        self.made += 1
+        self.champion = replace(committee, version=self.made)
         self._underway = None
         self._worker.abandon()
 
@@ -157,10 +157,10 @@ class Trainer:
         retrained = before.retrained if extends and before else rows.total
         self._progress = Progress(retrained=retrained, trained=rows.total)
         self._wanted = False
-        self._made += 1
+        self.made += 1
         seed = int(self._seeds.integers(2**31 - 1))
         return Job(
-            Training(kind=kind, labels=rows.total, seed=seed, version=self._made),
+            Training(kind=kind, labels=rows.total, seed=seed, version=self.made),
             sample.X,
             sample.y,
             sample.weight,
@@ -190,7 +190,7 @@ class Trainer:
         A training in its thread is there as what it works on: it is begun again.
         """
         about: dict[str, Any] = {
-            "made": self._made,
+            "made": self.made,
             "seeds": self._seeds.bit_generator.state,
             "progress": asdict(self._progress) if self._progress else None,
             "family": self._family,
@@ -210,7 +210,7 @@ class Trainer:
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for a trainer of the same settings."""
-        self._made = about["made"]
+        self.made = about["made"]
         self._seeds.bit_generator.state = about["seeds"]
         self._progress = Progress(**about["progress"]) if about["progress"] else None
         self._family = about["family"]
