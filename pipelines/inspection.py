@@ -81,6 +81,8 @@ def in_words(found: dict[str, Any]) -> str:
         return "\n".join([*lines, "nothing has been read yet"])
     for source, position in found["positions"].items():
         unit = found["units"].get(source, "records")
+        if source == "commands" and not any(position.values()):
+            continue
         for partition, offset in position.items():
             place = f", partition {partition}" if len(position) > 1 else ""
             lines.append(f"{source + place:<16} goes on after {offset:,} {unit}")

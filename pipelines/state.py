@@ -91,7 +91,7 @@ class State:
         return None if name is None else str(name)
 
     def units(self) -> dict[str, str]:
-        """Return what the positions of the two sources count."""
+        """Return what the positions of the sources count."""
         kept = self._kept()
         kinds = {
             "records": (kept.get("source", {}).get("connector"), "records"),
@@ -100,6 +100,7 @@ class State:
         # A dataset's position is one in the requests it answers.
         counted = {"files": "bytes"}
         units = {name: counted.get(str(kind), unit) for name, (kind, unit) in kinds.items()}
+        units["commands"] = "commands"
         return units | ({"labels": "requests"} if kinds["labels"][0] == "river" else {})
 
     def adopt(self, config: Config, *, begun: bool) -> None:

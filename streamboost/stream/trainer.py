@@ -169,6 +169,8 @@ class Trainer:
         )
 
     def _due(self, rows: LabelledRows) -> Kind | None:
+        if len(rows.counts) < 2:
+            return None
         if self._wanted:
             return "retrain" if self._progress else "first"
         rounds = self.champion.n_rounds if self.champion else 0

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import tomllib
@@ -57,10 +58,10 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert call("inspect", "p.toml")[1] == out
     code, out, _ = call("inspect", "state", "--json")
     found = json.loads(out)
-    assert found["sequence"] == found["snapshot"]["sequence"] > 0
+    assert found["sequence"] == found["checkpoint"]["sequence"] > 0
     assert found["positions"]["records"] == {"0": 2310}
-    assert found["snapshot"]["ledger"]["records"] == 2310
-    assert found["snapshot"]["ledger"]["requests"] <= 231
+    assert found["checkpoint"]["ledger"]["records"] == 2310
+    assert found["checkpoint"]["ledger"]["requests"] <= 231
     assert not found["running"]
 
 
@@ -180,30 +181,30 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
     pipeline_of(tmp_path, RECORDS)
     with State(tmp_path / "state").locked():
         assert f"process {os.getpid()} is running on this state" in state_row()
-    (tmp_path / "state" / "snapshot").unlink()
-    assert "did not stop in an orderly way" in state_row()
+    shutil.rmtree(tmp_path / "state" / "checkpoints")
+    assert state_row().endswith("ok      goes on after batch 1, all replayed")
 
 
-def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_snapshot(call, tmp_path):
+def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_checkpoint(call, tmp_path):
     one = '{{"id": {}, "a": 1}}\n'
     pipeline_of(tmp_path, one.format(0) + "damaged\n", '{"id": 0, "label": "x"}\n')
     (tmp_path / "p.toml").rename(tmp_path / "pipeline.toml")
     assert call("run", "--until-idle")[0] == 0
     _, out, _ = call("inspect")
-    assert "as of the snapshot of batch 1:" in out
+    assert "as of the checkpoint of batch 1:" in out
     assert "records          goes on after 26 bytes" in out
+    assert "commands" not in out
     assert re.search(r"unasked +1  labels that came without a request \(learned\)", out)
     assert re.search(r"dead letters +1  messages not usable", out)
-    snapshot = (tmp_path / "state" / "snapshot").read_bytes()
     for n in (1, 2):
         with (tmp_path / "records.jsonl").open("a") as file:
             file.write(one.format(n))
         assert call("run", "--until-idle")[0] == 0
-    (tmp_path / "state" / "snapshot").write_bytes(snapshot)
+    for newer in (2, 3):
+        (tmp_path / "state" / "checkpoints" / f"{newer:010}").unlink()
     with State(tmp_path / "state").locked():
         _, out, _ = call("inspect")
-    assert "snapshot of batch 1, 2 batches ago (saved only when the pipeline stops):" in out
-    assert "orderly" not in out
+    assert "checkpoint of batch 1, 2 batches ago (a restart replays from there):" in out
 
 
 def test_inspect_after_a_stop_on_empty_input_says_that_nothing_was_read(call, tmp_path):
