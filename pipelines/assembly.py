@@ -206,7 +206,7 @@ def _go_on(pipeline: Pipeline, state: State, committed: Committed | None) -> Non
     pipeline.intake.seek(committed.positions)
     state.checkpoints.drop_after(committed.sequence)
     if "gap" in pipeline.notes:
-        pipeline.versions.forget_after(pipeline.learner.made)
+        pipeline.versions.forget_after(pipeline.learner.trainer.made)
     if pipeline.notes and pipeline.sequence:
         pipeline.checkpoint()
 

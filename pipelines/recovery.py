@@ -136,7 +136,7 @@ class Replay:
             if command.version is not None:
                 pipeline.versions.fetch(command.version)
         try:
-            swap = None if entry.swap is None else pipeline.learner.wait(entry.swap)
+            swap = None if entry.swap is None else pipeline.learner.trainer.wait(entry.swap)
         except DataError as error:
             raise self._differs(entry, str(error)) from error
         effects = pipeline.step(inputs, swap)

@@ -46,7 +46,7 @@ class Pipeline(Stepper):
     ----------
     about : what a checkpoint's manifest says besides
     is_settled : whether what was learned is what was committed, so that a checkpoint may be taken
-    checkpointed : the batch after which the newest checkpoint was taken, or tried
+    checkpointed : the batch after which the newest checkpoint was taken
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Pipeline(Stepper):
         self.is_settled = True
         self._is_waiting = False
         self.checkpointed = 0
+        self._tried = 0
         self._checkpoint_every = checkpoint_every
         self._poll_interval = poll_interval
         self._observer = observer
@@ -90,9 +91,9 @@ class Pipeline(Stepper):
         while not self.stop.requested:
             inputs = self._poll()
             if inputs is not None:
-                self.commit(self.step(inputs, self.learner.finished()))
+                self.commit(self.step(inputs, self.learner.trainer.finished()))
                 self.checkpoint_if_due()
-            elif until_idle and self.learner.running is None:
+            elif until_idle and self.learner.trainer.running is None:
                 return
             else:
                 self.stop.rest(self._poll_interval)
@@ -124,8 +125,9 @@ class Pipeline(Stepper):
 
     def checkpoint_if_due(self) -> None:
         """Take a checkpoint once enough batches have passed; one that fails is told of."""
-        if self.sequence - self.checkpointed < self._checkpoint_every:
+        if self.sequence - self._tried < self._checkpoint_every:
             return
+        self._tried = self.sequence
         try:
             self.checkpoint()
         except (OSError, ModelFileError) as error:
@@ -135,7 +137,6 @@ class Pipeline(Stepper):
                 self.sequence,
                 error,
             )
-            self.checkpointed = self.sequence
 
     def checkpoint(self) -> None:
         """Write down the whole state, with the committees to roll back to."""
@@ -155,7 +156,7 @@ class Pipeline(Stepper):
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the pipeline that gave this snapshot."""
         super().restore(arrays, manifest)
-        self.checkpointed = self.sequence
+        self.checkpointed = self._tried = self.sequence
         self.intake.last_tick = self.tick
         self.intake.seek(manifest["positions"])
 
@@ -174,7 +175,7 @@ class Pipeline(Stepper):
                 continue
             self._is_waiting = False
             if inputs is None:
-                return self.intake.empty() if self.learner.finished() else None
+                return self.intake.empty() if self.learner.trainer.finished() else None
             return replace(inputs, commands=self._accepted(inputs.commands))
         return None
 

@@ -96,7 +96,7 @@ class Stepper:
         self.digest = chain(self.digest, records, messages, joined, started)
         committee = self.learner.committee
         promoted = committee.version if committee and committee is not served else None
-        versions = [c for c in (swap, self.learner.challenger, committee) if c is not None]
+        versions = [c for c in (swap, self.learner.trainer.challenger, committee) if c is not None]
         self.versions.add(versions)
         return Effects(
             sequence=self.sequence,
@@ -150,11 +150,11 @@ class Stepper:
             if command.version is not None:
                 started += self.learner.swap(self.versions[command.version])
             elif command.command == "pause":
-                self.learner.pause()
+                self.learner.trainer.pause()
             elif command.command == "resume":
-                started += self.learner.resume()
+                started += self.learner.trainer.go_on()
             else:
-                started += self.learner.retrain()
+                started += self.learner.trainer.retrain()
         return started
 
     def _part_repeated(self, records: Records, tick: int) -> tuple[Records, list[DeadLetter]]:

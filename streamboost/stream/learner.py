@@ -35,7 +35,8 @@ class StreamLearner:
 
     Everything it does follows from its settings, its seed and the calls made: the same calls
     give the same results bit for bit, also when the learner is saved and restored on the way.
-    With `Schedule(training="background")` a thread trains; call `swap(finished())` between batches.
+    With `Schedule(training="background")` a thread trains, and `swap(trainer.finished())` between
+    batches lets serve what it made.
 
     Parameters
     ----------
@@ -52,6 +53,11 @@ class StreamLearner:
         D, the number of features; None: that of the first records.
     random_state
         Seed, at least 0.
+
+    Attributes
+    ----------
+    trainer
+        The trainings: what is under way, pausing, training anew.
 
     Examples
     --------
@@ -81,7 +87,7 @@ class StreamLearner:
         self.strategy = query or QueryStrategy()
         trainings, asking = np.random.SeedSequence(random_state).spawn(2)
         self._rows = LabelledRows(self.working_set)
-        self._trainer = Trainer(estimator, self.schedule, trainings)
+        self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
         self._querier = Querier(self.strategy, asking)
         self._answered = 0
         self._expired = 0
@@ -92,32 +98,12 @@ class StreamLearner:
     @property
     def estimator(self) -> Trainable:
         """What trains the committee."""
-        return self._trainer.estimator
+        return self.trainer.estimator
 
     @property
     def committee(self) -> "Committee | None":
         """The committee that scores; None before the first training."""
-        return self._trainer.champion
-
-    @property
-    def challenger(self) -> "Committee | None":
-        """A committee that is judged on the labels that come, before it may serve."""
-        return self._trainer.challenger
-
-    @property
-    def running(self) -> Training | None:
-        """The training that a thread is at, until `swap` hands in what it made."""
-        return self._trainer.running
-
-    @property
-    def made(self) -> int:
-        """The newest version there is, or is being made."""
-        return self._trainer.made
-
-    @property
-    def paused(self) -> bool:
-        """Whether no training starts and the committee stays."""
-        return self._trainer.paused
+        return self.trainer.champion
 
     @property
     def n_labels(self) -> int:
@@ -202,42 +188,24 @@ class StreamLearner:
         tick = as_tick(tick)
         if self.n_features is None:
             self.widen(rows.shape[1])
-        started = []
+        started: list[Training] = []
         for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
             self._rows.append(row, label, tick, chance)
             self._answered += chance == chance
-            started.append(self._trainer.follow(self._rows, row, label))
-        return tuple(training for training in started if training is not None)
+            started += self.trainer.follow(row, label)
+        return tuple(started)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Give up requests whose labels will not come; their tokens stay spent."""
         self._expired += len(list(ids))
 
-    def finished(self) -> "Committee | None":
-        """Return what the running training made, to be given to `swap`; None while it runs."""
-        return self._trainer.finished()
-
-    def wait(self, version: int) -> "Committee":
-        """Return the committee `version`, once the running training has made it.
-
-        Raises
-        ------
-        DataError
-            When no training that makes it is running.
-        """
-        running = self.running
-        if running is None or running.version != version:
-            what = f"version {running.version} is being made" if running else "nothing is"
-            raise DataError(f"version {version} cannot be waited for: {what}")
-        return self._trainer.wait()
-
     def swap(self, committee: "Committee | None") -> tuple[Training, ...]:
         """Let `committee` serve from now on; None changes nothing.
 
-        What `finished` or `wait` returned comes in under the version of its training, and serves
-        at once, or once it has been judged (`Schedule.promotion`). Any other serves at once, under
-        a version of its own, and a training under way is given up. One of another family than the
-        estimator's serves until the next training, which trains anew.
+        What `trainer.finished` or `trainer.wait` returned comes in under the version of its
+        training, and serves at once, or once it has been judged (`Schedule.promotion`). Any other
+        serves at once, under a version of its own, and a training under way is given up. One of
+        another family than the estimator's serves until the next training, which trains anew.
 
         Returns
         -------
@@ -252,9 +220,8 @@ class StreamLearner:
         """
         if committee is None:
             return ()
-        if committee is self.finished():
-            self._trainer.arrive(committee)
-            return self._proceed()
+        if committee is self.trainer.finished():
+            return self.trainer.arrive(committee)
         as_labels(committee.classes, len(committee.classes), self._kind, name="committee.classes")
         if self.n_features is None:
             self.widen(committee.n_features)
@@ -263,26 +230,8 @@ class StreamLearner:
                 f"the committee scores {committee.n_features} features, and this learner has "
                 f"{self.n_features}: train one on the same columns"
             )
-        self._trainer.stamp(committee)
+        self.trainer.stamp(committee)
         return ()
-
-    def retrain(self) -> tuple[Training, ...]:
-        """Train anew now, or as soon as no training is under way; return what was started."""
-        self._trainer.retrain()
-        return self._proceed()
-
-    def pause(self) -> None:
-        """Start no training and let the committee stay, until `resume`; labels are still kept."""
-        self._trainer.paused = True
-
-    def resume(self) -> tuple[Training, ...]:
-        """Go on after `pause`; return the training that was started, if one was due."""
-        self._trainer.paused = False
-        return self._proceed()
-
-    def _proceed(self) -> tuple[Training, ...]:
-        training = self._trainer.proceed(self._rows)
-        return () if training is None else (training,)
 
     def widen(self, n_features: int) -> None:
         """Take records of `n_features` features from now on; those kept miss the new ones."""

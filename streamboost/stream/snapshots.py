@@ -26,7 +26,7 @@ def pack(learner: "StreamLearner") -> Arrays:
     """Return all there is to the learner."""
     labelled, rows = learner._rows.state()
     querier, window = learner._querier.state()
-    trainer, committees = learner._trainer.state()
+    trainer, committees = learner.trainer.state()
     about = {
         "format": _FORMAT,
         "estimator": describe(learner.estimator),
@@ -77,7 +77,7 @@ def _from(
     )
     learner._rows.resume(about["labelled"], part(arrays, "rows."))
     learner._querier.resume(about["querier"], part(arrays, "window."))
-    learner._trainer.resume(about["trainer"], part(arrays, "trainer."))
+    learner.trainer.resume(about["trainer"], part(arrays, "trainer."))
     learner._answered = about["answered"]
     learner._expired = about["expired"]
     return learner

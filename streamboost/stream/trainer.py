@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamboost.errors import DataError
 from streamboost.storage import Arrays, part
 from streamboost.stream.checks import Label
 from streamboost.stream.estimators import Trainable, default_estimator
@@ -35,12 +36,27 @@ class Underway:
 
 
 class Trainer:
-    """Carries out a schedule; every training has a seed and a version of its own."""
+    """Carries out a schedule; every training has a seed and a version of its own.
+
+    Attributes
+    ----------
+    champion
+        The committee that serves; None before the first.
+    paused
+        Whether no training starts and the champion stays.
+    made
+        The newest version there is, or is being made.
+    """
 
     def __init__(
-        self, estimator: Trainable | None, schedule: Schedule, seeds: np.random.SeedSequence
+        self,
+        estimator: Trainable | None,
+        schedule: Schedule,
+        seeds: np.random.SeedSequence,
+        rows: LabelledRows,
     ) -> None:
         self.schedule = schedule
+        self._rows = rows
         self.champion: Committee | None = None
         self.paused = False
         self.made = 0
@@ -61,60 +77,57 @@ class Trainer:
 
     @property
     def running(self) -> Training | None:
-        """The training whose committee has not come in yet."""
+        """The training that a thread is at, until `StreamLearner.swap` takes what it made."""
         underway = self._underway
         return underway.job.training if underway and underway.challenger is None else None
 
     @property
     def challenger(self) -> "Committee | None":
-        """The committee that has come in and does not serve yet."""
+        """A committee that is judged on the labels that come, before it may serve."""
         return self._underway.challenger if self._underway else None
 
     def finished(self) -> "Committee | None":
-        """Return what the running training made, if it has come to its end."""
+        """Return what the running training made, for `StreamLearner.swap`; None while it runs."""
         return self._worker.finished() if self.running else None
 
-    def wait(self) -> "Committee":
-        """Return what the running training made, once it has come to its end."""
+    def wait(self, version: int) -> "Committee":
+        """Return the committee `version`, once the running training has made it.
+
+        Raises
+        ------
+        DataError
+            When no training that makes it is running.
+        """
+        running = self.running
+        if running is None or running.version != version:
+            what = f"version {running.version} is being made" if running else "nothing is"
+            raise DataError(f"version {version} cannot be waited for: {what}")
         return self._worker.wait()
 
-    def follow(self, rows: LabelledRows, row: np.ndarray, label: Label) -> Training | None:
+    def retrain(self) -> tuple[Training, ...]:
+        """Train anew now, or as soon as no training is under way; return what was started."""
+        self._wanted = True
+        return self._proceed()
+
+    def pause(self) -> None:
+        """Start no training and let the champion stay, until `go_on`; labels are still kept."""
+        self.paused = True
+
+    def go_on(self) -> tuple[Training, ...]:
+        """Go on after `pause`; return the training that was started, if one was due."""
+        self.paused = False
+        return self._proceed()
+
+    def follow(self, row: np.ndarray, label: Label) -> tuple[Training, ...]:
         """Take in the row (D,) just added: a challenger is judged on it, a training may start."""
         if self._underway is not None:
             self._underway.shadow.add(row, label)
-        return self.proceed(rows)
+        return self._proceed()
 
-    def retrain(self) -> None:
-        """Have the next training be a new one, due at once."""
-        self._wanted = True
-
-    def proceed(self, rows: LabelledRows) -> Training | None:
-        """Let a challenger serve that may; start the training that is due, if none is under way."""
-        if self.paused:
-            return None
-        self._decide()
-        if self._underway is not None:
-            return None
-        job = self._due_job(rows)
-        if job is None:
-            return None
-        shadow = Shadow(self.schedule.jury(rows.total))
-        if self.schedule.training == "background":
-            self._underway = Underway(job.detached(), shadow)
-            self._worker.start(self._underway.job, self.estimator)
-        else:
-            made = job.run(self.estimator)
-            self._underway = Underway(job, shadow)
-            self.arrive(made)
-        return job.training
-
-    def arrive(self, challenger: "Committee") -> None:
-        """Take in what the running training made."""
-        assert self._underway is not None
-        self._underway.challenger = challenger
-        self._family = challenger.family
-        if not self.paused:
-            self._decide()
+    def arrive(self, challenger: "Committee") -> tuple[Training, ...]:
+        """Take in what the running training made; return the training that was started."""
+        self._take(challenger)
+        return self._proceed()
 
     def stamp(self, committee: "Committee") -> None:
         """Let `committee` serve under the next version; what is under way is given up.
@@ -125,6 +138,30 @@ class Trainer:
         self.champion = replace(committee, version=self.made)
         self._underway = None
         self._worker.abandon()
+
+    def _proceed(self) -> tuple[Training, ...]:
+        """Let a challenger serve that may; start the training that is due, if none is under way."""
+        if self.paused:
+            return ()
+        self._decide()
+        job = self._due_job() if self._underway is None else None
+        if job is None:
+            return ()
+        shadow = Shadow(self.schedule.jury(self._rows.total))
+        if self.schedule.training == "background":
+            self._underway = Underway(job.detached(), shadow)
+            self._worker.start(self._underway.job, self.estimator)
+        else:
+            made = job.run(self.estimator)
+            self._underway = Underway(job, shadow)
+            self._take(made)
+            self._decide()
+        return (job.training,)
+
+    def _take(self, challenger: "Committee") -> None:
+        assert self._underway is not None
+        self._underway.challenger = challenger
+        self._family = challenger.family
 
     def _decide(self) -> None:
         """Settle who serves, once there is a challenger and there are labels enough to judge it."""
@@ -143,9 +180,10 @@ class Trainer:
         self.champion = underway.challenger
         self._underway = None
 
-    def _due_job(self, rows: LabelledRows) -> Job | None:
+    def _due_job(self) -> Job | None:
         """Return the training that is due now and can be done; None where there is none."""
-        kind = self._due(rows)
+        rows = self._rows
+        kind = self._due()
         if kind is None or not rows.n_features:
             return None
         sample = rows.sample()
@@ -168,7 +206,8 @@ class Trainer:
             n_estimators=self.schedule.extend_estimators if extends else None,
         )
 
-    def _due(self, rows: LabelledRows) -> Kind | None:
+    def _due(self) -> Kind | None:
+        rows = self._rows
         if len(rows.counts) < 2:
             return None
         if self._wanted:

@@ -35,7 +35,7 @@ def call(tmp_path, monkeypatch, capsys):
 def test_help_names_every_command(call):
     code, out, _ = call("--help")
     assert code == 0
-    for command in ("demo", "init", "check", "run", "inspect", "warmup"):
+    for command in ("demo", "init", "check", "run", "tell", "inspect", "warmup"):
         assert command in out
 
 
@@ -279,3 +279,27 @@ def test_warmup_says_how_long_it_took(call):
     code, out, _ = call("warmup")
     assert code == 0
     assert out.startswith("all kernels are compiled and kept; it took ")
+
+
+def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
+    pipeline_of(tmp_path, RECORDS)
+    code, _, err = call("tell", "p.toml", "pause")
+    assert (code, "holds no state: run the pipeline first" in err) == (2, True)
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    code, out, _ = call("tell", "p.toml", "pause")
+    assert (code, "does so with its next batch" in out) == (0, True)
+    code, _, err = call("tell", "p.toml", "rollback")
+    assert (code, "rollback needs the number of a kept version" in err) == (2, True)
+    assert call("tell", "p.toml", "dance")[0] == 2
+    _, _, err = call("run", "p.toml", "--until-idle")
+    _, out, _ = call("inspect", "p.toml")
+    assert "commands         goes on after 1 commands" in out
+
+
+def test_a_state_is_verified_with_its_pipeline_file(call, tmp_path):
+    pipeline_of(tmp_path, RECORDS)
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    code, out, _ = call("inspect", "p.toml", "--verify")
+    assert (code, "batches 1 to 1 replayed: bit for bit" in out) == (0, True)
+    code, _, err = call("inspect", "state", "--verify")
+    assert (code, "--verify needs the pipeline file" in err) == (2, True)

@@ -232,7 +232,7 @@ def test_a_training_that_ends_while_nothing_comes_is_swapped_in_by_a_batch_of_no
     first, *_, last = world.entries()
     assert first.swap is None
     assert (last.read, last.swap, last.promoted) == ({"records": 0, "labels": 0}, 1, 1)
-    assert world.pipeline.learner.running is None
+    assert world.pipeline.learner.trainer.running is None
 
 
 def test_reading_a_batch_again_leaves_the_source_at_its_end(world):

@@ -405,7 +405,7 @@ def test_columns_may_join_and_the_next_training_uses_them():
 
 FOREIGN = GambleClassifier(n_estimators=3).train(X, np.array(Y), seed=1)
 NAMES = ["score", "query", "learn", "arrive", "expire", "swap", "foreign", "widen"]
-NAMES += ["learn", "retrain", "pause", "resume"]
+NAMES += ["learn", "retrain", "pause", "go_on"]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(NAMES),
@@ -466,10 +466,12 @@ class Run:
         if name == "foreign":
             return self.learner.swap(FOREIGN)
         if name == "arrive":
-            running = self.learner.running
-            return self.learner.swap(self.learner.wait(running.version) if running else None)
-        if name in ("retrain", "pause", "resume"):
-            return getattr(self.learner, name)()
+            running = self.learner.trainer.running
+            return self.learner.swap(
+                self.learner.trainer.wait(running.version) if running else None
+            )
+        if name in ("retrain", "pause", "go_on"):
+            return getattr(self.learner.trainer, name)()
         self.width += 1
         return self.learner.widen(self.width)
 

@@ -33,7 +33,7 @@ def learn(learner, start, stop, labels=Y):
 
 def arrive(learner):
     """Swap in what the thread is at; return what was started then."""
-    return learner.swap(learner.wait(learner.running.version))
+    return learner.swap(learner.trainer.wait(learner.trainer.running.version))
 
 
 class Held(SketchLogitBoostClassifier):
@@ -50,8 +50,8 @@ def test_a_thread_trains_while_scoring_and_learning_go_on():
     learner = StreamLearner(Held(n_estimators=3), schedule=Schedule(training="background"))
     Held.go.clear()
     (training,) = learn(learner, 0, 30)
-    assert learner.running == training
-    assert learner.finished() is None
+    assert learner.trainer.running == training
+    assert learner.trainer.finished() is None
     assert learner.score(X[:5]).version == 0
     Held.go.set()
     arrive(learner)
@@ -62,7 +62,7 @@ def test_what_a_thread_trains_is_what_would_have_been_trained_inline():
     beside, inline = small(training="background"), small()
     (training,) = learn(beside, 0, 5)
     assert (training, learn(beside, 5, 90)) == (learn(inline, 0, 5)[0], ())
-    committee = beside.wait(training.version)
+    committee = beside.trainer.wait(training.version)
     expected = inline.estimator.train(
         X[: training.labels], np.array(Y[: training.labels]), seed=training.seed
     )
@@ -72,8 +72,8 @@ def test_what_a_thread_trains_is_what_would_have_been_trained_inline():
 def test_a_committee_serves_from_the_swap_on_and_not_before():
     learner = small(training="background")
     learn(learner, 0, 30)
-    made = learner.wait(1)
-    assert learner.finished() is made
+    made = learner.trainer.wait(1)
+    assert learner.trainer.finished() is made
     assert learner.committee is None
     learner.swap(made)
     assert learner.committee is made
@@ -102,7 +102,7 @@ def test_a_training_in_a_thread_is_begun_again_after_a_restore():
     learner = small(training="background")
     learn(learner, 0, 60)
     restored = StreamLearner.restore(learner.snapshot())
-    assert restored.running == learner.running
+    assert restored.trainer.running == learner.trainer.running
     for one in (learner, restored):
         arrive(one)
     np.testing.assert_array_equal(restored.committee.decision(X), learner.committee.decision(X))
@@ -111,13 +111,13 @@ def test_a_training_in_a_thread_is_begun_again_after_a_restore():
 def test_a_committee_from_elsewhere_gives_up_the_training_under_way():
     learner = small(training="background")
     learn(learner, 0, 30)
-    given_up = learner.wait(1)
+    given_up = learner.trainer.wait(1)
     other = learner.estimator.train(X, np.array(Y), seed=9)
     learner.swap(other)
-    assert learner.running is None
+    assert learner.trainer.running is None
     assert learner.committee.version == 2
     with pytest.raises(DataError, match="version 1 cannot be waited for: nothing is"):
-        learner.wait(1)
+        learner.trainer.wait(1)
     (training,) = learn(learner, 30, 31)
     assert training.version == 3
     learner.swap(given_up)
@@ -132,9 +132,9 @@ def test_what_goes_wrong_in_a_thread_is_raised_where_its_committee_is_taken():
     learner = StreamLearner(Failing(), schedule=Schedule(training="background"))
     learn(learner, 0, 30)
     with pytest.raises(MemoryError, match="no room"):
-        learner.wait(1)
+        learner.trainer.wait(1)
     with pytest.raises(MemoryError, match="no room"):
-        learner.finished()
+        learner.trainer.finished()
 
 
 @pytest.fixture
@@ -145,21 +145,21 @@ def judging():
     )
     learner.swap(learner.estimator.train(X, np.array(Y), seed=1))
     learn(learner, 0, 100, WRONG)
-    assert learner.challenger is not None
+    assert learner.trainer.challenger is not None
     return learner
 
 
 def test_a_challenger_that_makes_more_errors_on_labels_it_has_not_seen_is_dropped(judging):
-    champion, challenger = judging.committee, judging.challenger
+    champion, challenger = judging.committee, judging.trainer.challenger
     learn(judging, 100, 109, Y)
-    assert judging.challenger is challenger, "one label is missing"
+    assert judging.trainer.challenger is challenger, "one label is missing"
     learn(judging, 109, 110, Y)
-    assert judging.challenger is None
+    assert judging.trainer.challenger is None
     assert judging.committee is champion
 
 
 def test_a_challenger_that_makes_fewer_errors_serves_from_the_label_that_settles_it(judging):
-    champion, challenger = judging.committee, judging.challenger
+    champion, challenger = judging.committee, judging.trainer.challenger
     learn(judging, 100, 109, WRONG)
     assert judging.committee is champion
     learn(judging, 109, 110, WRONG)
@@ -167,7 +167,7 @@ def test_a_challenger_that_makes_fewer_errors_serves_from_the_label_that_settles
 
 
 def test_no_training_starts_while_a_challenger_is_judged(judging):
-    judging.retrain()
+    judging.trainer.retrain()
     assert learn(judging, 100, 109, WRONG) == ()
     assert [t.kind for t in learn(judging, 109, 110, WRONG)] == ["retrain"]
 
@@ -187,12 +187,12 @@ def test_the_first_committee_has_nobody_to_beat():
 def test_while_paused_labels_are_kept_and_nothing_is_trained_or_swapped():
     learner = small(training="background")
     learn(learner, 0, 30)
-    learner.pause()
-    learner.swap(learner.wait(1))
+    learner.trainer.pause()
+    learner.swap(learner.trainer.wait(1))
     assert learn(learner, 30, 60) == ()
     assert learner.committee is None
     assert learner.n_labels == 60
-    (training,) = learner.resume()
+    (training,) = learner.trainer.go_on()
     assert learner.committee.version == 1
     assert (training.version, training.labels) == (2, 60)
 
@@ -200,7 +200,7 @@ def test_while_paused_labels_are_kept_and_nothing_is_trained_or_swapped():
 def test_a_retraining_that_is_asked_for_starts_as_soon_as_none_is_under_way():
     learner = small(training="background", growth=100, extend_every=None, retrain_every=None)
     learn(learner, 0, 30)
-    assert learner.retrain() == ()
+    assert learner.trainer.retrain() == ()
     (training,) = arrive(learner)
     assert (training.kind, training.labels) == ("retrain", 30)
     arrive(learner)
@@ -209,7 +209,7 @@ def test_a_retraining_that_is_asked_for_starts_as_soon_as_none_is_under_way():
 
 def test_a_retraining_asked_for_before_there_are_two_classes_is_the_first_training():
     learner = small()
-    assert learner.retrain() == ()
+    assert learner.trainer.retrain() == ()
     assert next(t.kind for t in learn(learner, 0, 20)) == "first"
 
 
