@@ -53,11 +53,13 @@ def score(sums, kind):
 
 def class_weights(weight, y, n_classes):
     """Row by row what each answer gains: the row's weight for its own class."""
-    return [[int(w) if k == c else 0 for k in range(n_classes)] for w, c in zip(weight, y)]
+    return [
+        [int(w) if k == c else 0 for k in range(n_classes)] for w, c in zip(weight, y, strict=True)
+    ]
 
 
 def sums_of(gains, rows):
-    return [sum(column) for column in zip(*(gains[r] for r in rows))] if rows else [0] * len(gains[0])
+    return [sum(gains[r][k] for r in rows) for k in range(len(gains[0]))]
 
 
 def most(gains, rows):

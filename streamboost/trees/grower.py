@@ -401,7 +401,8 @@ def _most(statistic: Statistic) -> np.ndarray:
             "pruning='quick' serves trees that make a weighted error or Gini index least: leave it "
             "out"
         )
-    return np.maximum(statistic.values.reshape(-1, statistic.channels).max(axis=1), 0)
+    gains = statistic.values.reshape(-1, statistic.channels)
+    return np.asarray(np.maximum(gains.max(axis=1), 0))
 
 
 def _heavy_first(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -84,8 +84,7 @@ def test_equal_features_leave_the_win_to_the_first(criterion):
     y = (X[:, 5] + rng.standard_normal(300) > 0).astype(np.uint32)
     weight = np.exp(2 * rng.standard_normal(300))
     plain, quick = (
-        grow(statistic_of(criterion, weight, y, 2))
-        for grow in growers(np.ascontiguousarray(X))
+        grow(statistic_of(criterion, weight, y, 2)) for grow in growers(np.ascontiguousarray(X))
     )
     assert_same(plain, quick)
     assert (quick.nodes["feature"][quick.nodes["left"] >= 0] % 3 == 0).all()
@@ -131,8 +130,7 @@ def test_gini_errors_of_the_hand_worked_prefixes():
     x, y = np.array([[0, 1, 0, 1, 1, 0]]), [0, 1, 0, 1, 0, 1]
     gains = naive_quick.class_weights([8, 6, 4, 2, 1, 1], y, 2)  # in halves
     errors = [
-        float(naive_quick.error(list(range(m)), 0, x, [2], gains, "gini")) / 2
-        for m in (2, 4, 5, 6)
+        float(naive_quick.error(list(range(m)), 0, x, [2], gains, "gini")) / 2 for m in (2, 4, 5, 6)
     ]
     np.testing.assert_allclose(errors, [0, 0, 0.888889, 1.811966], atol=1e-6)
 
