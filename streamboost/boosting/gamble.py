@@ -25,11 +25,22 @@ _NO_COMMITTEE = (
     "trees of its own, and can"
 )
 
+_LEAST_WEIGHT = 3e-5
+"""Of the heaviest record's weight. Measured: without it a class of 10 records in 40,000 brought the
+error to 33 % where the commonest class alone errs on 26 %, with it to 6 %; letter, usps, satimage,
+segment and dna180 err as before, and from 1e-4 on some err more."""
+
 
 class Gamble(Algorithm):
     """One round: a weighted Gini tree, its leaves a step of the exponential loss.
 
     Classes without rows are left alone: the others are boosted as if there were no more.
+
+    With more than two classes no record weighs less than a small share of the heaviest. Wherever
+    one class is missing, the loss falls towards zero as the scores of all others rise, whether the
+    right one among them leads or not. The weight would gather on the few records near which every
+    class is met and no split can part them, and the trees grown for these would undo what is known
+    of all others.
     """
 
     family = "gamble"
@@ -59,14 +70,15 @@ class Gamble(Algorithm):
 
     def influence(self, state: ExponentialState) -> np.ndarray:
         """Return the weights."""
-        return state.weight()
+        weight = state.weight()
+        return np.maximum(weight, _LEAST_WEIGHT) if len(state.present) > 2 else weight
 
     def round(self, state: ExponentialState, grow: Grower) -> list[Tree]:
         """Grow a tree; none where there is one class."""
         K, present = state.n_classes, state.present
         if len(present) < 2:
             return []
-        statistic = state.statistic(state.weight(), self._kind)
+        statistic = state.statistic(self.influence(state), self._kind)
         tree = grow(statistic)
         leaf = tree.leaf_of_row(len(state.y))
         mass = class_mass(leaf, state.y, statistic.values, (tree.n_leaves, K))[:, present]
@@ -99,7 +111,9 @@ class GambleClassifier(ClassWeightClassifier):
     committee: it cannot be saved to a model file, extended or trained on a stream.
 
     The exponential loss of this family does not bound the training error when K > 2, and trees
-    with fewer than K leaves can stall; by default a tree has at least twice as many.
+    with fewer than K leaves can stall; by default a tree has at least twice as many. Against the
+    text, no record then weighs less than 3e-5 of the heaviest: else the weight can gather on a few
+    records that no split can part, and the error rises again as rounds are added.
 
     Parameters
     ----------

@@ -26,7 +26,8 @@ class SammeClassifier(VotingClassifier):
 
     ``"real"`` is SAMME.R: a leaf with class shares q scores (K - 1)(log q_k - mean log q), which
     is the leaf's optimum of the loss that GAMBLE approaches by a gentler step. The shares are
-    smoothed by one record and not under 1e-5.
+    smoothed by one record and not under 1e-5, and weights, when K > 2, not under 3e-5 of the
+    heaviest (see `GambleClassifier`).
 
     Probabilities are the softmax of the votes, or of F / (K - 1): where the expected exponential
     loss is least, they are the class probabilities. The loss does not bound the training error
