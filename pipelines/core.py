@@ -104,7 +104,7 @@ def _estimator(kind: str, **params: Any) -> Trainable:
     estimator = ESTIMATORS[kind]()
     assert isinstance(estimator, BoostingClassifier)
     estimator.set_params(**params)
-    estimator._validate_params()  # what scikit-learn gives estimators for it; only `fit` calls it
+    estimator.check_parameters()
     return estimator
 
 

@@ -45,19 +45,31 @@ def thresholds(committee, X, ends, tolerance):
 
 
 def score(sums, kind):
-    """What a child with these class sums (Python integers) is worth, exactly."""
-    if kind == "error":
+    """What a child with these sums (Python integers) is worth, exactly."""
+    if kind != "gini":
         return Fraction(max(sums))
     return Fraction(sum(s * s for s in sums), sum(sums)) if sum(sums) else Fraction(0)
 
 
-def class_sums(weight, y, n_classes, rows):
-    return [sum(int(weight[r]) for r in rows if y[r] == k) for k in range(n_classes)]
+def class_weights(weight, y, n_classes):
+    """Row by row what each answer gains: the row's weight for its own class."""
+    return [
+        [int(w) if k == c else 0 for k in range(n_classes)] for w, c in zip(weight, y, strict=True)
+    ]
 
 
-def worths(rows, feature, codes, n_bins, weight, y, n_classes, kind, least=0):
+def sums_of(gains, rows):
+    return [sum(gains[r][k] for r in rows) for k in range(len(gains[0]))]
+
+
+def most(gains, rows):
+    """What rows are worth at most, each in a leaf of its own."""
+    return sum(max(*gains[r], 0) for r in rows)
+
+
+def worths(rows, feature, codes, n_bins, gains, kind, least=0):
     """What each split by a feature is worth whose children weigh `least`, and leaving all whole."""
-    yield score(class_sums(weight, y, n_classes, rows), kind)
+    yield score(sums_of(gains, rows), kind)
     missing = bool((codes[feature] == n_bins[feature]).any())
     for missing_left in (False, True) if missing else (False,):
         for code in range(n_bins[feature]):
@@ -65,25 +77,24 @@ def worths(rows, feature, codes, n_bins, weight, y, n_classes, kind, least=0):
                 r for r in rows if naive.goes_left(codes, n_bins, missing_left, feature, code, r)
             ]
             right = [r for r in rows if r not in set(left)]
-            sides = [class_sums(weight, y, n_classes, side) for side in (left, right)]
-            if kind == "error" or min(map(sum, sides)) >= least:
+            sides = [sums_of(gains, side) for side in (left, right)]
+            if kind != "gini" or min(map(sum, sides)) >= least:
                 yield sum(score(sums, kind) for sums in sides)
 
 
-def error(rows, *args):
-    """The weight of some rows less what the best split by a feature makes of them."""
-    weight = args[3]
-    return sum(int(weight[r]) for r in rows) - max(worths(rows, *args))
+def error(rows, feature, codes, n_bins, gains, kind):
+    """What some rows are worth at most less what the best split by a feature makes of them."""
+    return most(gains, rows) - max(worths(rows, feature, codes, n_bins, gains, kind))
 
 
-def quick_adds(heavy, codes, n_bins, weight, y, n_classes, kind, least_part, least=0):
+def quick_adds(heavy, codes, n_bins, gains, kind, least_part):
     """Count the additions of one node's search, and name the features it finishes."""
     features = range(len(codes))
-    args = codes, n_bins, weight, y, n_classes, kind
-    mass = sum(int(weight[r]) for r in heavy)
+    args = codes, n_bins, gains, kind
+    mass = most(gains, heavy)
     ends, begin, wanted, so_far = [], 0, 0.9 * mass, 0.0
     for i, r in enumerate(heavy, start=1):
-        so_far += int(weight[r])
+        so_far += most(gains, [r])
         if so_far >= wanted and i - begin >= least_part and len(heavy) - i >= least_part:
             ends.append(i)
             begin, wanted = i, so_far + (1 - 0.9) / 20 * mass
@@ -99,6 +110,5 @@ def quick_adds(heavy, codes, n_bins, weight, y, n_classes, kind, least_part, lea
             errors[f] = error(heavy[: ends[at]], f, *args)
         if at + 1 == len(ends):
             finished.add(f)
-            final = mass - max(worths(heavy, f, *args, least))
-            best = final if best is None else min(best, final)
+            best = errors[f] if best is None else min(best, errors[f])
     return adds, finished

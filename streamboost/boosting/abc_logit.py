@@ -95,6 +95,9 @@ class ABCLogitBoostClassifier(BoostingClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a round is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -150,6 +153,7 @@ class ABCLogitBoostClassifier(BoostingClassifier):
         l2_regularization: float = 0.1,
         max_features: float | None = None,
         subsample: float = 1.0,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -163,6 +167,7 @@ class ABCLogitBoostClassifier(BoostingClassifier):
         self.l2_regularization = l2_regularization
         self.max_features = max_features
         self.subsample = subsample
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -9,6 +9,7 @@ from scipy.special import digamma
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from streamboost.boosting.committee import Committee
+from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.exponential import Criterion
 from streamboost.boosting.loop import Algorithm, TrainingData
 from streamboost.boosting.votes import Votes, VoteState, VotingClassifier
@@ -141,6 +142,12 @@ class AdaBoostAClassifier(VotingClassifier):
     weight_trimming
         Share of the total weight, its lightest rows, that may be left out of the search for a
         round's splits, in [0, 1); they may return later (Friedman, Hastie and Tibshirani, 2000).
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -155,6 +162,8 @@ class AdaBoostAClassifier(VotingClassifier):
     committee_
         The trained `Committee`; its scores are the votes less their mean, for two classes -f and
         f.
+    n_adds_
+        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Raises
     ------
@@ -202,6 +211,8 @@ class AdaBoostAClassifier(VotingClassifier):
         max_features: float | None = None,
         subsample: float = 1.0,
         weight_trimming: float = 0.0,
+        pruning: Pruning | None = None,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -216,6 +227,8 @@ class AdaBoostAClassifier(VotingClassifier):
             max_features=max_features,
             subsample=subsample,
             weight_trimming=weight_trimming,
+            pruning=pruning,
+            categorical_features=categorical_features,
             random_state=random_state,
             n_jobs=n_jobs,
         )

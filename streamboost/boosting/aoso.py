@@ -77,6 +77,9 @@ class AOSOLogitBoostClassifier(BoostingClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -138,6 +141,7 @@ class AOSOLogitBoostClassifier(BoostingClassifier):
         l2_regularization: float = 0.1,
         max_features: float | None = None,
         subsample: float = 1.0,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -151,6 +155,7 @@ class AOSOLogitBoostClassifier(BoostingClassifier):
         self.l2_regularization = l2_regularization
         self.max_features = max_features
         self.subsample = subsample
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 

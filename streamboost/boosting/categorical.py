@@ -1,4 +1,10 @@
-"""Which columns hold categories, and whether they can."""
+"""Which columns hold categories, and whether they can: `categorical_features` of the estimators.
+
+The parameter is a mask (D,), column indices, or column names where `fit` sees a data frame; None:
+no column. The values of these columns are whole numbers from 0 on; a split sends a set of them
+left. Negative numbers, NaN and categories not met in training are missing. Beyond 254 categories of
+a column the rare ones are as one. `extend` must be given the same columns as `fit`.
+"""
 
 from typing import Any
 

@@ -1,12 +1,17 @@
 """CD-MCBoost: boosting one simplex coordinate after another (Saberian and Vasconcelos, 2011)."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.simplex import SimplexAlgorithm, SimplexState, codewords
+from streamboost.boosting.simplex import (
+    SimplexAlgorithm,
+    SimplexClassifier,
+    SimplexState,
+    codewords,
+)
 from streamboost.kernels.grow import ERROR
 from streamboost.trees.grower import Grower, Tree, vector_statistic
 
@@ -95,7 +100,7 @@ def line_search(mass: np.ndarray, slope: np.ndarray) -> float:
     return float(sign * a)
 
 
-class CDMCBoostClassifier(BoostingClassifier):
+class CDMCBoostClassifier(SimplexClassifier):
     """CD-MCBoost: coordinate descent of the margin risk (Saberian and Vasconcelos, 2011).
 
     The classes are the corners of a simplex in K-1 dimensions, and each round takes up one
@@ -116,8 +121,8 @@ class CDMCBoostClassifier(BoostingClassifier):
     learning_rate
         Scales every step; the paper uses 1.
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. Two leaves are a stump. None: no bound on
-        the depth.
+        Where a tree ends; it grows the best leaf first. Two leaves are a stump. None:
+        max(15, 2K) leaves, any depth.
     max_bins
         Bins per feature, at most 255, missing values aside.
     max_features
@@ -125,6 +130,12 @@ class CDMCBoostClassifier(BoostingClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -138,6 +149,8 @@ class CDMCBoostClassifier(BoostingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are z, which sums to zero.
+    n_adds_
+        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Notes
     -----
@@ -161,34 +174,34 @@ class CDMCBoostClassifier(BoostingClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BoostingClassifier._parameter_constraints
-    }
-    for _absent in ("min_child_weight", "l2_regularization"):
-        _parameter_constraints.pop(_absent)
-
     def __init__(
         self,
         *,
         n_estimators: int = 200,
         learning_rate: float = 1.0,
-        max_leaf_nodes: int = 2,
+        max_leaf_nodes: int | None = 2,
         max_depth: int | None = None,
         max_bins: int = 64,
         max_features: float | None = None,
         subsample: float = 1.0,
+        pruning: Pruning | None = None,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.subsample = subsample
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_leaf_nodes=max_leaf_nodes,
+            max_depth=max_depth,
+            max_bins=max_bins,
+            max_features=max_features,
+            subsample=subsample,
+            pruning=pruning,
+            categorical_features=categorical_features,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
 
     def _algorithm(self) -> Algorithm:
         return _Coordinates(self.learning_rate)

@@ -3,8 +3,9 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
-from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.estimator import BoostingClassifier, Pruning
 
 __all__ = ["ClassWeightClassifier"]
 
@@ -15,6 +16,7 @@ class ClassWeightClassifier(BoostingClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
         "max_leaf_nodes": [*BoostingClassifier._parameter_constraints["max_leaf_nodes"], None],
+        "pruning": [StrOptions({"quick"}), None],
     }
     _parameter_constraints.pop("l2_regularization")
 
@@ -30,6 +32,8 @@ class ClassWeightClassifier(BoostingClassifier):
         max_features: float | None = None,
         subsample: float = 1.0,
         weight_trimming: float = 0.0,
+        pruning: Pruning | None = None,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -42,6 +46,8 @@ class ClassWeightClassifier(BoostingClassifier):
         self.max_features = max_features
         self.subsample = subsample
         self.weight_trimming = weight_trimming
+        self.pruning = pruning
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -5,9 +5,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.simplex import FARTHEST, SimplexAlgorithm, SimplexState
+from streamboost.boosting.simplex import FARTHEST, SimplexAlgorithm, SimplexClassifier, SimplexState
 from streamboost.kernels.grow import ERROR
 from streamboost.trees.grower import Grower, Tree, vector_statistic
 
@@ -80,44 +80,7 @@ def vote_step(right: float, wrong: float, whole: float, step: Step) -> float:
     return float(np.log(right / max(wrong, right * np.exp(-2 * FARTHEST))) / 2)
 
 
-class _CodewordTreesClassifier(BoostingClassifier):
-    """The parameters that both estimators have."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BoostingClassifier._parameter_constraints,
-        "max_leaf_nodes": [*BoostingClassifier._parameter_constraints["max_leaf_nodes"], None],
-    }
-    for _absent in ("min_child_weight", "l2_regularization"):
-        _parameter_constraints.pop(_absent)
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.subsample = subsample
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _leaves(self, n_classes: int) -> int:
-        return self.max_leaf_nodes or max(15, 2 * n_classes)
-
-
-class GDMCBoostClassifier(_CodewordTreesClassifier):
+class GDMCBoostClassifier(SimplexClassifier):
     """GD-MCBoost: gradient descent of the margin risk (Saberian and Vasconcelos, 2011).
 
     Each round grows one tree whose leaves name classes, so as to maximise its correlation with the
@@ -146,6 +109,12 @@ class GDMCBoostClassifier(_CodewordTreesClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -159,6 +128,8 @@ class GDMCBoostClassifier(_CodewordTreesClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are z, which sums to zero.
+    n_adds_
+        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Notes
     -----
@@ -185,7 +156,7 @@ class GDMCBoostClassifier(_CodewordTreesClassifier):
         return _CodewordTrees(self.learning_rate, "exact")
 
 
-class AdaBoostCostClassifier(_CodewordTreesClassifier):
+class AdaBoostCostClassifier(SimplexClassifier):
     """AdaBoost-Cost: trees of least cost, the costs following the margins (Mukherjee and Schapire).
 
     Naming class k for a row of class c costs e_k = exp(V_k - V_c), V being the votes so far, and
@@ -212,6 +183,12 @@ class AdaBoostCostClassifier(_CodewordTreesClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -225,6 +202,8 @@ class AdaBoostCostClassifier(_CodewordTreesClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are z, which sums to zero.
+    n_adds_
+        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Notes
     -----
@@ -247,7 +226,7 @@ class AdaBoostCostClassifier(_CodewordTreesClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CodewordTreesClassifier._parameter_constraints,
+        **SimplexClassifier._parameter_constraints,
         "step": [StrOptions({"exact", "bound"})],
     }
 
@@ -262,6 +241,8 @@ class AdaBoostCostClassifier(_CodewordTreesClassifier):
         max_bins: int = 64,
         max_features: float | None = None,
         subsample: float = 1.0,
+        pruning: Pruning | None = None,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -273,6 +254,8 @@ class AdaBoostCostClassifier(_CodewordTreesClassifier):
             max_bins=max_bins,
             max_features=max_features,
             subsample=subsample,
+            pruning=pruning,
+            categorical_features=categorical_features,
             random_state=random_state,
             n_jobs=n_jobs,
         )

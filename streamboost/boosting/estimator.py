@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -19,10 +19,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, Work, boost
-from streamboost.errors import DataError
+from streamboost.errors import ConfigurationError, DataError
 from streamboost.trees.bins import MAX_BINS
 
-__all__ = ["BoostingClassifier", "Model", "training_data"]
+__all__ = ["BoostingClassifier", "Model", "Pruning", "training_data"]
+
+Pruning = Literal["quick"]
 
 
 class Model(Protocol):
@@ -69,13 +71,20 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _no_probabilities: ClassVar[str] = ""
     """Why the family has none, as the end of a sentence; empty where it has."""
 
+    _no_categories: ClassVar[str] = ""
+    """Likewise why the weak learners know no categories."""
+
     n_estimators: int
     max_leaf_nodes: int | None
     max_depth: int | None
     max_bins: int
+    min_child_weight: float = 0.0
+    l2_regularization: float = 0.0
     max_features: float | None
     subsample: float
-    categorical_features: Any = None
+    weight_trimming: float = 0.0
+    pruning: Pruning | None = None
+    categorical_features: Any
     random_state: Any
     n_jobs: int | None
     committee_: Committee
@@ -97,12 +106,25 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `sample_weight` (n,), not negative, counts a row as so many; a row of weight zero is as
         good as absent.
         """
-        self._validate_params()
+        self.check_parameters()
         X, y = validate_data(self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan")
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         self._learn(X, y, weight)
         return self
+
+    def check_parameters(self) -> None:
+        """Raise ValueError, naming the parameter and what it may be, where one cannot be.
+
+        `fit` does this first; whoever takes parameters from a file may want to do it sooner.
+
+        >>> from streamboost import SketchLogitBoostClassifier
+        >>> SketchLogitBoostClassifier(max_bins=1000).check_parameters()  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        sklearn...InvalidParameterError: The 'max_bins' parameter ... Got 1000 instead.
+        """
+        self._validate_params()
 
     def _learn(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         """Train on validated rows and keep what came of it."""
@@ -164,11 +186,15 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rounds = self.n_estimators if n_estimators is None else n_estimators
         return self._boost(data, rounds, rng, committee)
 
-    def _categorical(self, X: np.ndarray) -> np.ndarray | None:
+    def _categorical(self, X: np.ndarray) -> np.ndarray:
         """Return which columns of `X` hold categories, after a look at their values."""
         names = getattr(self, "feature_names_in_", None)
-        chosen = getattr(self, "categorical_features", None)
-        mask = categorical_mask(chosen, X.shape[1], names)
+        mask = categorical_mask(self.categorical_features, X.shape[1], names)
+        if self._no_categories and mask.any():
+            raise ConfigurationError(
+                f"categorical_features names {mask.sum()} columns, and {type(self).__name__} "
+                f"{self._no_categories}"
+            )
         check_categories(X, mask, names)
         return mask
 
@@ -256,12 +282,12 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_leaf_nodes=self._leaves(n_classes),
             max_depth=self.max_depth,
             max_bins=self.max_bins,
-            min_child_weight=getattr(self, "min_child_weight", 0.0),
-            l2_regularization=getattr(self, "l2_regularization", 0.0),
+            min_child_weight=self.min_child_weight,
+            l2_regularization=self.l2_regularization,
             max_features=self.max_features,
             subsample=self.subsample,
-            weight_trimming=getattr(self, "weight_trimming", 0.0),
-            pruning=getattr(self, "pruning", None),
+            weight_trimming=self.weight_trimming,
+            pruning=self.pruning,
         )
 
     def _seed(self) -> int:

@@ -1,7 +1,7 @@
 """GAMBLE: Gentle Adaptive Multiclass Boosting Learning (Huang, 2009)."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import Tags, get_tags
@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from streamboost.boosting.class_weights import ClassWeightClassifier
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.estimator import Model, training_data
+from streamboost.boosting.estimator import Model, Pruning, training_data
 from streamboost.boosting.exponential import CRITERIA, Criterion, ExponentialState, class_mass
 from streamboost.boosting.leaves import Step, leaf_step
 from streamboost.boosting.loop import Algorithm, TrainingData
@@ -25,11 +25,22 @@ _NO_COMMITTEE = (
     "trees of its own, and can"
 )
 
+_LEAST_WEIGHT = 3e-5
+"""Of the heaviest record's weight. Measured: without it a class of 10 records in 40,000 brought the
+error to 33 % where the commonest class alone errs on 26 %, with it to 6 %; letter, usps, satimage,
+segment and dna180 err as before, and from 1e-4 on some err more."""
+
 
 class Gamble(Algorithm):
     """One round: a weighted Gini tree, its leaves a step of the exponential loss.
 
     Classes without rows are left alone: the others are boosted as if there were no more.
+
+    With more than two classes no record weighs less than a small share of the heaviest. Wherever
+    one class is missing, the loss falls towards zero as the scores of all others rise, whether the
+    right one among them leads or not. The weight would gather on the few records near which every
+    class is met and no split can part them, and the trees grown for these would undo what is known
+    of all others.
     """
 
     family = "gamble"
@@ -59,14 +70,15 @@ class Gamble(Algorithm):
 
     def influence(self, state: ExponentialState) -> np.ndarray:
         """Return the weights."""
-        return state.weight()
+        weight = state.weight()
+        return np.maximum(weight, _LEAST_WEIGHT) if len(state.present) > 2 else weight
 
     def round(self, state: ExponentialState, grow: Grower) -> list[Tree]:
         """Grow a tree; none where there is one class."""
         K, present = state.n_classes, state.present
         if len(present) < 2:
             return []
-        statistic = state.statistic(state.weight(), self._kind)
+        statistic = state.statistic(self.influence(state), self._kind)
         tree = grow(statistic)
         leaf = tree.leaf_of_row(len(state.y))
         mass = class_mass(leaf, state.y, statistic.values, (tree.n_leaves, K))[:, present]
@@ -99,7 +111,9 @@ class GambleClassifier(ClassWeightClassifier):
     committee: it cannot be saved to a model file, extended or trained on a stream.
 
     The exponential loss of this family does not bound the training error when K > 2, and trees
-    with fewer than K leaves can stall; by default a tree has at least twice as many.
+    with fewer than K leaves can stall; by default a tree has at least twice as many. Against the
+    text, no record then weighs less than 3e-5 of the heaviest: else the weight can gather on a few
+    records that no split can part, and the error rises again as rounds are added.
 
     Parameters
     ----------
@@ -141,10 +155,8 @@ class GambleClassifier(ClassWeightClassifier):
         hold 90 % of a node's weight, and does not finish those that provably cannot win it. The
         trees are the same to the last bit. See the notes on when it pays. Not with categories.
     categorical_features
-        Which columns hold categories: a mask (D,), indices, or column names. Their values are
-        whole numbers from 0 on; a split sends a set of them left. Negative numbers, NaN and
-        categories not met in training are missing. Beyond 254 the rare ones are as one. None: no
-        column.
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`. Not with a `weak_learner`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -197,7 +209,6 @@ class GambleClassifier(ClassWeightClassifier):
         **ClassWeightClassifier._parameter_constraints,
         "step": [StrOptions({"paper", "scaled", "line", "exact"}), None],
         "weak_learner": [HasMethods(["fit", "predict"]), None],
-        "pruning": [StrOptions({"quick"}), None],
     }
 
     regressors_: RegressorRounds
@@ -216,7 +227,7 @@ class GambleClassifier(ClassWeightClassifier):
         max_features: float | None = None,
         subsample: float = 1.0,
         weight_trimming: float = 0.0,
-        pruning: Literal["quick"] | None = None,
+        pruning: Pruning | None = None,
         categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -231,13 +242,13 @@ class GambleClassifier(ClassWeightClassifier):
             max_features=max_features,
             subsample=subsample,
             weight_trimming=weight_trimming,
+            pruning=pruning,
+            categorical_features=categorical_features,
             random_state=random_state,
             n_jobs=n_jobs,
         )
         self.step = step
         self.weak_learner = weak_learner
-        self.pruning = pruning
-        self.categorical_features = categorical_features
 
     def _algorithm(self) -> Algorithm:
         if self.weak_learner is not None:
@@ -250,6 +261,7 @@ class GambleClassifier(ClassWeightClassifier):
         if self.weak_learner is None:
             super()._learn(X, y, weight)
             return
+        self._categorical(X)
         data = training_data(X, y, weight, None)
         self.regressors_ = boost_regressor(
             self.weak_learner,
@@ -260,6 +272,15 @@ class GambleClassifier(ClassWeightClassifier):
             rng=np.random.default_rng(self._seed()),
         )
         self.classes_ = data.classes
+
+    @property
+    def _no_categories(self) -> str:  # type: ignore[override]
+        if self.weak_learner is None:
+            return ""
+        return (
+            "hands its rows to a scikit-learn regressor, to which they are numbers: encode them in "
+            "columns of 0 and 1, or leave weak_learner out"
+        )
 
     @property
     def _model(self) -> Model:

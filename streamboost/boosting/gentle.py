@@ -47,6 +47,12 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
     weight_trimming
         Share of the total weight, its lightest rows, that may be left out of the search for a
         round's splits, in [0, 1); they may return later (Friedman, Hastie and Tibshirani, 2000).
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -60,6 +66,8 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are -F and F, and `decision_function` gives 2F.
+    n_adds_
+        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Raises
     ------

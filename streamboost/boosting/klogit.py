@@ -1,6 +1,7 @@
 """K-LogitBoost: the log loss without its sum-to-one constraint (Sun, Reid and Zhou, 2014)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -97,6 +98,9 @@ class KLogitBoostClassifier(BoostingClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -149,6 +153,7 @@ class KLogitBoostClassifier(BoostingClassifier):
         l2_regularization: float = 0.1,
         max_features: float | None = None,
         subsample: float = 1.0,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -161,6 +166,7 @@ class KLogitBoostClassifier(BoostingClassifier):
         self.l2_regularization = l2_regularization
         self.max_features = max_features
         self.subsample = subsample
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -1,5 +1,7 @@
 """LogitBoost with a tree per class (Friedman, Hastie and Tibshirani, 2000)."""
 
+from typing import Any
+
 import numpy as np
 
 from streamboost.boosting.estimator import BoostingClassifier
@@ -87,6 +89,9 @@ class LogitBoostClassifier(BoostingClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a round is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -136,6 +141,7 @@ class LogitBoostClassifier(BoostingClassifier):
         l2_regularization: float = 0.1,
         max_features: float | None = None,
         subsample: float = 1.0,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -148,6 +154,7 @@ class LogitBoostClassifier(BoostingClassifier):
         self.l2_regularization = l2_regularization
         self.max_features = max_features
         self.subsample = subsample
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -72,6 +72,9 @@ class AdaBoostMHClassifier(BoostingClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -123,6 +126,7 @@ class AdaBoostMHClassifier(BoostingClassifier):
         min_child_weight: float = 0.0,
         max_features: float | None = None,
         subsample: float = 1.0,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -134,6 +138,7 @@ class AdaBoostMHClassifier(BoostingClassifier):
         self.min_child_weight = min_child_weight
         self.max_features = max_features
         self.subsample = subsample
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 

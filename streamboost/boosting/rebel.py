@@ -69,6 +69,9 @@ class RebelClassifier(BoostingClassifier):
     standardize
         Similarities: whether to divide each column by its standard deviation before distances are
         taken. The thesis takes them as the columns are.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`. Similarities know none.
     random_state
         Seed, generator or None.
     n_jobs
@@ -154,6 +157,7 @@ class RebelClassifier(BoostingClassifier):
         subsample: float = 1.0,
         refinements: int = 3,
         standardize: bool = False,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -169,6 +173,7 @@ class RebelClassifier(BoostingClassifier):
         self.subsample = subsample
         self.refinements = refinements
         self.standardize = standardize
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -187,6 +192,15 @@ class RebelClassifier(BoostingClassifier):
 
     def _leaves(self, n_classes: int) -> int:
         return 2  # of a piece; a tree is put together from them
+
+    @property
+    def _no_categories(self) -> str:  # type: ignore[override]
+        if self.weak_learner == "tree":
+            return ""
+        return (
+            "measures distances between localized similarities, which categories do not have: "
+            'encode them in columns of 0 and 1, or take weak_learner="tree"'
+        )
 
     @property
     def _no_probabilities(self) -> str:  # type: ignore[override]

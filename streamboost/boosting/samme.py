@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.exponential import Criterion
 from streamboost.boosting.gamble import Gamble
 from streamboost.boosting.loop import Algorithm
@@ -25,7 +26,8 @@ class SammeClassifier(VotingClassifier):
 
     ``"real"`` is SAMME.R: a leaf with class shares q scores (K - 1)(log q_k - mean log q), which
     is the leaf's optimum of the loss that GAMBLE approaches by a gentler step. The shares are
-    smoothed by one record and not under 1e-5.
+    smoothed by one record and not under 1e-5, and weights, when K > 2, not under 3e-5 of the
+    heaviest (see `GambleClassifier`).
 
     Probabilities are the softmax of the votes, or of F / (K - 1): where the expected exponential
     loss is least, they are the class probabilities. The loss does not bound the training error
@@ -57,6 +59,12 @@ class SammeClassifier(VotingClassifier):
     weight_trimming
         Share of the total weight, its lightest rows, that may be left out of the search for a
         round's splits, in [0, 1); they may return later (Friedman, Hastie and Tibshirani, 2000).
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -70,6 +78,8 @@ class SammeClassifier(VotingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are the votes less their mean (``"discrete"``), or F.
+    n_adds_
+        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Notes
     -----
@@ -105,6 +115,8 @@ class SammeClassifier(VotingClassifier):
         max_features: float | None = None,
         subsample: float = 1.0,
         weight_trimming: float = 0.0,
+        pruning: Pruning | None = None,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -119,6 +131,8 @@ class SammeClassifier(VotingClassifier):
             max_features=max_features,
             subsample=subsample,
             weight_trimming=weight_trimming,
+            pruning=pruning,
+            categorical_features=categorical_features,
             random_state=random_state,
             n_jobs=n_jobs,
         )
@@ -166,6 +180,12 @@ class AdaBoostM1Classifier(VotingClassifier):
     weight_trimming
         Share of the total weight, its lightest rows, that may be left out of the search for a
         round's splits, in [0, 1); they may return later (Friedman, Hastie and Tibshirani, 2000).
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -179,6 +199,8 @@ class AdaBoostM1Classifier(VotingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are the votes less their mean.
+    n_adds_
+        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Notes
     -----

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.class_weights import ClassWeightClassifier
 from streamboost.boosting.committee import Committee
+from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.exponential import CRITERIA, Criterion, ExponentialState, class_mass
 from streamboost.boosting.loop import Algorithm, TrainingData
 from streamboost.trees.grower import Grower, Tree
@@ -148,6 +149,8 @@ class VotingClassifier(ClassWeightClassifier):
         max_features: float | None = None,
         subsample: float = 1.0,
         weight_trimming: float = 0.0,
+        pruning: Pruning | None = None,
+        categorical_features: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -161,6 +164,8 @@ class VotingClassifier(ClassWeightClassifier):
             max_features=max_features,
             subsample=subsample,
             weight_trimming=weight_trimming,
+            pruning=pruning,
+            categorical_features=categorical_features,
             random_state=random_state,
             n_jobs=n_jobs,
         )

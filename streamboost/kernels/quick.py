@@ -1,10 +1,12 @@
-"""Growing one tree on class weights without finishing the features that cannot win.
+"""Growing one tree without finishing the features that cannot win.
 
 A feature is first counted on a node's heaviest rows alone. What those rows are wrong by under its
 best split can only rise with more rows (Appel, 2017, proposition 3.2), so a feature whose error on
-them exceeds the best error on all rows is left unfinished. The tree is that of `kernels.grow` to
-the last bit. Its small kernels stand here again because numba's disk cache notices changes only in
-a kernel's own file.
+them exceeds the best error on all rows is left unfinished. A row's error is what it could be worth
+at most, in a leaf of its own, less what it is worth: that is not negative, and a split's is the sum
+over its rows at the leaves' best answers, which is all that the proposition needs. The tree is that
+of `kernels.grow` to the last bit. Its small kernels stand here again because numba's disk cache
+notices changes only in a kernel's own file.
 """
 
 import numpy as np
@@ -70,28 +72,35 @@ def _scan(hist, first, n_bins, missing, kind, total, least, floor, left, right):
 
 
 @kernel
-def _schedule(heavy, start, stop, statistic, channel, least, ends, totals):
+def _schedule(heavy, start, stop, most, statistic, channel, least, ends, totals, worth):
     """Cut a node's rows into the parts that are counted one after the other.
 
-    Writes where each part ends, and the class sums up to there; returns the number of parts. No
-    part is shorter than `least`, or the node is one part: looking at a histogram costs as much as
-    counting some rows, and looking more often would not win that back.
+    Writes where each part ends, and the sums and the most worth up to there; returns the number of
+    parts. No part is shorter than `least`, or the node is one part: looking at a histogram costs as
+    much as counting some rows, and looking more often would not win that back.
     """
-    mass = 0.0
+    mass = np.int64(0)
     for i in range(start, stop):
-        mass += statistic[heavy[i]]
-    totals[0] = 0.0
-    n_parts, begin, so_far, wanted = 0, start, 0.0, _FIRST * mass
+        mass += most[heavy[i]]
+    width = totals.shape[1]
+    for k in range(width):
+        totals[0, k] = 0.0
+    n_parts, begin, so_far, wanted = 0, start, np.int64(0), _FIRST * mass
     for i in range(start, stop):
         r = heavy[i]
-        totals[n_parts, channel[r]] += statistic[r]
-        so_far += statistic[r]
+        if channel.size:
+            totals[n_parts, channel[r]] += statistic[r]
+        else:
+            for k in range(width):
+                totals[n_parts, k] += statistic[r * np.uint64(width) + np.uint64(k)]
+        so_far += most[r]
         enough = so_far >= wanted and i + 1 - begin >= least and stop - i - 1 >= least
         if (enough and n_parts + 1 < ends.size) or i + 1 == stop:
-            ends[n_parts] = i + 1
+            ends[n_parts], worth[n_parts] = i + 1, so_far
             n_parts += 1
             if i + 1 < stop:
-                totals[n_parts] = totals[n_parts - 1]
+                for k in range(width):
+                    totals[n_parts, k] = totals[n_parts - 1, k]
             begin, wanted = i + 1, so_far + (1.0 - _FIRST) / _STEPS * mass
     return n_parts
 
@@ -99,21 +108,31 @@ def _schedule(heavy, start, stop, statistic, channel, least, ends, totals):
 @kernel
 def _accumulate(hist, column, first, heavy, start, stop, statistic, channel, n):
     width = np.uint64(n)
+    if channel.size:
+        for i in range(start, stop):
+            r = heavy[i]
+            hist[(first + column[r]) * width + channel[r]] += statistic[r]
+        return
     for i in range(start, stop):
         r = heavy[i]
-        hist[(first + column[r]) * width + channel[r]] += statistic[r]
+        to, at = (first + column[r]) * width, r * width
+        for k in range(width):
+            hist[to + k] += statistic[at + k]
 
 
 @kernel
 def _best(
-    node, codes, features, first, n_bins, missing, heavy, statistic, channel, lim, hist, ends,
+    node, codes, features, first, n_bins, missing, heavy, most, statistic, channel, lim, hist, ends,
     totals, work,
 ):  # fmt: skip
     """Find the node's best split; return the number of additions that took."""
     n, d, kind = lim.channels, features.size, lim.kind
     left, right = work[0], work[1]
     least = hist.size // (2 * d)
-    n_parts = _schedule(heavy, node.start, node.stop, statistic, channel, least, ends, totals)
+    worth = np.empty(ends.size, np.int64)
+    n_parts = _schedule(
+        heavy, node.start, node.stop, most, statistic, channel, least, ends, totals, worth
+    )
     if n_parts == 0:
         return 0
     total = totals[n_parts - 1]
@@ -122,22 +141,24 @@ def _best(
     whole = _score(total, n, kind)
     # Beyond rounding, features within this of the best could still decide between near ties:
     # every candidate may move the best by up to a tie.
-    slack = 1.0 - (_TIE - 1.0) * (hist.size // n * 2 + 16)
+    slack = (_TIE - 1.0) * (hist.size // n * 2 + 16)
 
     hist[:] = 0
     bound = np.empty(d)
-    mass = total.sum()
+    mass = worth[n_parts - 1]
     for j in range(d):
         _accumulate(
             hist, codes[features[j]], first[j], heavy, node.start, ends[0], statistic, channel, n
         )
-        bound[j] = _bound(hist, first[j], n_bins[j], missing[j], kind, totals[0], mass, left, right)
+        bound[j] = (mass - worth[0]) + _worth(
+            hist, first[j], n_bins[j], missing[j], kind, totals[0], left, right
+        )
     adds = d * (ends[0] - node.start)
     best = whole
     finished = np.zeros(d, np.bool_)
     for j in np.argsort(-bound, kind="mergesort"):
         part = 1
-        while part < n_parts and bound[j] >= best * slack:
+        while part < n_parts and bound[j] >= best - abs(best) * slack:
             _accumulate(
                 hist, codes[features[j]], first[j], heavy, ends[part - 1], ends[part], statistic,
                 channel, n,
@@ -145,8 +166,8 @@ def _best(
             adds += ends[part] - ends[part - 1]
             part += 1
             if part < n_parts:
-                bound[j] = _bound(
-                    hist, first[j], n_bins[j], missing[j], kind, totals[part - 1], mass, left, right
+                bound[j] = (mass - worth[part - 1]) + _worth(
+                    hist, first[j], n_bins[j], missing[j], kind, totals[part - 1], left, right
                 )
         if part == n_parts:
             finished[j] = True
@@ -156,7 +177,7 @@ def _best(
             )  # fmt: skip
             best = max(best, bound[j])
     # Among those that may have won, the first and lowest, as if all had been finished.
-    least_worth, best = best * slack, whole
+    least_worth, best = best - abs(best) * slack, whole
     for j in range(d):
         if finished[j] and bound[j] >= least_worth:
             score, bin_, side = _scan(
@@ -171,18 +192,17 @@ def _best(
 
 
 @kernel
-def _bound(hist, first, n_bins, missing, kind, total, mass, left, right):
-    """The most that a feature counted on rows with class sums `total` can be worth on all rows.
+def _worth(hist, first, n_bins, missing, kind, total, left, right):
+    """What a feature's best split makes of the rows counted so far, whose sums are `total`.
 
-    That is all weight less the error so far. No limit binds the children here: under one, the error
-    on fewer rows could be the larger.
+    All rows are worth no more than that and the most of those still to come. No limit binds the
+    children here: under one, the error on fewer rows could be the larger.
     """
-    n = total.size
-    whole = _score(total, n, kind)
+    whole = _score(total, total.size, kind)
     score, _, _ = _scan(
         hist, np.int64(first), n_bins, missing, kind, total, 0.0, whole, left, right
     )
-    return score + (mass - total.sum())
+    return score
 
 
 @kernel
@@ -196,7 +216,8 @@ def _partition(rows, start, stop, column, node_bin, missing_left, missing_code, 
         buffer[over] = r
         at += goes_left
         over += not goes_left
-    rows[at:stop] = buffer[:over]
+    for i in range(over):  # assigning a slice would take seconds to compile
+        rows[at + i] = buffer[i]
     return at
 
 
@@ -220,14 +241,15 @@ def _best_leaf(nodes, n_nodes):
 
 @kernel
 def grow(
-    codes, features, first, n_bins, missing, rows, heavy, rest, statistic, channel, limits, hist,
-    nodes,
+    codes, features, first, n_bins, missing, rows, heavy, rest, most, statistic, channel, limits,
+    hist, nodes,
 ):  # fmt: skip
-    """Grow one tree into `nodes` as `kernels.grow.grow` does, for GINI or ERROR on class weights.
+    """Grow one tree into `nodes` as `kernels.grow.grow` does, for GINI on class weights or ERROR.
 
-    Shapes are that kernel's, and: `heavy` uint32, the same rows as `rows`, heavy ones first;
-    `statistic` int64 (n,), not negative, with `channel` uint32 (n,); `hist` int64 (bins x
-    channels,), zeros not needed. Returns the number of nodes, and of additions to histograms.
+    Shapes are that kernel's, and: `most` int64 (n,), what each row adds at most to the worth of a
+    leaf, not negative; `heavy` uint32, the same rows as `rows`, those of much first; `hist` int64
+    (bins x channels,), zeros not needed. Returns the number of nodes, and of additions to
+    histograms.
     """
     lim = limits[0]
     buffer = np.empty(max(rows.size, rest.size), rows.dtype)
@@ -238,8 +260,8 @@ def grow(
     if features.size == 0:
         return 1, 0
     n_adds = _best(
-        nodes[0], codes, features, first, n_bins, missing, heavy, statistic, channel, lim, hist,
-        ends, totals, work,
+        nodes[0], codes, features, first, n_bins, missing, heavy, most, statistic, channel, lim,
+        hist, ends, totals, work,
     )  # fmt: skip
     n_nodes, n_leaves = 1, 1
     while n_leaves < lim.max_leaf_nodes:
@@ -267,7 +289,7 @@ def grow(
             continue
         for child in (a, b):
             n_adds += _best(
-                nodes[child], codes, features, first, n_bins, missing, heavy, statistic, channel,
-                lim, hist, ends, totals, work,
+                nodes[child], codes, features, first, n_bins, missing, heavy, most, statistic,
+                channel, lim, hist, ends, totals, work,
             )  # fmt: skip
     return n_nodes, n_adds

@@ -114,8 +114,8 @@ class Grower:
     min_child_weight, l2_regularization
         In the units of the statistic's user: Hessian, or weight.
     pruning
-        "quick" leaves features unfinished that cannot win a node: the same trees, on class weights
-        only.
+        "quick" leaves features unfinished that cannot win a node: the same trees, of statistics of
+        kind GINI and ERROR only.
 
     Attributes
     ----------
@@ -273,8 +273,7 @@ class Grower:
         limits: np.ndarray,
         nodes: np.ndarray,
     ) -> int:
-        if statistic.kind not in (kernels.GINI, kernels.ERROR) or not statistic.channel.size:
-            raise ConfigurationError("pruning='quick' serves trees on class weights alone")
+        most = _most(statistic)
         features = self._features
         n_nodes, n_adds = quick.grow(
             self._codes,
@@ -283,8 +282,9 @@ class Grower:
             self._n_bins[features],
             self._missing[features],
             rows,
-            _heavy_first(rows, statistic.values),
+            _heavy_first(rows, most),
             rest,
+            most,
             statistic.values,
             statistic.channel,
             limits,
@@ -390,6 +390,19 @@ def vector_statistic(
     values = values.astype(np.int64).ravel()
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
     return Statistic(kind, values, vectors.shape[1], scale, totals=constants)
+
+
+def _most(statistic: Statistic) -> np.ndarray:
+    """Return what each row adds at most to the worth of a leaf, int64 (n,)."""
+    if statistic.channel.size:  # class weights: all of its weight, if its class is the answer
+        return statistic.values
+    if statistic.kind != kernels.ERROR:
+        raise ConfigurationError(
+            "pruning='quick' serves trees that make a weighted error or Gini index least: leave it "
+            "out"
+        )
+    gains = statistic.values.reshape(-1, statistic.channels)
+    return np.asarray(np.maximum(gains.max(axis=1), 0))
 
 
 def _heavy_first(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -2,14 +2,18 @@
 
 import pickle
 
+import families
 import naive_categories
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
 
 from streamboost import (
     Cascade,
     Committee,
     GambleClassifier,
+    RebelClassifier,
     SketchLogitBoostClassifier,
     StreamLearner,
 )
@@ -25,6 +29,13 @@ def estimator(request):
     return request.param(n_estimators=20, random_state=0)
 
 
+@pytest.fixture(params=families.TREES, ids=str)
+def any_family(request):
+    if getattr(request.param, "pruning", None):
+        pytest.skip("it prunes")
+    return clone(request.param).set_params(n_estimators=12, random_state=0)
+
+
 def scattered(seed=0, n=2000, n_categories=40):
     """Two columns of categories whose classes lie scattered over the numbers, and one of noise."""
     rng = np.random.default_rng(seed)
@@ -36,14 +47,26 @@ def scattered(seed=0, n=2000, n_categories=40):
     return X, y
 
 
-def test_scattered_categories_are_told_apart_by_a_few_sets(estimator):
-    X, y = scattered()
-    X_new, y_new = scattered(1)
-    estimator.set_params(n_estimators=10, max_leaf_nodes=4)
-    as_numbers = estimator.fit(X, y).score(X_new, y_new)
-    as_sets = estimator.set_params(categorical_features=[0, 1]).fit(X, y).score(X_new, y_new)
+def test_scattered_categories_are_told_apart_by_a_few_sets(any_family):
+    X, y = scattered(n_categories=100)
+    X_new, y_new = scattered(1, n_categories=100)
+    if families.two_classes_only(any_family):
+        y, y_new = y > 0, y_new > 0
+    if "max_leaf_nodes" in any_family.get_params():
+        any_family.set_params(max_leaf_nodes=4)
+    as_numbers = any_family.fit(X, y).score(X_new, y_new)
+    as_sets = any_family.set_params(categorical_features=[0, 1]).fit(X, y).score(X_new, y_new)
     assert as_sets == 1.0
     assert as_numbers < 0.95
+
+
+def test_every_family_scores_as_its_trees_are_walked(any_family):
+    X, y = scattered(n=300)
+    y = y > 0 if families.two_classes_only(any_family) else y
+    any_family.set_params(categorical_features=[0, 1], n_estimators=4).fit(X, y)
+    X[:20, 0], X[20:40, 0] = 1000, -3
+    wanted = naive_categories.forest_scores(any_family.committee_, X[:60])
+    np.testing.assert_allclose(any_family.committee_.decision(X[:60]), wanted, atol=1e-10)
 
 
 def test_one_category_against_all_others_needs_one_split(estimator):
@@ -308,6 +331,12 @@ def test_what_does_not_know_categories_says_so():
     quick = GambleClassifier(categorical_features=[0], pruning="quick")
     with pytest.raises(ConfigurationError, match="does not know categories"):
         quick.fit(X, y)
+    similar = RebelClassifier(categorical_features=[0], weak_learner="localized_similarity")
+    with pytest.raises(ConfigurationError, match=r"1 columns, and RebelClassifier.*similarities"):
+        similar.fit(X, y)
+    lines = GambleClassifier(categorical_features=[0, 1], weak_learner=Ridge())
+    with pytest.raises(ConfigurationError, match=r"2 columns, and GambleClassifier.*regressor"):
+        lines.fit(X, y)
     model = GambleClassifier(n_estimators=2, categorical_features=[0]).fit(X, y)
     with pytest.raises(DataError, match="sets of categories"):
         Cascade.fit(model.committee_, X)

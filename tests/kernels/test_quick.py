@@ -9,7 +9,7 @@ from streamboost.kernels import grow as kernels
 from streamboost.trees.bins import Bins
 from streamboost.trees.grower import Grower, _heavy_first, vector_statistic, weight_statistic
 
-KINDS = {"gini": kernels.GINI, "error": kernels.ERROR}
+CRITERIA = ["gini", "error", "cost", "sign"]
 
 
 def make(seed):
@@ -21,6 +21,31 @@ def make(seed):
     y = ((np.nan_to_num(X[:, 0]) + rng.integers(0, 2, n)) % n_classes).astype(np.uint32)
     sorts = [rng.random(n), np.ones(n), np.exp(3 * rng.standard_normal(n)), rng.random(n) > 0.5]
     return rng, X, y, sorts[seed % 4].astype(float), n_classes
+
+
+def gains_of(criterion, weight, y, n_classes):
+    """What each answer gains row by row: the class weights, or those of costs or of signs.
+
+    AdaBoost-Cost earns all costs of a row by naming its class and pays one by naming another;
+    CD-MCBoost's trees say ±1.
+    """
+    rng = np.random.default_rng(len(y))
+    if criterion == "sign":
+        pull = weight * rng.choice([-1, 1], len(y))
+        return np.stack([pull, -pull], axis=1)
+    if criterion == "cost":
+        gains = -weight[:, None] * rng.random((len(y), n_classes))
+        gains[np.arange(len(y)), y] = 0
+        gains[np.arange(len(y)), y] = -gains.sum(axis=1)
+        return gains
+    return weight[:, None] * np.eye(n_classes)[y]
+
+
+def statistic_of(criterion, weight, y, n_classes):
+    if criterion in ("gini", "error"):
+        kind = kernels.GINI if criterion == "gini" else kernels.ERROR
+        return weight_statistic(weight, y, n_classes, kind)
+    return vector_statistic(kernels.ERROR, gains_of(criterion, weight, y, n_classes))
 
 
 def growers(X, **limits):
@@ -38,9 +63,9 @@ def assert_same(one, other):
     np.testing.assert_array_equal(one.rest, other.rest)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("limits", [{}, {"max_depth": 2}, {"min_child_weight": 3.0}])
-def test_pruned_trees_are_the_unpruned_ones(kind, limits):
+def test_pruned_trees_are_the_unpruned_ones(criterion, limits):
     for seed in range(80):
         rng, X, y, weight, n_classes = make(seed)
         chosen = rng.random(len(X)) < 0.7
@@ -48,71 +73,72 @@ def test_pruned_trees_are_the_unpruned_ones(kind, limits):
         for grow in growers(X, **limits):
             if seed % 3 == 0:
                 grow.sample(grow.splittable, grow.all_rows[chosen], grow.all_rows[~chosen])
-            trees.append(grow(weight_statistic(weight, y, n_classes, KINDS[kind])))
+            trees.append(grow(statistic_of(criterion, weight, y, n_classes)))
         assert_same(*trees)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_equal_features_leave_the_win_to_the_first(kind):
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_equal_features_leave_the_win_to_the_first(criterion):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((300, 4)), 3, axis=1).astype(np.float32)[:, ::-1]
     y = (X[:, 5] + rng.standard_normal(300) > 0).astype(np.uint32)
     weight = np.exp(2 * rng.standard_normal(300))
     plain, quick = (
-        grow(weight_statistic(weight, y, 2, KINDS[kind]))
-        for grow in growers(np.ascontiguousarray(X))
+        grow(statistic_of(criterion, weight, y, 2)) for grow in growers(np.ascontiguousarray(X))
     )
     assert_same(plain, quick)
     assert (quick.nodes["feature"][quick.nodes["left"] >= 0] % 3 == 0).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_additions_are_those_of_the_search_in_plain_python(kind):
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_additions_are_those_of_the_search_in_plain_python(criterion):
     for seed in range(6):
         rng = np.random.default_rng(seed)
         X = rng.integers(0, 4, (120, 6)).astype(np.float32)
         X[rng.random(X.shape) < 0.1] = np.nan
         y = ((np.nan_to_num(X[:, seed]) > 1) ^ (rng.random(120) < 0.1)).astype(np.uint32)
-        statistic = weight_statistic(np.exp(2 * rng.standard_normal(120)), y, 2, KINDS[kind])
+        statistic = statistic_of(criterion, np.exp(2 * rng.standard_normal(120)), y, 2)
         bins = Bins.fit(X, np.ones(120), 64)
         plain, quick = growers(X, max_leaf_nodes=2)
         assert_same(plain(statistic), quick(statistic))
-        heavy = _heavy_first(quick.all_rows, statistic.values)
+        gains = statistic.values.reshape(120, -1).tolist()
+        if statistic.channel.size:
+            gains = naive_quick.class_weights(statistic.values, y, 2)
+        heavy = _heavy_first(quick.all_rows, np.max(gains, axis=1))
         width = int((bins.n_bins + bins.missing).sum())
         adds, finished = naive_quick.quick_adds(
-            heavy.tolist(), bins.transform(X), bins.n_bins, statistic.values, y, 2, kind,
-            2 * width // (2 * 6),
-        )  # fmt: skip
+            heavy.tolist(), bins.transform(X), bins.n_bins, gains, criterion, 2 * width // (2 * 6)
+        )
         assert quick.n_adds == adds < plain.n_adds == 120 * 6
         assert len(finished) < 6
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_error_never_falls_as_rows_are_added(kind):
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_an_error_never_falls_as_rows_are_added(criterion):
     for seed in range(10):
         rng, X, y, weight, n_classes = make(seed)
         X, y, weight = X[:25], y[:25], (weight[:25] * 1000).astype(int)
+        gains = np.rint(gains_of(criterion, weight, y, n_classes)).astype(int).tolist()
         bins = Bins.fit(X, np.ones(len(X)), 64)
         order = rng.permutation(len(X)).tolist()
-        args = 0, bins.transform(X), bins.n_bins, weight, y, n_classes, kind
+        args = 0, bins.transform(X), bins.n_bins, gains, criterion
         errors = [naive_quick.error(order[:m], *args) for m in range(1, len(X) + 1)]
         assert errors == sorted(errors)
 
 
 def test_gini_errors_of_the_hand_worked_prefixes():
     x, y = np.array([[0, 1, 0, 1, 1, 0]]), [0, 1, 0, 1, 0, 1]
-    weight = [8, 6, 4, 2, 1, 1]  # in halves
+    gains = naive_quick.class_weights([8, 6, 4, 2, 1, 1], y, 2)  # in halves
     errors = [
-        float(naive_quick.error(list(range(m)), 0, x, [2], weight, y, 2, "gini")) / 2
-        for m in (2, 4, 5, 6)
+        float(naive_quick.error(list(range(m)), 0, x, [2], gains, "gini")) / 2 for m in (2, 4, 5, 6)
     ]
     np.testing.assert_allclose(errors, [0, 0, 0.888889, 1.811966], atol=1e-6)
 
 
 def test_limits_on_children_would_break_the_lemma_on_prefixes():
     # Two rows of either class: apart they make no error, but a limit keeps the first two together.
-    x, y, weight = np.array([[0, 1, 0, 1]]), [0, 1, 0, 1], [1, 1, 1, 1]
-    args = 0, x, [2], weight, y, 2, "gini"
+    x, gains = np.array([[0, 1, 0, 1]]), naive_quick.class_weights([1, 1, 1, 1], [0, 1, 0, 1], 2)
+    args = 0, x, [2], gains, "gini"
     assert 2 - max(naive_quick.worths([0, 1], *args, 2)) == 1
     assert 4 - max(naive_quick.worths([0, 1, 2, 3], *args, 2)) == 0
     assert naive_quick.error([0, 1], *args) == 0
@@ -130,5 +156,5 @@ def test_heavy_rows_come_first_within_an_eighth():
 
 def test_other_statistics_are_refused():
     _, quick = growers(np.arange(10, dtype=np.float32)[:, None])
-    with pytest.raises(ConfigurationError, match="class weights"):
-        quick(vector_statistic(kernels.ERROR, np.ones((10, 3))))
+    with pytest.raises(ConfigurationError, match="weighted error or Gini"):
+        quick(vector_statistic(kernels.MH, np.ones((10, 4))))
