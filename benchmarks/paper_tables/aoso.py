@@ -110,6 +110,7 @@ def report(found, out):
         ("set", "method", "published", "measured", "difference", "least on the way", "trees"),
         rows,
         NOTES,
+        text=2,
     )
     save(figure, out, "aoso")
     pyplot.close(figure)

@@ -1,15 +1,18 @@
 """GAMBLE's Figures 5.2 and 5.8 and Table 5.2 (Huang, 2009, chapter 5).
+
+Figures 5.2 and 5.8 follow the thesis: regression trees of 15 leaves, the printed step, SAMME on
 the same trees, official halves (all of segmentation's 2,100 test rows, though some stand in its
 training half too), glass cut 113 / 101 and splice 2,860 / the rest at random, means over five cuts.
 The values of Figure 5.2 stand only in the picture; the text gives the sign test, and Table 5.2 the
-least error of GAMBLE within 1,000 rounds, its "target".
+least error of GAMBLE within 1,000 rounds, its "target". Pendigits, Soybean and Vehicle are not in
+the data folder.
 
 Table 5.2 counts the labels until Algorithm 4 meets the target, and until random ones do. The thesis
-does not say how many rounds a committee has, how many labels the seed and each step hold, or that
-its 14 splice rows fewer are those with ambiguous letters. Ours: 200 rounds, a seed of 2 K labels
-drawn at random, steps of 5 labels where the pool is under 1,000 rows and of 20 elsewhere, at most
-1,500 labels, random labels over five draws. The target is our own least error, as in the thesis a
-minimum over the test half; the count to the published target stands beside it.
+does not say how many rounds a committee has, how many labels the seed and each step hold, or which
+14 rows of splice it left out. Ours: 200 rounds, a seed of 2 K labels drawn at random, steps of 5
+labels where the pool is under 1,000 rows and of 30 elsewhere, at most 1,500 labels, three draws of
+the seed (and of the random labels). The target is our own least error, as in the thesis a minimum
+over the test half; the count to the published target stands beside it.
 
 Figure 5.8 (concentric spheres, five classes) says of itself: 10 % less test error for GAMBLE, and
 less training error for SAMME after 120 rounds.
@@ -36,9 +39,21 @@ PUBLISHED = {
     "splice60": (2860, 4.48, 3.42, 430, 970),
     "vowel": (None, 47.0, 41.8, 155, 205),
 }
-FIGURE_NOTES = []
+FIGURE_NOTES = [
+    "Least errors: every difference is within about one standard error of a test half of its size "
+    "(glass 101 rows, 4.3 points; splice 330, 1.0; segment 2,100, 0.5; satimage 2,000, 0.7; vowel "
+    "462, 2.3); of the thesis's random cuts of glass and splice there is one, of ours five.",
+    "Sign test: the leads have the thesis's direction but are mostly under a point, and five of "
+    "its eight sets do not suffice to tell them from chance.",
+]
 TABLE_NOTES = []
-SPHERES_NOTES = []
+SPHERES_NOTES = [
+    "The lead in test error is the published one between 30 and 200 rounds; later it shrinks, as "
+    "SAMME goes on gaining where GAMBLE has arrived.",
+    "SAMME's training error never falls below GAMBLE's, as it does in the thesis from round 120: "
+    "that hangs on how SAMME's trees are grown, which the thesis does not say; ours are the same "
+    "weighted Gini trees of 15 leaves for both.",
+]
 
 
 def cuts(name):
@@ -58,51 +73,62 @@ def methods(n_rounds=ROUNDS):
     }
 
 
-def figure_5_2(out):
-    """Print and draw both methods' errors after 10, 100 and 1,000 rounds; return the targets."""
+def errors_by_round(name):
+    """Return the test errors in % after each round: by method, (cuts, rounds); none if missing."""
+    runs = {method: [] for method in methods()}
+    for train, test in cuts(name):
+        for method, model in methods().items():
+            runs[method].append(stages(model.fit(*train), *test, ROUNDS))
+    return {method: np.array(errors) for method, errors in runs.items() if errors}
+
+
+def draw_5_2(pairs, out):
+    """Draw the pairs of errors (GAMBLE, SAMME) that `pairs` holds for each number of rounds."""
     figure, axis = pyplot.subplots(figsize=(6, 6))
-    rows, pairs, targets = [], [], {}
-    for name in PUBLISHED:
-        runs = {method: [] for method in methods()}
-        for train, test in cuts(name):
-            for method, model in methods().items():
-                runs[method].append(stages(model.fit(*train), *test, ROUNDS))
-        if not runs["GAMBLE"]:
-            continue
-        gamble, samme = (np.mean(r, axis=0) for r in runs.values())
-        targets[name] = np.mean([errors.min() for errors in runs["GAMBLE"]])
-        for i, m in enumerate(AT):
-            told = (PUBLISHED[name][1], f"{targets[name]:.2f}") if m == AT[-1] else (None, None)
-            rows.append((name, m, f"{gamble[m - 1]:.2f}", f"{samme[m - 1]:.2f}", *told))
-            pairs.append((gamble[m - 1], samme[m - 1], i))
-        rows.append(None)
-    x, y, i = np.array(pairs).T
-    for j, (m, marker) in enumerate(zip(AT, "o^s", strict=True)):
-        axis.scatter(x[i == j], y[i == j], marker=marker, label=f"{m} rounds")
-    least, most = 0.8 * min(x.min(), y.min()), 1.2 * max(x.max(), y.max())
-    axis.plot([least, most], [least, most], color="grey", linewidth=1)
-    axis.set(xscale="log", yscale="log", xlabel="GAMBLE, test error, %", xlim=(least, most))
-    axis.set(ylabel="SAMME, test error, %", ylim=(least, most), aspect="equal")
-    ticks = [4, 6, 10, 20, 40, 60]
+    for (m, points), marker in zip(pairs.items(), "o^s", strict=True):
+        axis.scatter(*np.transpose(points), marker=marker, label=f"{m} rounds")
+    axis.plot([3, 80], [3, 80], color="grey", linewidth=1)
+    axis.set(xscale="log", yscale="log", xlim=(3, 80), ylim=(3, 80), aspect="equal")
+    axis.set(xlabel="GAMBLE, test error, %", ylabel="SAMME, test error, %")
+    ticks = [3, 5, 10, 20, 40, 80]
     axis.set_xticks(ticks, map(str, ticks))
     axis.set_yticks(ticks, map(str, ticks))
     axis.minorticks_off()
     axis.set_title("Above the line GAMBLE errs less (cf. Figure 5.2)")
     axis.legend()
-    won, lost = int((x < y).sum()), int((x > y).sum())
-    chance = binomtest(won, won + lost).pvalue
+    save(figure, out, "gamble_5_2")
+    pyplot.close(figure)
+
+
+def figure_5_2(out):
+    """Print and draw both methods' errors after 10, 100 and 1,000 rounds; return the targets."""
+    rows, pairs, targets = [], {m: [] for m in AT}, {}
+    for name in PUBLISHED:
+        runs = errors_by_round(name)
+        if not runs:
+            continue
+        targets[name] = runs["GAMBLE"].min(axis=1).mean()
+        for m in AT:
+            pair = [errors[:, m - 1].mean() for errors in runs.values()]
+            pairs[m].append(pair)
+            told = (PUBLISHED[name][1], f"{targets[name]:.2f}") if m == ROUNDS else (None, None)
+            rows.append((name, m, *(f"{error:.2f}" for error in pair), *told))
+        rows.append(None)
+    if not targets:
+        return targets
+    gamble, samme = np.concatenate(list(pairs.values())).T
+    won, lost = int((gamble < samme).sum()), int((gamble > samme).sum())
+    sign = (
+        f"Sign test: GAMBLE errs less in {won} and more in {lost} of {len(gamble)} pairs, "
+        f"p = {binomtest(won, won + lost).pvalue:.4f}; published over 24 pairs: p = 0.0066."
+    )
     show(
         "GAMBLE (2009), Figure 5.2: test error in %",
         ("set", "rounds", "GAMBLE", "SAMME", "least, published", "least, measured"),
         rows,
-        [
-            f"Sign test: GAMBLE errs less in {won} and more in {lost} of {len(x)} pairs, "
-            f"p = {chance:.4f}; published over 24 pairs: p = 0.0066.",
-            *FIGURE_NOTES,
-        ],
+        [sign, *FIGURE_NOTES],
     )
-    save(figure, out, "gamble_5_2")
-    pyplot.close(figure)
+    draw_5_2(pairs, out)
     return targets
 
 
@@ -139,82 +165,101 @@ def count(labels):
     return "not met" if np.isinf(middle) else f"{middle:.0f}"
 
 
-def table_5_2(out, targets):
+def measure(name):
+    """Return the learning curves of a set, three with labels asked for and three with random ones.
+
+    None where the set is missing.
+    """
+    halves = cuts(name)
+    if not halves:
+        return None
+    step = 5 if len(halves[0][0][1]) < 1000 else 30
+    return {
+        who: [
+            learning_curve(*halves[d % len(halves)], step, ask, np.random.default_rng(d))
+            for d in range(3)
+        ]
+        for who, ask in (("asked", True), ("random", False))
+    }
+
+
+def table_5_2(out, targets, found):
+    """Print the labels each target took and draw the curves of what `measure` found, by set."""
     figure, axes = pyplot.subplots(2, 3, figsize=(14, 8))
-    axes.flat[-1].axis("off")
+    for axis in axes.flat[len(found) :]:
+        axis.axis("off")
     rows = []
-    for (name, target), axis in zip(targets.items(), axes.flat, strict=False):
+    for (name, runs), axis in zip(found.items(), axes.flat, strict=False):
         _, told, least_told, *labels_told = PUBLISHED[name]
-        halves = cuts(name)
-        step = 5 if len(halves[0][0][1]) < 1000 else 20
-        runs = {
-            who: [
-                learning_curve(*halves[d % len(halves)], step, ask, np.random.default_rng(d))
-                for d in range(5)
-            ]
-            for who, ask in (("asked", True), ("random", False))
-        }
         least = np.mean([errors.min() for _, errors in runs["asked"]])
         rows.append((name, "published", told, least_told, *labels_told))
-        for label, goal in (("measured", target), ("to the published target", told)):
-            found = [count([reached(*run, goal) for run in r]) for r in runs.values()]
-            rows.append((name, label, f"{goal:.2f}", f"{least:.2f}", *found))
+        for label, goal in (("measured", targets[name]), ("to the published target", told)):
+            labels = [count([reached(*run, goal) for run in r]) for r in runs.values()]
+            rows.append((name, label, f"{goal:.2f}", f"{least:.2f}", *labels))
         rows.append(None)
         for who, r in runs.items():
             axis.plot(r[0][0], np.mean([errors for _, errors in r], axis=0), label=who)
         axis.axhline(told, color="grey", linestyle=":", label="published target")
-        axis.axhline(target, color="grey", linestyle="--", label="measured target")
-        axis.set(title=name, xlabel="labels", ylabel="test error, %", ylim=(0, 4 * target))
+        axis.axhline(targets[name], color="grey", linestyle="--", label="measured target")
+        axis.set(title=name, xlabel="labels", ylabel="test error, %", ylim=(0, 4 * targets[name]))
         axis.legend(fontsize="small")
     show(
-        "GAMBLE (2009), Table 5.2: labels until the target error is met (medians of five draws)",
+        "GAMBLE (2009), Table 5.2: labels until the target error is met (medians of three draws)",
         ("set", "method", "target", "least, asked", "labels, asked", "labels, random"),
         rows,
         TABLE_NOTES,
+        text=2,
     )
     save(figure, out, "gamble_table_5_2")
     pyplot.close(figure)
 
 
-def figure_5_8(out):
-    rng = np.random.default_rng(0)
-    train, test = spheres(1000 * CLASSES, rng), spheres(10_000, rng)
+def draw_5_8(found, out):
+    """Draw test and training errors over the rounds."""
     figure, axis = pyplot.subplots(figsize=(8, 5.5))
-    found = {}
-    for i, (method, model) in enumerate(methods().items()):
-        model.fit(*train)
-        found[method] = stages(model, *test, ROUNDS), stages(model, *train, ROUNDS)
-        for errors, style, which in zip(found[method], "-:", ("test", "training"), strict=True):
-            axis.plot(range(1, ROUNDS + 1), errors, f"C{i}", linestyle=style, label=which)
-            axis.lines[-1].set_label(f"{method}, {which}")
+    for i, (method, halves) in enumerate(found.items()):
+        for errors, style, which in zip(halves, "-:", ("test", "training"), strict=True):
+            label = f"{method}, {which}"
+            axis.plot(range(1, ROUNDS + 1), errors, f"C{i}", linestyle=style, label=label)
     axis.axvline(120, color="grey", linewidth=1)
-    axis.text(125, 62, "here the thesis's training\nerrors cross", fontsize="small")
+    axis.text(125, 60, "here the thesis's\ntraining errors cross", fontsize="small")
     axis.set(xscale="log", xlabel="rounds", ylabel="error, %")
+    axis.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1000"])
     axis.set_title("Concentric spheres, five classes (cf. Figure 5.8)")
     axis.legend(loc="lower left")
-    (gamble, gamble_train), (samme, samme_train) = found.values()
-    ahead = np.flatnonzero(samme_train >= gamble_train)
-    crossing = ahead[-1] + 2 if len(ahead) and ahead[-1] + 2 <= ROUNDS else None
-    rows = [
-        (f"test error of {name} after {m} rounds", None, f"{errors[m - 1]:.1f}")
-        for m in (100, 400, ROUNDS)
-        for name, errors in (("GAMBLE", gamble), ("SAMME", samme))
-    ]
-    rows += [
-        None,
-        ("test error, SAMME less GAMBLE, in the end", "10", f"{samme[-1] - gamble[-1]:.1f}"),
-        ("SAMME's training error is the lesser from round", "120", crossing),
-    ]
-    show(
-        "GAMBLE (2009), Figure 5.8: error in %",
-        ("claim", "published", "measured"),
-        rows,
-        SPHERES_NOTES,
-    )
     save(figure, out, "gamble_5_8")
     pyplot.close(figure)
 
 
+def figure_5_8(out):
+    """Print and draw the errors on concentric spheres."""
+    rng = np.random.default_rng(0)
+    train, test = spheres(1000 * CLASSES, rng), spheres(10_000, rng)
+    found = {}
+    for method, model in methods().items():
+        model.fit(*train)
+        found[method] = stages(model, *test, ROUNDS), stages(model, *train, ROUNDS)
+    rows = [
+        (f"{which} error of {method} after {m} rounds", None, f"{errors[m - 1]:.1f}")
+        for m in (100, 400, ROUNDS)
+        for method, halves in found.items()
+        for which, errors in zip(("test", "training"), halves, strict=True)
+    ]
+    (gamble, gamble_train), (samme, samme_train) = found.values()
+    ahead = np.flatnonzero(samme_train < gamble_train)
+    rows += [
+        None,
+        ("largest lead of GAMBLE in test error", "10", f"{(samme - gamble).max():.1f}"),
+        ("its lead after 1,000 rounds", None, f"{samme[-1] - gamble[-1]:.1f}"),
+        ("SAMME has the smaller training error after", "120", ahead[0] if len(ahead) else "never"),
+    ]
+    columns = ("claim", "published", "measured")
+    show("GAMBLE (2009), Figure 5.8: errors in %", columns, rows, SPHERES_NOTES)
+    draw_5_8(found, out)
+
+
 def main(out):
     figure_5_8(out)
-    table_5_2(out, figure_5_2(out))
+    targets = figure_5_2(out)
+    if targets:
+        table_5_2(out, targets, {name: measure(name) for name in targets})

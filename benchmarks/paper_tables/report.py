@@ -1,7 +1,5 @@
 """What the papers' tables share: rows, splits, curves."""
 
-import os
-
 import matplotlib as mpl
 import numpy as np
 from rich.console import Console
@@ -12,25 +10,25 @@ from benchmarks.data import load
 mpl.use("agg")
 mpl.rcParams.update({"axes.grid": True, "grid.alpha": 0.3, "figure.constrained_layout.use": True})
 
-# The wrapped text of reasons wants room, and terminals differ: one width for all.
-_WIDTH = int(os.environ.get("COLUMNS", "120"))
 
+def show(title, columns, rows, notes=(), text=1):
+    """Print a table and what is to be said of it.
 
-def show(title, columns, rows, notes=()):
-    """Print a table: `columns` of text end in a dot less than numbers, None is an empty cell."""
+    The first `text` columns are words, the others numbers. A row of None draws a line, and a cell
+    of None is empty.
+    """
     table = Table(title=title, title_justify="left")
-    for column in columns:
-        text = column in ("set", "method", "claim", "measured on", "holds")
-        table.add_column(column, justify="left" if text else "right")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i < text else "right")
     for row in rows:
         if row is None:
             table.add_section()
         else:
             table.add_row(*("" if cell is None else str(cell) for cell in row))
-    console = Console(width=_WIDTH)
+    console = Console(width=120)
     console.print(table)
     for note in notes:
-        console.print(note, highlight=False, markup=False)
+        console.print(f"- {note}", highlight=False, markup=False)
     console.print()
 
 
