@@ -17,8 +17,17 @@ lint: .venv/ready
 
 check: lint test
 
+# The quick benchmarks, one after another so that no timing disturbs another. The long ones are run
+# alone: $(BIN)/python -m benchmarks.NAME of paper_tables, rebel_costs, gamble_step, accuracy,
+# streams, and of time_to_error for usps, on which the peers alone take many minutes.
 bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.batch
+	$(BIN)/python -m benchmarks.time_to_error --sets satimage letter segment dna180
+	$(BIN)/python -m benchmarks.scoring
+	$(BIN)/python -m benchmarks.quickboost
+	$(BIN)/python -m benchmarks.cascade
+	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.concentric_spheres
 
 format: .venv/ready
 	$(BIN)/ruff format .

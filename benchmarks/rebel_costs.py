@@ -1,13 +1,29 @@
 """REBEL trained with costs beside the same committee with costs applied after training.
 
-    python -m benchmarks.rebel_costs [--trials 100] [--rounds 100] [--depth 1]
+    python -m benchmarks.rebel_costs [--trials 100] [--masters 5] [--rounds 100] [--depth 1]
 
-After Appel (2017), Figure 4.5: planar mixtures of Gaussian clusters, 1000 rows to train on and 500
-to test, 100 stumps; costs are |N(0, 1)| off the diagonal, scaled so that a random answer costs 1.
-Each trial has a mixture and a cost matrix of its own. "After training" takes the class of least
-expected cost under probabilities read from the neutral committee's scores H. The thesis does not
-say how it read them. Its appendix 7.1 gives H as the log odds at the minimum of the exponential
-loss, that is sigmoid(H); but the minimum is at half the log odds, that is sigmoid(2 H).
+After Appel (2017), section 4.6 and Figure 4.5. From the text: planar mixtures of several Gaussian
+clusters, 1000 rows to train on and 500 to test; 100 stumps with 200 evenly spaced thresholds;
+costs |N(0, 1)| off the diagonal, scaled so that a random answer costs 1; coefficients unsmoothed
+(equation 4.9). REBEL won some 90 % of the thesis's 200 trials. Ours: every trial has a mixture and
+a matrix of its own (the thesis crosses 10 with 20), and what the text leaves open is 3 to 6 classes
+of 2 to 6 clusters each, whose deviations are about 0.3 (and, in the second half of the table, 0.6:
+the classes overlap more) where their centres lie within ±2. Shares are of all trials, in brackets
+the least and greatest of the master seeds, `trials` each.
+
+"After training" takes the class of least expected cost under probabilities read from the neutral
+committee's scores H, and the thesis does not say how it read them. Its appendix 7.1 gives two links
+for two classes: the end of it prints H = log(p / (1 - p)) at the least exponential loss, which is
+sigmoid(H); equation 7.1 and what that loss really implies is p = e^H / (e^H + e^-H), sigmoid(2H).
+For K classes equation 7.1 becomes sigmoid(2H_k) class by class, which is right for the neutral
+loss, or e^H_k over its sum, which is right for two classes alone.
+
+What it shows: under the link as printed at the end of 7.1, training with costs wins 83 to 89 % of
+100 trials, close to the thesis's figure, though least where classes overlap most, against its
+remark on harder problems. Under the right link the two cost the same and half of the trials go
+either way: the advantage is that of a weak reading of the neutral scores. The prediction the thesis
+prints, the largest score, is not always the class of least expected cost; `predict`, which decodes
+the probabilities behind the scores, names that class, and costs less.
 """
 
 import argparse
@@ -19,15 +35,23 @@ from rich.table import Table
 from streamboost import RebelClassifier
 
 TRAIN, TEST = 1000, 500
+THRESHOLDS = 200
+SPREADS = (0.3, 0.6)
 
 
-def mixture(rng, n_classes, n):
+def mixture(rng, n_classes, n, spread):
     """Draw rows (n, 2) and classes (n,): each class has 2 to 6 Gaussian clusters."""
     n_clusters = rng.integers(2, 7)
     centres = rng.uniform(-2, 2, (n_classes, n_clusters, 2))
-    shapes = 0.3 * rng.standard_normal((n_classes, n_clusters, 2, 2))
+    shapes = spread * rng.standard_normal((n_classes, n_clusters, 2, 2))
     y, j = rng.integers(n_classes, size=n), rng.integers(n_clusters, size=n)
     return centres[y, j] + np.einsum("nab,nb->na", shapes[y, j], rng.standard_normal((n, 2))), y
+
+
+def evenly_spaced(X):
+    """Return the bin of each value among evenly spaced ones over the range of the training rows."""
+    low, high = X[:TRAIN].min(axis=0), X[:TRAIN].max(axis=0)
+    return np.clip(np.floor((X - low) / (high - low) * THRESHOLDS), 0, THRESHOLDS - 1)
 
 
 def random_costs(rng, n_classes):
@@ -48,16 +72,19 @@ def readings(H):
         yield name, p / p.sum(axis=1, keepdims=True)
 
 
-def trial(seed, rounds, depth):
+def trial(seed, rounds=100, depth=1, spread=SPREADS[0], master=0):
     """Return the test costs of the neutral committee's readings, and of REBEL with costs."""
-    rng = np.random.default_rng([4, 5, seed])
+    rng = np.random.default_rng([4, 5, master, seed])
     n_classes = int(rng.integers(3, 7))
-    X, y = mixture(rng, n_classes, TRAIN + TEST)
+    X, y = mixture(rng, n_classes, TRAIN + TEST, spread)
+    X = evenly_spaced(X)
     C = random_costs(rng, n_classes)
     y_test = y[TRAIN:]
 
     def fit(**costs):
-        model = RebelClassifier(n_estimators=rounds, max_depth=depth, max_bins=200, **costs)
+        model = RebelClassifier(
+            n_estimators=rounds, max_depth=depth, max_bins=THRESHOLDS, smoothing=0, **costs
+        )
         model.fit(X[:TRAIN], y[:TRAIN])
         return model.predict(X[TRAIN:]), model.decision_function(X[TRAIN:])
 
@@ -75,28 +102,51 @@ def trial(seed, rounds, depth):
     return after, during
 
 
+def wins(during, after):
+    """Return the share of trials won, in percent, and its range over master seeds (M, trials)."""
+    won = 100 * (during < after).mean(axis=1)
+    return f"{won.mean():.0f} ({won.min():.0f}-{won.max():.0f})"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--masters", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--depth", type=int, default=1)
     arguments = parser.parse_args()
-    results = [trial(t, arguments.rounds, arguments.depth) for t in range(arguments.trials)]
-    after = {name: np.array([a[name] for a, _ in results]) for name in results[0][0]}
-    during = {name: np.array([d[name] for _, d in results]) for name in results[0][1]}
 
     title = (
-        f"Trials of {arguments.trials} in which REBEL trained with costs costs less, in percent "
-        f"({arguments.rounds} trees of depth {arguments.depth})"
+        "Trials in which REBEL trained with costs costs less, in percent "
+        f"({arguments.masters} x {arguments.trials}, {arguments.rounds} trees of depth "
+        f"{arguments.depth})"
     )
     table = Table(title=title, title_justify="left")
-    table.add_column("costs of the neutral committee")
-    table.add_column("mean cost", justify="right")
-    for name, costs in during.items():
-        table.add_column(f"{name} ({costs.mean():.3f})", justify="right")
-    for name, costs in after.items():
-        shares = [f"{100 * (other < costs).mean():.0f}" for other in during.values()]
-        table.add_row(name, f"{costs.mean():.3f}", *shares)
+    for column in ("spread", "the neutral committee's costs", "mean cost"):
+        table.add_column(column, justify="right" if column == "mean cost" else "left")
+    for column in ("paper's subcosts, predict", "largest score", "linear subcosts, predict"):
+        table.add_column(column, justify="right")
+    for spread in SPREADS:
+        results = [
+            [
+                trial(t, arguments.rounds, arguments.depth, spread, master)
+                for t in range(arguments.trials)
+            ]
+            for master in range(arguments.masters)
+        ]
+        after, during = (
+            {
+                name: np.array([[r[i][name] for r in m] for m in results])
+                for name in results[0][0][i]
+            }
+            for i in (0, 1)
+        )
+        means = [f"{costs.mean():.3f}" for costs in during.values()]
+        table.add_row(f"{spread}", "(with costs from the start)", "", *means)
+        for name, costs in after.items():
+            shares = [wins(other, costs) for other in during.values()]
+            table.add_row("", name, f"{costs.mean():.3f}", *shares)
+        table.add_section()
     Console(width=120).print(table)
 
 

@@ -102,18 +102,18 @@ def test_costly_errors_are_avoided():
         assert (answers == 1).sum() > (neutral == 1).sum()
 
 
-def test_training_with_costs_beats_applying_them_afterwards():
-    # Appel (2017), Figure 4.5, in small: the benchmark is the whole of it.
+def test_training_with_costs_beats_applying_them_afterwards_in_four_of_five_trials():
+    # Appel (2017), Figure 4.5, read as its appendix 7.1 ends: posteriors are sigmoid(H).
     benchmark = Path(__file__).parents[2] / "benchmarks" / "rebel_costs.py"
     trial = runpy.run_path(str(benchmark))["trial"]
-    results = [trial(seed, rounds=60, depth=1) for seed in range(25)]
+    results = [trial(seed) for seed in range(100)]
     during = np.array([d["paper's subcosts, predict"] for _, d in results])
     for reading in ("not applied", "after training, p ~ sigmoid(H)"):
         after = np.array([a[reading] for a, _ in results])
         assert (during < after).mean() >= 0.8
-    # Read with the factor of two that the thesis lost, the neutral committee's scores do as well.
+    # Read with the factor of two that the thesis lost there, the neutral scores do as well.
     well_read = np.array([a["after training, p ~ sigmoid(2H)"] for a, _ in results])
-    assert during.mean() == pytest.approx(well_read.mean(), rel=0.05)
+    assert during.mean() == pytest.approx(well_read.mean(), rel=0.02)
 
 
 # The cost matrix.
