@@ -146,10 +146,9 @@ def learning_curve(train, test, step, ask, rng):
         if not len(left) or known.sum() >= MOST:
             return np.array(at), np.array(errors)
         order = rng.permutation(len(left))  # ties are broken at random
-        if ask and len(model.classes_) > 1:
-            F = np.sort(model.decision_function(X[left[order]]).reshape(len(left), -1), axis=1)
-            margin = F[:, -1] - F[:, -2] if F.shape[1] > 1 else np.abs(F[:, 0])
-            order = order[np.argsort(margin, kind="stable")]
+        if ask:
+            F = np.sort(model.committee_.decision(X[left[order]]), axis=1)
+            order = order[np.argsort(F[:, -1] - F[:, -2], kind="stable")]
         known[left[order[:step]]] = True
 
 
