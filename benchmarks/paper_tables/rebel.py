@@ -26,7 +26,17 @@ SETS = ["glass", "vowel", "segment", "satimage", "letter", "usps"]
 ROUNDS = 200
 CUTS = 5
 STUMPS = ["one-vs-all", "AdaBoost.MH", "AOSO-LogitBoost", "REBEL"]
-NOTES = []
+NOTES = [
+    "Published, stumps: REBEL first on three of five sets and second on two. Here it is between "
+    "second and last. One-vs-all has K times as many stumps; AdaBoost.MH's and AOSO's have a value "
+    "of their own in each leaf, where REBEL's answer plus or minus one coefficient a class; with "
+    "the two layers the thesis took elsewhere, REBEL is ahead of every method with stumps.",
+    "Published, similarities: best on five of six sets, nearly half of the next best error on "
+    "vowel, ahead of REBEL with trees everywhere. Here so on vowel (half of REBEL's with trees), "
+    "satimage and, within the deviation, glass. Not on segment, whose classes are told by cuts "
+    "along single columns (dividing columns by their deviation, 5.7 %, does not mend it), nor on "
+    "letter, where 200 comparisons of records do not suffice for 26 classes.",
+]
 
 
 def methods():
