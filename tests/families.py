@@ -1,8 +1,5 @@
 """One estimator of each family and of each of its variants."""
 
-from sklearn.linear_model import Ridge
-from sklearn.tree import DecisionTreeRegressor
-
 from streamboost import (
     ABCLogitBoostClassifier,
     AdaBoostAClassifier,
@@ -53,16 +50,11 @@ TREE_VARIANTS = [
     RebelClassifier(subcosts="linear", smoothing=0),
     SammeClassifier(variant="real"),
 ]
-OTHER_VARIANTS = [
-    GambleClassifier(weak_learner=DecisionTreeRegressor(max_leaf_nodes=15)),
-    GambleClassifier(weak_learner=Ridge()),
-    RebelClassifier(weak_learner="localized_similarity"),
-]
-
 TREES = [*(estimator() for estimator in ESTIMATORS), *TREE_VARIANTS]
 """Those whose weak learners are trees of their own."""
 
-ALL = [*TREES, *OTHER_VARIANTS]
+CATEGORICAL = [model for model in TREES if getattr(model, "pruning", None) is None]
+"""Those that know categories."""
 
 
 def two_classes_only(estimator):

@@ -141,6 +141,7 @@ def gamble(X, y, weight, n_rounds, max_leaf_nodes):
             r = K * g / h
             f[rows] = r - r.mean()
         F += f
-        w = weight * np.exp(-(Y * F).sum(axis=1) / K)
+        w = np.exp(-(Y * F).sum(axis=1) / K)
+        w = weight * np.maximum(w, 3e-5 * w.max())  # which the text does not say
         w /= w.sum()
     return F, leaves

@@ -95,7 +95,8 @@ def samme_real(X, y, weight, n_rounds, max_leaf_nodes):
             records = weight[rows].sum()
             log_q = np.log((records * share + 1 / K) / (records + 1))
             F[rows] += (K - 1) * (log_q - log_q.mean())
-        w = weight * np.exp(-F[np.arange(n), y] / (K - 1))
+        w = np.exp(-F[np.arange(n), y] / (K - 1))
+        w = weight * (np.maximum(w, 3e-5 * w.max()) if K > 2 else w)
         w /= w.sum()
     return F
 
@@ -106,7 +107,8 @@ def gamble_1(X, y, weight, n_rounds, regressor):
     Y = np.where(y[:, None] == np.arange(K), 1.0, -1.0 / (K - 1))
     F = np.zeros((n, K))
     for _ in range(n_rounds):
-        w = weight * np.exp(-(Y * F).sum(axis=1) / K)
+        w = np.exp(-(Y * F).sum(axis=1) / K)
+        w = weight * (np.maximum(w, 3e-5 * w.max()) if K > 2 else w)
         w *= weight.sum() / w.sum()
         g, h = np.empty((n, K)), np.empty((n, K))
         for k in range(K):

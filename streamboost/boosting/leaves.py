@@ -1,12 +1,17 @@
-"""The leaf values of GAMBLE's trees (Huang, 2009)."""
+"""The weights and leaf values of GAMBLE's trees (Huang, 2009)."""
 
 from typing import Literal
 
 import numpy as np
 
-__all__ = ["Step", "leaf_step", "quasi_newton", "step_for"]
+__all__ = ["LEAST_WEIGHT", "Step", "leaf_step", "quasi_newton", "step_for"]
 
 Step = Literal["paper", "scaled", "line", "exact"]
+
+LEAST_WEIGHT = 3e-5
+"""Of the heaviest record's weight. Measured: without it a class of 10 records in 40,000 brought the
+error to 33 % where the commonest class alone errs on 26 %, with it to 6 %; letter, usps, satimage,
+segment and dna180 err as before, and from 1e-4 on some err more."""
 
 _LONGEST = 4.0  # how far the line search may stretch the printed step; a pure leaf has no optimum
 _MANY = 12  # up to here steps as long as the leaf's optimum cost accuracy, beyond they gain it

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from streamboost.boosting.leaves import Step, quasi_newton
+from streamboost.boosting.leaves import LEAST_WEIGHT, Step, quasi_newton
 from streamboost.boosting.loop import TrainingData
 from streamboost.errors import ConfigurationError
 
@@ -113,9 +113,10 @@ def boost_regressor(
     coded = np.full((len(X), K), -1.0 / max(K - 1, 1))
     coded[rows, data.y] = 1.0
     own = np.zeros(len(X))
+    least = LEAST_WEIGHT if K > 2 else 0.0
     rounds: list[_Round] = []
     for _ in range(n_estimators if K > 1 else 0):
-        weight = data.weight * np.exp((own.min() - own) / (K - 1))
+        weight = data.weight * np.maximum(np.exp((own.min() - own) / (K - 1)), least)
         weight *= data.weight.sum() / weight.sum()
         one = _fit(weak_learner, X, coded, weight, int(rng.integers(2**31 - 1)))
         own_f = one.step(X, K)[rows, data.y]

@@ -29,10 +29,8 @@ def estimator(request):
     return request.param(n_estimators=20, random_state=0)
 
 
-@pytest.fixture(params=families.TREES, ids=str)
+@pytest.fixture(params=families.CATEGORICAL, ids=str)
 def any_family(request):
-    if getattr(request.param, "pruning", None):
-        pytest.skip("it prunes")
     return clone(request.param).set_params(n_estimators=12, random_state=0)
 
 

@@ -2,18 +2,23 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from streamboost import Committee, GambleClassifier, SketchLogitBoostClassifier
+from streamboost import Committee, GambleClassifier, RebelClassifier, SketchLogitBoostClassifier
 from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import read_arrays, write_arrays
 
 X, y = load_iris(return_X_y=True)
 
 
-@pytest.fixture(params=[GambleClassifier, SketchLogitBoostClassifier], ids=lambda e: e.__name__)
+TREES = [GambleClassifier(), SketchLogitBoostClassifier()]
+SIMILARITIES = RebelClassifier(weak_learner="localized_similarity")
+
+
+@pytest.fixture(params=[*TREES, SIMILARITIES], ids=str)
 def committee(request):
-    return request.param(n_estimators=5, random_state=0).fit(X, y).committee_
+    return clone(request.param).set_params(n_estimators=5, random_state=0).fit(X, y).committee_
 
 
 @pytest.fixture
@@ -96,9 +101,12 @@ def test_another_version_is_refused_by_name(committee, path, monkeypatch):
     ("name", "value"),
     [("nodes.feature", 4), ("nodes.left", 10_000), ("nodes.right", -10_000), ("nodes.left", 0)],
 )
-def test_a_node_index_out_of_range_is_refused(committee, path, name, value):
+@pytest.mark.parametrize("model", TREES, ids=str)
+def test_a_node_index_out_of_range_is_refused(model, tmp_path, name, value):
+    committee = clone(model).set_params(n_estimators=5).fit(X, y).committee_
     arrays = {k: v.copy() for k, v in committee.to_arrays().items()}
     arrays[name][0] = value
+    path = tmp_path / "model"
     write_arrays(path, arrays, kind="committee")
     with pytest.raises(ModelFileError, match="out of range"):
         Committee.load(path)

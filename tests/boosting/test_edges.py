@@ -2,17 +2,27 @@
 
 import tracemalloc
 
+import families
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from streamboost import GambleClassifier, SketchLogitBoostClassifier
+from streamboost import GambleClassifier, RebelClassifier, SketchLogitBoostClassifier
 
 ESTIMATORS = [GambleClassifier, SketchLogitBoostClassifier]
+
+
+SIMILARITIES = RebelClassifier(weak_learner="localized_similarity")
 
 
 @pytest.fixture(params=ESTIMATORS, ids=lambda e: e.__name__)
 def estimator(request):
     return request.param(n_estimators=5, random_state=0)
+
+
+@pytest.fixture(params=[*families.TREES, SIMILARITIES], ids=str)
+def any_family(request):
+    return clone(request.param).set_params(n_estimators=5, random_state=0)
 
 
 def numbers(seed=0, n=60, d=4):
@@ -115,22 +125,39 @@ def assert_sound(estimator, X, y, weight):
         np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
-@pytest.mark.parametrize("categories", [False, True], ids=["numbers", "categories"])
-@pytest.mark.parametrize("edge", EDGES)
-def test_edges_are_fitted_scored_and_extended(estimator, edge, categories):
-    X, y, weight = rows(edge)
-    if categories:
-        if edge in ("huge numbers", "tiny numbers", "50 rows, 5,000 columns"):
-            X = np.sign(X)
-        X = np.floor(np.abs(X) * 3)
-        estimator.set_params(categorical_features=np.arange(X.shape[1]))
+def assert_edge_is_survived(estimator, X, y, weight):
+    if families.two_classes_only(estimator):
+        y = (y == y[0]).astype(int)
     estimator.fit(X, y, sample_weight=weight)
     assert_sound(estimator, X, y, weight)
     odd = np.concatenate([np.full_like(X[:1], np.nan), np.full_like(X[:1], 1e30), -X[:1]])
     assert np.isfinite(estimator.decision_function(odd)).all()
     estimator.extend(X, y, sample_weight=weight, n_estimators=2)
     assert_sound(estimator, X, y, weight)
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
+@pytest.mark.parametrize("edge", EDGES)
+def test_edges_are_fitted_scored_and_extended(any_family, edge):
+    X, y, weight = rows(edge)
+    if edge == "200 classes":
+        any_family.set_params(n_estimators=1)
+        if getattr(any_family, "base", None) == "search":
+            pytest.skip("it grows 19,900 trees a round: benchmarks/edges.py has the patience")
+    assert_edge_is_survived(any_family, X, y, weight)
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
+@pytest.mark.parametrize("edge", [edge for edge in EDGES if edge != "200 classes"])
+@pytest.mark.parametrize("model", families.CATEGORICAL, ids=str)
+def test_edges_of_categories_are_fitted_scored_and_extended(model, edge):
+    X, y, weight = rows(edge)
+    if edge in ("huge numbers", "tiny numbers", "50 rows, 5,000 columns"):
+        X = np.sign(X)
+    X = np.floor(np.abs(X) * 3)
+    model = clone(model).set_params(n_estimators=2, random_state=0)
+    model.set_params(categorical_features=np.arange(min(X.shape[1], 50)))
+    assert_edge_is_survived(model, X, y, weight)
 
 
 # Nothing restrains a leaf here: no penalty, no least weight, full steps, few rows and features.
@@ -158,11 +185,15 @@ def test_edges_hold_without_any_restraint(estimator, edge):
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_infinite_values_are_refused(estimator, value):
-    X, y = numbers(), labels()
-    estimator.fit(X, y)
+def test_infinite_values_are_refused(any_family, value):
+    X, y = numbers(), labels(k=2)
+    any_family.fit(X, y)
     X[4, 2] = value
-    for use in (estimator.predict, lambda X: estimator.fit(X, y), lambda X: estimator.extend(X, y)):
+    for use in (
+        any_family.predict,
+        lambda X: any_family.fit(X, y),
+        lambda X: any_family.extend(X, y),
+    ):
         with pytest.raises(ValueError, match="infinity"):
             use(X)
 

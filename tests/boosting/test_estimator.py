@@ -144,6 +144,12 @@ def test_impossible_parameters_are_refused_by_name(estimator, wine, name, value)
         estimator.set_params(**{name: value}).fit(*wine)
 
 
+def test_parameters_can_be_checked_without_rows(estimator):
+    estimator.check_parameters()
+    with pytest.raises(ValueError, match="'n_estimators' parameter"):
+        estimator.set_params(n_estimators=0).check_parameters()
+
+
 def test_string_labels_come_back(estimator, wine):
     X, y = wine
     names = np.array(["Barolo", "Grignolino", "Barbera"])[y]
