@@ -1,7 +1,7 @@
 """Runs a pipeline to its end in a process that kills itself at a numbered step of the loop.
 
-``python killing.py FILE STEP N`` dies the N-th time that it comes to STEP. Where that never happens,
-it ends with code 0.
+``python killing.py FILE STEP N`` dies the N-th time that it comes to STEP; where that never is, it
+ends with code 0.
 """
 
 import os
