@@ -92,5 +92,5 @@ def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learn
     assert known["ledger"]["requests"] == len(requests) == sum(p["asked"] for p in predicted)
     assert known["ledger"]["answered"] == len(requests), "every label came, none was lost"
     assert known["committee"]["labels"] == N
-    assert known["committee"]["version"] > 1
+    assert known["committee"]["version"] > 0
     assert f"batches 1 to {known['sequence']} replayed: bit for bit" in verify(load(pipeline_file))
