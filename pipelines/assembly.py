@@ -207,8 +207,8 @@ def _go_on(pipeline: Pipeline, state: State, committed: Committed | None) -> Non
     state.checkpoints.drop_after(committed.sequence)
     if "gap" in pipeline.notes:
         pipeline.versions.forget_after(pipeline.learner.trainer.made)
-    if pipeline.notes and pipeline.sequence:
-        pipeline.checkpoint()
+    if pipeline.notes:
+        pipeline.try_checkpoint()
 
 
 def build_pipeline(

@@ -18,6 +18,9 @@ _WORDS = {
         "rounds": "of boosting in it",
         "trees": "in it",
         "classes": "it tells apart",
+        "running": "the version that is being trained",
+        "challenger": "the version that is judged before it may serve",
+        "paused": "yes: nothing is trained, and the committee stays",
     },
     "ledger": {
         "requests": "labels asked for",

@@ -124,9 +124,12 @@ class Pipeline(Stepper):
             self._observer(effects)
 
     def checkpoint_if_due(self) -> None:
-        """Take a checkpoint once enough batches have passed; one that fails is told of."""
-        if self.sequence - self._tried < self._checkpoint_every:
-            return
+        """Take a checkpoint once enough batches have passed."""
+        if self.sequence - self._tried >= self._checkpoint_every:
+            self.try_checkpoint()
+
+    def try_checkpoint(self) -> None:
+        """Take a checkpoint; that one cannot be taken is said, and stops nobody."""
         self._tried = self.sequence
         try:
             self.checkpoint()

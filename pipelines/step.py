@@ -189,8 +189,18 @@ class Stepper:
         )
 
     def _committee_in_numbers(self) -> dict[str, int]:
-        numbers = {"labels": self.learner.n_labels, "version": 0, "rounds": 0, "trees": 0}
-        if (committee := self.learner.committee) is not None:
+        learner, trainer = self.learner, self.learner.trainer
+        numbers = {
+            "labels": learner.n_labels,
+            "version": 0,
+            "rounds": 0,
+            "trees": 0,
+            "classes": 0,
+            "running": trainer.running.version if trainer.running else 0,
+            "challenger": trainer.challenger.version if trainer.challenger else 0,
+            "paused": int(trainer.paused),
+        }
+        if (committee := learner.committee) is not None:
             numbers |= {
                 "version": committee.version,
                 "rounds": committee.n_rounds,
