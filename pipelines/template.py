@@ -92,9 +92,12 @@ estimator = "sketch"        # or "gamble"
 
 # The labelled records that training sees.
 [working_set]
-# size = ?  # the newest so many
-# weights = ?  # or "half_life"
-# half_life = ?  # labels after which a record weighs half as much
+# kind = ?  # the newest; or "time", "reservoir" (of all), "balanced" (by class)
+# size = ?  # at most so many
+# seconds = ?  # with kind = "time": how long a record stays
+# weights = ?  # or "half_life", or "zipf": 1/i for the i-th newest
+# half_life = ?  # records after which one weighs half as much
+# propensity_clip = ?  # a number weighs the rarely asked by 1/chance, at most so much
 
 # When training happens, counted in labels.
 [schedule]

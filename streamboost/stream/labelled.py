@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.storage import Arrays
 from streamboost.stream.checks import Label, as_array
-from streamboost.stream.working_set import SlidingRows, WorkingSet
+from streamboost.stream.working_set import WorkingSet
 
 __all__ = ["LabelledRows", "Sample"]
 
@@ -37,12 +37,13 @@ class Sample:
 class LabelledRows:
     """The working set's rows, and the count of every label ever learned."""
 
-    def __init__(self, working_set: WorkingSet) -> None:
+    def __init__(self, working_set: WorkingSet, seeds: np.random.SeedSequence) -> None:
         self.working_set = working_set
         self.counts: dict[Label, int] = {}  # in the order first seen
         self.total = 0
+        self.tick = 0  # that of the newest label
         self._codes: dict[Label, int] = {}
-        self._rows = SlidingRows(working_set.size, 0)
+        self._rows = working_set.keep(seeds)
 
     @property
     def kind(self) -> type | None:
@@ -54,12 +55,36 @@ class LabelledRows:
         """Features per row."""
         return self._rows.n_features
 
-    def append(self, row: np.ndarray, label: Label, tick: int, propensity: float) -> None:
-        """Add one row (D,) and its label."""
+    def append(
+        self, row: np.ndarray, label: Label, tick: int, propensity: float, records: int
+    ) -> None:
+        """Add one row (D,) and its label, which came after `records` records were queried."""
         code = self._codes.setdefault(label, len(self._codes))
         self.counts[label] = self.counts.get(label, 0) + 1
         self.total += 1
-        self._rows.append(row, code, tick, propensity)
+        self.tick = tick
+        self._rows.append(row, code, tick, propensity, self.total, records)
+
+    def forget(self, before: int) -> bool:
+        """Drop the rows that came before the `before`-th label, if those left can train.
+
+        They can where those that weigh anything are of two classes; where they are not, nothing
+        is dropped, and the answer is False.
+        """
+        rows = self._rows.view()
+        stay = slice(int(np.searchsorted(rows.order, before)), None)
+        codes = rows.codes[stay]
+        weight = self.working_set.weigh(len(codes), rows.propensity[stay]) if len(codes) else None
+        if len(np.unique(codes if weight is None else codes[weight > 0])) < 2:
+            return False
+        self._rows.forget(before)
+        return True
+
+    def since(self, records: int) -> int:
+        """Return the order of the first label kept that came after `records` were queried."""
+        rows = self._rows.view()
+        later = rows.order[np.searchsorted(rows.records, records, side="right") :]
+        return int(later[0]) if len(later) else self.total + 1
 
     def widen(self, n_features: int) -> None:
         """Let rows have `n_features` features; the ones kept miss the new ones."""
@@ -68,7 +93,7 @@ class LabelledRows:
     def sample(self) -> Sample:
         """Return the working set's rows, labels and weights."""
         rows = self._rows.view()
-        weight = self.working_set.weigh(len(rows.codes))
+        weight = self.working_set.weigh(len(rows), rows.propensity)
         # The oldest may weigh so little that it is 0 in floats: training leaves them out.
         codes = rows.codes if weight is None else rows.codes[weight > 0]
         known = as_array(self.counts)
@@ -76,11 +101,14 @@ class LabelledRows:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
-        return {"counts": list(self.counts.items()), "total": self.total}, self._rows.state()
+        kept, arrays = self._rows.state()
+        counts = list(self.counts.items())
+        return {"counts": counts, "total": self.total, "tick": self.tick, "kept": kept}, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for the same working set."""
         self.counts = dict(state["counts"])
         self.total = state["total"]
+        self.tick = state["tick"]
         self._codes = {label: code for code, label in enumerate(self.counts)}
-        self._rows = SlidingRows.resume(self.working_set.size, arrays)
+        self._rows.resume(state["kept"], arrays)

@@ -86,8 +86,8 @@ class StreamLearner:
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
         self.strategy = query or QueryStrategy()
-        trainings, asking = np.random.SeedSequence(random_state).spawn(2)
-        self._rows = LabelledRows(self.working_set)
+        trainings, asking, keeping = np.random.SeedSequence(random_state).spawn(3)
+        self._rows = LabelledRows(self.working_set, keeping)
         self._trainer = Trainer(estimator, self.schedule, trainings)
         self._querier = Querier(self.strategy, asking)
         self._answered = 0
@@ -186,7 +186,7 @@ class StreamLearner:
             self.widen(rows.shape[1])
         trainings = []
         for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
-            self._rows.append(row, label, tick, chance)
+            self._rows.append(row, label, tick, chance, self._querier.budget.records)
             self._answered += chance == chance
             trained = self._trainer.follow(self._rows, self.committee)
             if trained is not None:

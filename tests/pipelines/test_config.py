@@ -57,7 +57,8 @@ def test_an_unknown_key_is_refused_with_its_section_and_the_nearest_known_key(tm
 
 def test_a_key_like_no_other_is_refused_with_the_keys_there_are(tmp_path):
     (line,) = problems(tmp_path, working_set={"zzz": 1})
-    assert line == "[working_set] zzz: unknown key; its keys are half_life, size, weights"
+    keys = "half_life, kind, propensity_clip, seconds, size, weights"
+    assert line == f"[working_set] zzz: unknown key; its keys are {keys}"
 
 
 def test_an_unknown_section_is_refused_with_the_nearest_known_one(tmp_path):
