@@ -249,6 +249,7 @@ class Pipeline:
             joined.labels,
             tick=tick,
             propensity=np.array(joined.propensity),
+            predicted=joined.predicted,
         )
 
     def _committee_in_numbers(self) -> dict[str, int]:

@@ -99,14 +99,18 @@ estimator = "sketch"        # or "gamble"
 # half_life = ?  # records after which one weighs half as much
 # propensity_clip = ?  # a number weighs the rarely asked by 1/chance, at most so much
 
-# When training happens, counted in labels.
+# When training happens: looked at with each label.
 [schedule]
 # first = ?  # least labels for the first training
 # growth = ?  # factor from one training to the next
 # retrain_every = ?  # most labels from one training to the next
+# retrain_seconds = ?  # most seconds
 # extend_every = ?  # labels from a training to an extension
+# extend_seconds = ?  # or seconds
 # extend_estimators = ?  # rounds that an extension adds
 # max_estimators = ?  # a committee that would grow past it is retrained
+# on_drift = ?  # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
+# drift_signal = ?  # in the labels; or "margin", which needs none; or "both"
 """
 
 _COMMENT_COLUMN = 28

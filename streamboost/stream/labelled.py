@@ -42,6 +42,8 @@ class LabelledRows:
         self.counts: dict[Label, int] = {}  # in the order first seen
         self.total = 0
         self.tick = 0  # that of the newest label
+        self.origin = 0  # how many labels came before the last cut
+        self._suspected: int | None = None  # the first label after a change not cut at yet
         self._codes: dict[Label, int] = {}
         self._rows = working_set.keep(seeds)
 
@@ -65,26 +67,31 @@ class LabelledRows:
         self.tick = tick
         self._rows.append(row, code, tick, propensity, self.total, records)
 
-    def forget(self, before: int) -> bool:
-        """Drop the rows that came before the `before`-th label, if those left can train.
-
-        They can where those that weigh anything are of two classes; where they are not, nothing
-        is dropped, and the answer is False.
-        """
-        rows = self._rows.view()
-        stay = slice(int(np.searchsorted(rows.order, before)), None)
-        codes = rows.codes[stay]
-        weight = self.working_set.weigh(len(codes), rows.propensity[stay]) if len(codes) else None
-        if len(np.unique(codes if weight is None else codes[weight > 0])) < 2:
-            return False
-        self._rows.forget(before)
-        return True
-
-    def since(self, records: int) -> int:
+    def first_after(self, records: int) -> int:
         """Return the order of the first label kept that came after `records` were queried."""
         rows = self._rows.view()
         later = rows.order[np.searchsorted(rows.records, records, side="right") :]
         return int(later[0]) if len(later) else self.total + 1
+
+    def suspect(self, order: int) -> None:
+        """Take note that the stream changed before the label of this `order` came."""
+        self._suspected = order
+
+    def cut(self) -> bool:
+        """Drop the rows from before the change that is suspected, if the others can train.
+
+        They can once those that weigh anything are of two classes; until then all rows stay.
+        """
+        if self._suspected is None:
+            return False
+        rows = self._rows.view()
+        later = slice(int(np.searchsorted(rows.order, self._suspected)), None)
+        codes, propensity = rows.codes[later], rows.propensity[later]
+        if len(_present(codes, self.working_set.weigh(len(codes), propensity))) < 2:
+            return False
+        self._rows.forget(self._suspected)
+        self.origin, self._suspected = self._suspected - 1, None
+        return True
 
     def widen(self, n_features: int) -> None:
         """Let rows have `n_features` features; the ones kept miss the new ones."""
@@ -94,21 +101,37 @@ class LabelledRows:
         """Return the working set's rows, labels and weights."""
         rows = self._rows.view()
         weight = self.working_set.weigh(len(rows), rows.propensity)
-        # The oldest may weigh so little that it is 0 in floats: training leaves them out.
-        codes = rows.codes if weight is None else rows.codes[weight > 0]
         known = as_array(self.counts)
-        return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=known[np.unique(codes)])
+        classes = known[_present(rows.codes, weight)]
+        return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=classes)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
         kept, arrays = self._rows.state()
-        counts = list(self.counts.items())
-        return {"counts": counts, "total": self.total, "tick": self.tick, "kept": kept}, arrays
+        state = {
+            "counts": list(self.counts.items()),
+            "total": self.total,
+            "tick": self.tick,
+            "origin": self.origin,
+            "suspected": self._suspected,
+            "kept": kept,
+        }
+        return state, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for the same working set."""
         self.counts = dict(state["counts"])
         self.total = state["total"]
         self.tick = state["tick"]
+        self.origin = state["origin"]
+        self._suspected = state["suspected"]
         self._codes = {label: code for code, label in enumerate(self.counts)}
         self._rows.resume(state["kept"], arrays)
+
+
+def _present(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return the codes, each once, of the rows that weigh anything.
+
+    The oldest may weigh so little that it is 0 in floats: training leaves them out.
+    """
+    return np.unique(codes if weight is None else codes[weight > 0])

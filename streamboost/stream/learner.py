@@ -10,7 +10,16 @@ from streamboost.active.budget import Ledger
 from streamboost.active.query import Querier, QueryStrategy, Requests
 from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import Arrays, pack_json, part, unpack_json
-from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity, as_rows, as_tick
+from streamboost.stream.checks import (
+    Label,
+    as_ids,
+    as_labels,
+    as_predictions,
+    as_propensity,
+    as_rows,
+    as_tick,
+)
+from streamboost.stream.drift import DriftWatch
 from streamboost.stream.estimators import Trainable, describe, rebuild
 from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.schedule import Schedule, Training
@@ -86,10 +95,11 @@ class StreamLearner:
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
         self.strategy = query or QueryStrategy()
-        trainings, asking, keeping = np.random.SeedSequence(random_state).spawn(3)
+        trainings, asking, keeping, watching = np.random.SeedSequence(random_state).spawn(4)
         self._rows = LabelledRows(self.working_set, keeping)
         self._trainer = Trainer(estimator, self.schedule, trainings)
         self._querier = Querier(self.strategy, asking)
+        self._drift = DriftWatch(self.schedule, watching)
         self._answered = 0
         self._expired = 0
         self.committee: Committee | None = None
@@ -144,6 +154,7 @@ class StreamLearner:
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
         version = self.committee.version if self.committee else 0
+        self._drift.watch(scored, self.committee, self._rows, self._querier.budget.records)
         margins = scored.margins if scored.version == version else self._margins(rows)
         self._querier.window.follow(version, lambda X: self.strategy.measure(self._margins(X)))
         # Two labels per class, drawn at random, before margins of so young a committee decide.
@@ -151,7 +162,14 @@ class StreamLearner:
         return self._querier.decide(ids, rows, self.strategy.measure(margins), cold=cold)
 
     def learn(
-        self, ids: Sequence[str], X: Any, y: Any, *, tick: int = 0, propensity: Any = None
+        self,
+        ids: Sequence[str],
+        X: Any,
+        y: Any,
+        *,
+        tick: int = 0,
+        propensity: Any = None,
+        predicted: Any = None,
     ) -> tuple[Training, ...]:
         """Learn labels `y` (n,) of records `X` (n, D) in their order, training where it is due.
 
@@ -162,10 +180,15 @@ class StreamLearner:
         X, y
             Features, NaN where missing; labels, all text or all whole numbers.
         tick
-            Milliseconds since the epoch, kept with the rows.
+            Milliseconds since the epoch, at least those of the last call: schedules in seconds,
+            and working sets by time, count by it.
         propensity
             (n,), the chance with which each label was asked for; NaN, or None for all, where
             nobody asked.
+        predicted
+            (n,), the labels that were predicted when the records arrived, for `on_drift` to judge
+            the committee by; where None, that of the committee there is just before the label is
+            learned.
 
         Returns
         -------
@@ -181,12 +204,14 @@ class StreamLearner:
         as_ids(ids, len(rows))
         labels = as_labels(y, len(rows), self._kind)
         chances = as_propensity(propensity, len(rows))
+        guesses = as_predictions(predicted, len(rows))
         tick = as_tick(tick)
         if self.n_features is None:
             self.widen(rows.shape[1])
         trainings = []
-        for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
+        for row, label, chance, guess in zip(rows, labels, chances.tolist(), guesses, strict=True):
             self._rows.append(row, label, tick, chance, self._querier.budget.records)
+            self._drift.judge(guess, row, label, self.committee, self._rows)
             self._answered += chance == chance
             trained = self._trainer.follow(self._rows, self.committee)
             if trained is not None:
@@ -260,6 +285,7 @@ class StreamLearner:
         """
         labelled, rows = self._rows.state()
         querier, window = self._querier.state()
+        drift, signals = self._drift.state()
         about = {
             "format": _FORMAT,
             "estimator": describe(self.estimator),
@@ -272,12 +298,14 @@ class StreamLearner:
             "labelled": labelled,
             "trainer": self._trainer.state(),
             "querier": querier,
+            "drift": drift,
         }
         committee = self.committee.to_arrays() if self.committee else {}
         return {
             "about": pack_json(about),
             **{f"rows.{name}": array for name, array in rows.items()},
             **{f"window.{name}": array for name, array in window.items()},
+            **{f"drift.{name}": array for name, array in signals.items()},
             **{f"committee.{name}": array for name, array in committee.items()},
         }
 
@@ -318,6 +346,7 @@ class StreamLearner:
         learner._rows.resume(about["labelled"], part(arrays, "rows."))
         learner._trainer.resume(about["trainer"])
         learner._querier.resume(about["querier"], part(arrays, "window."))
+        learner._drift.resume(about["drift"], part(arrays, "drift."))
         learner._answered = about["answered"]
         learner._expired = about["expired"]
         committee = part(arrays, "committee.")

@@ -39,8 +39,7 @@ class Trainer:
         self, rows: LabelledRows, committee: "Committee | None"
     ) -> tuple[Training, "Committee"] | None:
         """Train if the row just added makes a training due; return it with its committee."""
-        rounds = committee.n_rounds if committee else 0
-        kind = self.schedule.due(labels=rows.total, progress=self._progress, rounds=rounds)
+        kind = self._due(rows, committee)
         if kind is None or not rows.n_features:
             return None
         sample = rows.sample()
@@ -48,10 +47,21 @@ class Trainer:
             return None
         if kind == "extend" and not self._extensible(committee, sample):
             kind = "retrain"
-        return self._train(kind, sample, rows.total, committee)
+        return self._train(kind, sample, rows, committee)
+
+    def _due(self, rows: LabelledRows, committee: "Committee | None") -> Kind | None:
+        if rows.cut():
+            return "drift"
+        return self.schedule.due(
+            labels=rows.total,
+            progress=self._progress,
+            rounds=committee.n_rounds if committee else 0,
+            tick=rows.tick,
+            origin=rows.origin,
+        )
 
     def _train(
-        self, kind: Kind, sample: Sample, labels: int, committee: "Committee | None"
+        self, kind: Kind, sample: Sample, rows: LabelledRows, committee: "Committee | None"
     ) -> tuple[Training, "Committee"]:
         seed = int(self._seeds.integers(2**31 - 1))
         extends = kind == "extend"
@@ -63,13 +73,16 @@ class Trainer:
             committee=committee if extends else None,
             n_estimators=self.schedule.extend_estimators if extends else None,
         )
-        before = self._progress
+        before = self._progress if extends else None
         self._progress = Progress(
-            retrained=before.retrained if extends and before else labels, trained=labels
+            retrained=before.retrained if before else rows.total,
+            trained=rows.total,
+            retrained_tick=before.retrained_tick if before else rows.tick,
+            trained_tick=rows.tick,
         )
         self._family = trained.family
         self.made += 1
-        training = Training(kind=kind, labels=labels, seed=seed, version=self.made)
+        training = Training(kind=kind, labels=rows.total, seed=seed, version=self.made)
         return training, replace(trained, version=self.made)
 
     def stamp(self, committee: "Committee") -> "Committee":

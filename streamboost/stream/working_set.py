@@ -96,7 +96,7 @@ class WorkingSet:
         parts = [] if age is None else [age(n, self.half_life or 0.0)]
         if self.propensity_clip is not None and propensity is not None:
             parts.append(by_propensity(propensity, self.propensity_clip))
-        if not parts:
+        if not parts or not n:
             return None
         weights = np.prod(parts, axis=0)
         weights /= weights.max()  # so that no sum of them overflows
