@@ -109,6 +109,8 @@ estimator = "sketch"        # or "gamble"
 # extend_seconds = ?  # or seconds
 # extend_estimators = ?  # rounds that an extension adds
 # max_estimators = ?  # a committee that would grow past it is retrained
+# at_limit = ?  # or "drop_oldest", whose committee serves if it then errs less
+# shadow = ?  # labels by which that is judged
 # on_drift = ?  # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
 # drift_signal = ?  # in the labels; or "margin", which needs none; or "both"
 """

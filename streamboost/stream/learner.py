@@ -213,7 +213,7 @@ class StreamLearner:
             self._rows.append(row, label, tick, chance, self._querier.budget.records)
             self._drift.judge(guess, row, label, self.committee, self._rows)
             self._answered += chance == chance
-            trained = self._trainer.follow(self._rows, self.committee)
+            trained = self._trainer.follow(self._rows, self.committee, row, label)
             if trained is not None:
                 training, self.committee = trained
                 trainings.append(training)
@@ -286,6 +286,7 @@ class StreamLearner:
         labelled, rows = self._rows.state()
         querier, window = self._querier.state()
         drift, signals = self._drift.state()
+        trainer, rival = self._trainer.state()
         about = {
             "format": _FORMAT,
             "estimator": describe(self.estimator),
@@ -296,7 +297,7 @@ class StreamLearner:
             "answered": self._answered,
             "expired": self._expired,
             "labelled": labelled,
-            "trainer": self._trainer.state(),
+            "trainer": trainer,
             "querier": querier,
             "drift": drift,
         }
@@ -305,6 +306,7 @@ class StreamLearner:
             "about": pack_json(about),
             **{f"rows.{name}": array for name, array in rows.items()},
             **{f"window.{name}": array for name, array in window.items()},
+            **{f"rival.{name}": array for name, array in rival.items()},
             **{f"drift.{name}": array for name, array in signals.items()},
             **{f"committee.{name}": array for name, array in committee.items()},
         }
@@ -344,7 +346,7 @@ class StreamLearner:
             n_features=about["n_features"],
         )
         learner._rows.resume(about["labelled"], part(arrays, "rows."))
-        learner._trainer.resume(about["trainer"])
+        learner._trainer.resume(about["trainer"], part(arrays, "rival."))
         learner._querier.resume(about["querier"], part(arrays, "window."))
         learner._drift.resume(about["drift"], part(arrays, "drift."))
         learner._answered = about["answered"]

@@ -13,11 +13,12 @@ _NEVER = 2**63
 """More labels than a stream has; a product of floats may be infinite."""
 
 _CHOICES = {
+    "at_limit": ("retrain", "drop_oldest"),
     "on_drift": (None, "adwin", "page_hinkley", "kswin"),
     "drift_signal": ("error", "margin", "both"),
 }
 
-Kind = Literal["first", "retrain", "extend", "drift"]
+Kind = Literal["first", "retrain", "extend", "drift", "drop_oldest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class Training:
     Attributes
     ----------
     kind
-        "first", "retrain", "extend", or "drift": a retraining on the rows since a change.
+        "first", "retrain" or "extend"; "drift", a retraining on the rows since a change; or
+        "drop_oldest", an extension of the newer half of a full committee that has won.
     labels
         How many labels had been learned when it started.
     seed
@@ -92,6 +94,12 @@ class Schedule:
         Rounds that an extension adds.
     max_estimators
         A committee that an extension would take past so many rounds is retrained instead.
+    at_limit
+        "retrain": that is all. "drop_oldest": its newer half, extended, then rivals the retrained
+        one, and serves if it predicts more of the next `shadow` labels. Dropping old rounds costs
+        accuracy at once, so that it seldom does.
+    shadow
+        Labels by which such a rival is judged.
     on_drift
         River's detector that looks for drift: "adwin", "page_hinkley", or "kswin", which takes a
         hundred times as long as the others; None: nobody looks.
@@ -119,12 +127,15 @@ class Schedule:
     extend_seconds: float | None = None
     extend_estimators: int = 10
     max_estimators: int | None = 400
+    at_limit: str = "retrain"
+    shadow: int = 200
     on_drift: str | None = None
     drift_signal: str = "error"
 
     def __post_init__(self) -> None:
         check_whole("schedule first", self.first, at_least=2)
         check_whole("schedule extend_estimators", self.extend_estimators)
+        check_whole("schedule shadow", self.shadow)
         for name in ("retrain_every", "extend_every", "max_estimators"):
             if getattr(self, name) is not None:
                 check_whole(f"schedule {name}", getattr(self, name))
@@ -172,10 +183,12 @@ class Schedule:
         more = self.extend_every is not None and labels - progress.trained >= self.extend_every
         if not more and not _passed(self.extend_seconds, progress.trained_tick, tick):
             return None
-        full = self.max_estimators is not None and (
-            rounds + self.extend_estimators > self.max_estimators
-        )
-        return "retrain" if full else "extend"
+        return "retrain" if self.fills(rounds) else "extend"
+
+    def fills(self, rounds: int) -> bool:
+        """Whether an extension would take a committee of so many rounds past the limit."""
+        limit = self.max_estimators
+        return limit is not None and rounds + self.extend_estimators > limit
 
 
 def _passed(seconds: float | None, since: int, tick: int) -> bool:

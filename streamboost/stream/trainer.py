@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamboost.storage import Arrays
+from streamboost.stream.checks import Label
 from streamboost.stream.estimators import Trainable, default_estimator
 from streamboost.stream.labelled import LabelledRows, Sample
+from streamboost.stream.rival import Rival
 from streamboost.stream.schedule import Kind, Progress, Schedule, Training
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ class Trainer:
         self._estimator = estimator
         self._seeds = np.random.default_rng(seeds)
         self._progress: Progress | None = None
+        self._rival: Rival | None = None
         self._family = ""  # that of the committees made here; the first training tells
 
     @property
@@ -36,18 +40,55 @@ class Trainer:
         return self._estimator
 
     def follow(
-        self, rows: LabelledRows, committee: "Committee | None"
+        self,
+        rows: LabelledRows,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
     ) -> tuple[Training, "Committee"] | None:
-        """Train if the row just added makes a training due; return it with its committee."""
+        """Take in the `row` (D,) just added; return a training with its committee.
+
+        That is one that the row made due, or one whose committee has won against `committee`.
+        """
+        if committee is not None and self._rival is not None:
+            won = self._judge(self._rival, committee, row, label)
+            if won is not None:
+                return won
         kind = self._due(rows, committee)
         if kind is None or not rows.n_features:
             return None
         sample = rows.sample()
         if len(sample.classes) < 2:
             return None
-        if kind == "extend" and not self._extensible(committee, sample):
+        extensible = committee is not None and self._extensible(committee, sample)
+        if kind == "extend" and not extensible:
             kind = "retrain"
-        return self._train(kind, sample, rows, committee)
+        trained = self._train(kind, sample, rows, committee if kind == "extend" else None)
+        if kind != "extend":
+            self._rival = None
+        if committee is not None and kind == "retrain" and extensible:
+            self._challenge(committee, sample, rows)
+        return trained
+
+    def _judge(
+        self, rival: Rival, committee: "Committee", row: np.ndarray, label: Label
+    ) -> tuple[Training, "Committee"] | None:
+        """Judge `rival` by one more label; return what made it, and itself, if it has won."""
+        rival.judge(committee, row, label)
+        if rival.left:
+            return None
+        self._rival = None
+        if not rival.wins:
+            return None
+        winner = self.stamp(rival.committee)
+        return replace(rival.training, version=winner.version), winner
+
+    def _challenge(self, full: "Committee", sample: Sample, rows: LabelledRows) -> None:
+        """Let the newer half of a full committee, extended, rival the one trained in its place."""
+        if self.schedule.at_limit == "drop_oldest" and self.schedule.fills(full.n_rounds):
+            shorter = full.without_oldest((full.n_rounds + 1) // 2)
+            training, rival = self._train("drop_oldest", sample, rows, shorter)
+            self._rival = Rival(training, rival, self.schedule.shadow)
 
     def _due(self, rows: LabelledRows, committee: "Committee | None") -> Kind | None:
         if rows.cut():
@@ -61,19 +102,18 @@ class Trainer:
         )
 
     def _train(
-        self, kind: Kind, sample: Sample, rows: LabelledRows, committee: "Committee | None"
+        self, kind: Kind, sample: Sample, rows: LabelledRows, extended: "Committee | None"
     ) -> tuple[Training, "Committee"]:
         seed = int(self._seeds.integers(2**31 - 1))
-        extends = kind == "extend"
         trained = self.estimator.train(
             sample.X,
             sample.y,
             sample.weight,
             seed=seed,
-            committee=committee if extends else None,
-            n_estimators=self.schedule.extend_estimators if extends else None,
+            committee=extended,
+            n_estimators=self.schedule.extend_estimators if extended else None,
         )
-        before = self._progress if extends else None
+        before = self._progress if extended else None
         self._progress = Progress(
             retrained=before.retrained if before else rows.total,
             trained=rows.total,
@@ -91,29 +131,33 @@ class Trainer:
         Its own number may be that of another committee here, whose scores it must not inherit.
         """
         self.made += 1
+        self._rival = None
         return replace(committee, version=self.made)
 
-    def _extensible(self, committee: "Committee | None", sample: Sample) -> bool:
+    def _extensible(self, committee: "Committee", sample: Sample) -> bool:
         """Whether the estimator can add to `committee`, and it knows every class and column."""
         return (
-            committee is not None
-            and committee.family == self._family
+            committee.family == self._family
             and committee.n_features == sample.X.shape[1]
             and set(sample.classes.tolist()) <= set(committee.classes.tolist())
         )
 
-    def state(self) -> dict[str, Any]:
-        """Return all that changes, as JSON can hold it."""
-        return {
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        rival, arrays = self._rival.state() if self._rival else (None, {})
+        state = {
             "made": self.made,
             "seeds": self._seeds.bit_generator.state,
             "progress": asdict(self._progress) if self._progress else None,
             "family": self._family,
+            "rival": rival,
         }
+        return state, arrays
 
-    def resume(self, state: dict[str, Any]) -> None:
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for a trainer of the same settings."""
         self.made = state["made"]
         self._seeds.bit_generator.state = state["seeds"]
         self._progress = Progress(**state["progress"]) if state["progress"] else None
         self._family = state["family"]
+        self._rival = Rival.resume(state["rival"], arrays) if state["rival"] else None

@@ -22,6 +22,14 @@ SCHEDULES = [
     Schedule(growth=2, extend_every=None, extend_seconds=2, on_drift="page_hinkley"),
     Schedule(growth=2, retrain_seconds=4, on_drift="kswin", drift_signal="both"),
 ]
+LIMITED = Schedule(
+    growth=50,
+    extend_every=3,
+    extend_estimators=2,
+    max_estimators=9,
+    at_limit="drop_oldest",
+    shadow=5,
+)
 # Batch size, milliseconds passed, whether the concept is the other one, and whether labels come
 # with the predictions the records got.
 BATCHES = st.lists(
@@ -58,7 +66,7 @@ def step(learner, start, n, tick, flipped, told):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(WORKING_SETS), st.sampled_from(SCHEDULES), BATCHES)
+@given(st.sampled_from(WORKING_SETS), st.sampled_from([*SCHEDULES, LIMITED]), BATCHES)
 def test_a_learner_restored_before_every_batch_goes_on_as_if_never_stopped(
     working_set, schedule, batches
 ):

@@ -34,6 +34,8 @@ def plain(**settings):
         {"extend_estimators": 0},
         {"extend_estimators": True},
         {"max_estimators": 0},
+        {"at_limit": "forget"},
+        {"shadow": 0},
         {"retrain_seconds": 0},
         {"extend_seconds": float("inf")},
         {"extend_seconds": "1m"},
