@@ -1,6 +1,6 @@
 """Noticing that the stream has changed: River's detectors on what a committee gets wrong."""
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,15 +17,7 @@ __all__ = ["Detector", "DriftWatch"]
 
 _LONGEST = 4096
 _CONTINUED = 1024
-
-
-class _Changes(Protocol):
-    """What is used of River's detectors."""
-
-    @property
-    def drift_detected(self) -> bool: ...
-
-    def update(self, x: float) -> None: ...
+_WINDOW, _NEWEST = 100, 30  # what KSWIN compares: so many of its window's older values and newest
 
 
 class Detector:
@@ -35,8 +27,8 @@ class Detector:
     since the last change are kept and a resumed detector is given them again. There are at most
     4,096: then, stopped or not, the detector is made anew from the newest 1,024. Changes that are
     no worsening are forgotten, as River's detectors then begin anew too. A change is taken to
-    have begun where the cumulated sum of the values less their mean is farthest from 0: ADWIN's
-    window, which shrinks by whole buckets, may still hold many values from before.
+    have begun where the cumulated sum of the values less their mean is lowest: ADWIN's window,
+    which shrinks by whole buckets, may still hold many values from before.
 
     Parameters
     ----------
@@ -60,33 +52,41 @@ class Detector:
         self._values: list[float] = []
         self._changes = self._new()
 
-    def _new(self) -> _Changes:
+    def _new(self) -> Any:
         from river import drift
 
         if self._kind == "adwin":
             return drift.ADWIN()  # type: ignore[no-untyped-call]
         if self._kind == "page_hinkley":
             return drift.PageHinkley(mode="up")
-        return drift.KSWIN(seed=self._seed)
+        return drift.KSWIN(window_size=_WINDOW, stat_size=_NEWEST, seed=self._seed)
 
     def update(self, value: float) -> int | None:
         """Take the next value; return how many of the newest are of a new, worse level."""
         self._values.append(float(value))
         self._changes.update(float(value))
         if self._changes.drift_detected:
-            n = self._since_change()
+            n = self._since_change() if self._is_worse() else 0
             self.restart()
-            return n
+            return n or None
         if len(self._values) == _LONGEST:
             self.resume(self._values[-_CONTINUED:])
         return None
 
-    def _since_change(self) -> int | None:
-        """Return how many values follow the change, None unless they are worse than before."""
+    def _is_worse(self) -> bool:
+        """Whether the change just found is a rise: what it set apart as new lies above the rest."""
+        if self._kind == "page_hinkley":
+            return True
+        if self._kind == "adwin":
+            newest, whole = int(self._changes.width), self._values
+        else:
+            newest, whole = _NEWEST, self._values[-_WINDOW:]
+        return bool(np.mean(whole[-newest:]) > np.mean(whole))
+
+    def _since_change(self) -> int:
+        """Return how many values follow the change, if it is a rise."""
         values = np.array(self._values)
-        sums = np.cumsum(values - values.mean())
-        last = int(np.abs(sums).argmax())
-        return len(values) - 1 - last if sums[last] < 0 else None
+        return len(values) - 1 - int(np.cumsum(values - values.mean()).argmin())
 
     def restart(self) -> None:
         """Forget all values."""

@@ -156,7 +156,10 @@ def floats():
             for key, value in values.items():
                 if isinstance(value, float):
                     yield section, key, estimator
-    yield "working_set", "half_life", "sketch"
+    for key in ("half_life", "seconds", "propensity_clip"):
+        yield "working_set", key, "sketch"
+    for key in ("retrain_seconds", "extend_seconds"):
+        yield "schedule", key, "sketch"
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -165,8 +168,8 @@ def test_a_number_that_is_not_finite_is_one_problem_of_its_key(
     tmp_path, section, key, estimator, value
 ):
     sections = {"committee": {"estimator": estimator}}
-    weights = {"weights": "half_life"} if section == "working_set" else {}
-    sections[section] = sections.get(section, {}) | weights | {key: value}
+    needed = {"half_life": {"weights": "half_life"}, "seconds": {"kind": "time"}}.get(key, {})
+    sections[section] = sections.get(section, {}) | needed | {key: value}
     (line,) = problems(tmp_path, **sections)
     assert line.startswith(f"[{section}]")
     assert key in line

@@ -38,6 +38,17 @@ def test_a_change_for_the_better_is_none(kind):
     assert found(Detector(kind, seed=1), errors((0.8, 600), (0.1, 300))) == []
 
 
+@pytest.mark.parametrize("kind", DETECTORS)
+def test_a_change_is_found_from_where_it_began_also_after_a_bad_beginning(kind):
+    last = None
+    detector = Detector(kind, seed=1)
+    for i, wrong in enumerate(errors((0.7, 60), (0.1, 900), (0.7, 100))):
+        n = detector.update(wrong)
+        last = last or (None if n is None else i + 1 - n)
+    assert last is not None
+    assert abs(last - 960) <= 50
+
+
 @pytest.mark.parametrize("kind", ["adwin", "page_hinkley"])
 def test_where_nothing_changes_nothing_is_found(kind):
     assert found(Detector(kind, seed=1), errors((0.2, 20_000))) == []
