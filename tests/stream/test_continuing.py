@@ -65,7 +65,7 @@ def step(learner, start, n, tick, flipped, told):
     return asked.ids, trainings
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(WORKING_SETS), st.sampled_from([*SCHEDULES, LIMITED]), BATCHES)
 def test_a_learner_restored_before_every_batch_goes_on_as_if_never_stopped(
     working_set, schedule, batches

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamboost.stream.kept import KINDS
 from streamboost.stream.working_set import WorkingSet
 
+KINDS = ("sliding", "time", "reservoir", "balanced")
 SEEDS = np.random.SeedSequence(5)
 LABELS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 40)), max_size=120)
 
@@ -95,13 +95,13 @@ def test_balanced_gives_classes_even_shares_and_what_the_rare_leave_to_the_other
 
 def test_a_reservoir_keeps_every_row_with_the_same_chance():
     counts = np.zeros(60)
-    for seed in range(1500):
+    for seed in range(600):
         rows = WorkingSet(kind="reservoir", size=12).keep(np.random.SeedSequence(seed))
         rows.widen(1)
         fill(rows, [(0, 1)] * 60)
         counts[rows.view().order - 1] += 1
-    # Each count is binomial (1500, 1/5): no one in 60 strays by 4.5 standard deviations.
-    assert np.abs(counts - 300).max() < 4.5 * np.sqrt(1500 * 0.2 * 0.8)
+    # Each count is binomial (600, 1/5): no one in 60 strays by 4.5 standard deviations.
+    assert np.abs(counts - 120).max() < 4.5 * np.sqrt(600 * 0.2 * 0.8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
