@@ -1,5 +1,6 @@
 """Noticing that the stream has changed: River's detectors on what a committee gets wrong."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ __all__ = ["Detector", "DriftWatch"]
 
 _LONGEST = 4096
 _CONTINUED = 1024
-_WINDOW, _NEWEST = 100, 30  # what KSWIN compares: so many of its window's older values and newest
+_WINDOW, _NEWEST = 100, 30  # KSWIN compares the newest of its window with as many older ones
 
 
 class Detector:
@@ -96,7 +97,7 @@ class Detector:
         """Return all that changes, float64 (n,)."""
         return np.array(self._values, dtype=np.float64)
 
-    def resume(self, values: "list[float] | np.ndarray") -> None:
+    def resume(self, values: Iterable[float]) -> None:
         """Go on from what `state` returned for a detector of the same settings."""
         self._values = [float(value) for value in values]
         self._changes = self._new()
@@ -113,7 +114,7 @@ class DriftWatch:
     """
 
     def __init__(self, schedule: Schedule, seeds: np.random.SeedSequence) -> None:
-        self._kind = schedule.on_drift
+        self._kind = schedule.on_drift or ""
         signals = ("error", "margin") if self._kind else ()
         self._names = [name for name in signals if schedule.drift_signal in (name, "both")]
         self._version = 0
@@ -122,7 +123,7 @@ class DriftWatch:
 
     def _begin(self, seed: int) -> None:
         self._seed = seed
-        self._signals = {name: Detector(self._kind or "", seed) for name in self._names}
+        self._signals = {name: Detector(self._kind, seed) for name in self._names}
 
     def judge(
         self,

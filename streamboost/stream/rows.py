@@ -79,10 +79,14 @@ class RowBlock:
         """Add one row (D,) with the values that `Rows` describes."""
         if self._stop == len(self._rows):
             self._make_room()
-        values = (row, code, tick, propensity, order, records)
-        for array, value in zip(self._rows.parts(), values, strict=True):
-            array[self._stop] = value
-        self._held[self._stop] = True
+        rows, place = self._rows, self._stop
+        rows.X[place] = row
+        rows.codes[place] = code
+        rows.ticks[place] = tick
+        rows.propensity[place] = propensity
+        rows.order[place] = order
+        rows.records[place] = records
+        self._held[place] = True
         self._stop += 1
         self._n += 1
 
@@ -98,10 +102,8 @@ class RowBlock:
     def _drop(self, place: int) -> None:
         self._held[place] = False
         self._n -= 1
-        if not self._n:
-            self._start = self._stop
-        elif place == self._start:
-            self._start += int(self._held[self._start : self._stop].argmax())
+        while self._start < self._stop and not self._held[self._start]:
+            self._start += 1
 
     def _make_room(self) -> None:
         kept = self.view()
