@@ -77,6 +77,7 @@ class Joined:
     rows: list[np.ndarray] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     propensity: list[float] = field(default_factory=list)
+    predicted: list[Label | None] = field(default_factory=list)
 
     def take(self, id: str, arrival: Arrival, label: Label, propensity: float) -> None:
         """Append one labelled record."""
@@ -84,6 +85,7 @@ class Joined:
         self.rows.append(arrival.x)
         self.labels.append(label)
         self.propensity.append(propensity)
+        self.predicted.append(arrival.predicted)
 
 
 class Gone(NamedTuple):

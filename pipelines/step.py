@@ -186,6 +186,7 @@ class Stepper:
             joined.labels,
             tick=tick,
             propensity=np.array(joined.propensity),
+            predicted=joined.predicted,
         )
 
     def _committee_in_numbers(self) -> dict[str, int]:

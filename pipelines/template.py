@@ -97,21 +97,29 @@ estimator = "sketch"        # or "gamble"
 
 # The labelled records that training sees.
 [working_set]
-# size = ?  # the newest so many
-# weights = ?  # or "half_life"
-# half_life = ?  # labels after which a record weighs half as much
+# kind = ?  # the newest; or "time", "reservoir" (of all), "balanced" (by class)
+# size = ?  # at most so many
+# seconds = ?  # with kind = "time": how long a record stays
+# weights = ?  # or "half_life", or "zipf": 1/i for the i-th newest
+# half_life = ?  # records after which one weighs half as much
+# propensity_clip = ?  # a number weighs the rarely asked by 1/chance, at most so much
 
-# When training happens, counted in labels.
+# When training happens: looked at with each label.
 [schedule]
 # first = ?  # least labels for the first training
 # growth = ?  # factor from one training to the next
 # retrain_every = ?  # most labels from one training to the next
+# retrain_seconds = ?  # most seconds
 # extend_every = ?  # labels from a training to an extension
+# extend_seconds = ?  # or seconds
 # extend_estimators = ?  # rounds that an extension adds
 # max_estimators = ?  # a committee that would grow past it is retrained
 # training = ?  # or "background": in a thread, while predicting goes on
 # promotion = ?  # or "better": once it makes no more errors than the one that serves
-# shadow = ?  # labels to judge that by; early on, a tenth of those learned
+# at_limit = ?  # or "drop_oldest", whose committee serves if it then errs less
+# shadow = ?  # labels by which that is judged
+# on_drift = ?  # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
+# drift_signal = ?  # in the labels; or "margin", which needs none; or "both"
 """
 
 _COMMENT_COLUMN = 28

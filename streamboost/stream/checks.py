@@ -8,7 +8,16 @@ import numpy as np
 
 from streamboost.errors import DataError
 
-__all__ = ["Label", "as_array", "as_ids", "as_labels", "as_propensity", "as_rows", "as_tick"]
+__all__ = [
+    "Label",
+    "as_array",
+    "as_ids",
+    "as_labels",
+    "as_predictions",
+    "as_propensity",
+    "as_rows",
+    "as_tick",
+]
 
 Label = str | int
 
@@ -123,6 +132,16 @@ def as_propensity(propensity: Any, n: int) -> np.ndarray:
             "nobody asked"
         )
     return values
+
+
+def as_predictions(predicted: Any, n: int) -> list[Label | None]:
+    """Return `predicted` as `n` labels, None where nothing was; None stands for all None."""
+    if predicted is None:
+        return [None] * n
+    known = list(predicted.tolist() if isinstance(predicted, np.ndarray) else predicted)
+    if len(known) != n:
+        raise DataError(f"{len(known)} predictions for {n} records: give one each, None for none")
+    return known
 
 
 def as_tick(tick: Any) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamboost.storage import Arrays, pack_json, unpack_json
+from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.checks import as_array
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.schedule import Training
@@ -14,7 +14,7 @@ from streamboost.stream.schedule import Training
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Job", "Worker"]
+__all__ = ["Job", "Worker", "from_arrays", "in_arrays"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,26 +61,38 @@ class Job:
         return replace(self, X=self.X.copy())
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the job without the committee it extends, for `resume`."""
-        about = {
-            "training": asdict(self.training),
-            "extends": self.committee is not None,
-            "n_estimators": self.n_estimators,
-        }
+        """Return all of it, for `resume`: one part as JSON can hold it, the other as arrays."""
+        about = {"training": asdict(self.training), "n_estimators": self.n_estimators}
         arrays = {"X": self.X, "y": pack_json(self.y.tolist())}
-        return about, arrays if self.weight is None else arrays | {"weight": self.weight}
+        if self.weight is not None:
+            arrays["weight"] = self.weight
+        return about, arrays | in_arrays("extended.", self.committee)
 
     @classmethod
-    def resume(cls, about: dict[str, Any], arrays: Arrays, champion: "Committee | None") -> "Job":
-        """Return the job that `state` described, extending `champion` if it extends any."""
+    def resume(cls, about: dict[str, Any], arrays: Arrays) -> "Job":
+        """Return the job that `state` took apart."""
         return cls(
             training=Training(**about["training"]),
             X=arrays["X"],
             y=as_array(unpack_json(arrays["y"])),
             weight=arrays.get("weight"),
-            committee=champion if about["extends"] else None,
+            committee=from_arrays("extended.", arrays),
             n_estimators=about["n_estimators"],
         )
+
+
+def in_arrays(prefix: str, committee: "Committee | None") -> Arrays:
+    """Return a committee's arrays under names of their own; nothing for None."""
+    arrays = committee.to_arrays() if committee else {}
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def from_arrays(prefix: str, arrays: Arrays) -> "Committee | None":
+    """Return the committee that `in_arrays` named so, or None."""
+    from streamboost.boosting.committee import Committee
+
+    found = part(arrays, prefix)
+    return Committee.from_arrays(found) if found else None
 
 
 class Worker:

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.storage import Arrays
 from streamboost.stream.checks import Label, as_array
-from streamboost.stream.working_set import SlidingRows, WorkingSet
+from streamboost.stream.working_set import WorkingSet
 
 __all__ = ["LabelledRows", "Sample"]
 
@@ -37,12 +37,15 @@ class Sample:
 class LabelledRows:
     """The working set's rows, and the count of every label ever learned."""
 
-    def __init__(self, working_set: WorkingSet) -> None:
+    def __init__(self, working_set: WorkingSet, seeds: np.random.SeedSequence) -> None:
         self.working_set = working_set
         self.counts: dict[Label, int] = {}  # in the order first seen
         self.total = 0
+        self.tick = 0  # that of the newest label
+        self.origin = 0  # how many labels came before the last cut
+        self._suspected: int | None = None  # the first label after a change not cut at yet
         self._codes: dict[Label, int] = {}
-        self._rows = SlidingRows(working_set.size, 0)
+        self._rows = working_set.keep(seeds)
 
     @property
     def kind(self) -> type | None:
@@ -54,12 +57,41 @@ class LabelledRows:
         """Features per row."""
         return self._rows.n_features
 
-    def append(self, row: np.ndarray, label: Label, tick: int, propensity: float) -> None:
-        """Add one row (D,) and its label."""
+    def append(
+        self, row: np.ndarray, label: Label, tick: int, propensity: float, records: int
+    ) -> None:
+        """Add one row (D,) and its label, which came after `records` records were queried."""
         code = self._codes.setdefault(label, len(self._codes))
         self.counts[label] = self.counts.get(label, 0) + 1
         self.total += 1
-        self._rows.append(row, code, tick, propensity)
+        self.tick = tick
+        self._rows.append(row, code, tick, propensity, self.total, records)
+
+    def first_after(self, records: int) -> int:
+        """Return the order of the first label kept that came after `records` were queried."""
+        rows = self._rows.view()
+        later = rows.order[np.searchsorted(rows.records, records, side="right") :]
+        return int(later[0]) if len(later) else self.total + 1
+
+    def suspect(self, order: int) -> None:
+        """Take note that the stream changed before the label of this `order` came."""
+        self._suspected = order
+
+    def cut(self) -> bool:
+        """Drop the rows from before the change that is suspected, if the others can train.
+
+        They can once those that weigh anything are of two classes; until then all rows stay.
+        """
+        if self._suspected is None:
+            return False
+        rows = self._rows.view()
+        later = slice(int(np.searchsorted(rows.order, self._suspected)), None)
+        codes, propensity = rows.codes[later], rows.propensity[later]
+        if len(_present(codes, self.working_set.weigh(len(codes), propensity))) < 2:
+            return False
+        self._rows.forget(self._suspected)
+        self.origin, self._suspected = self._suspected - 1, None
+        return True
 
     def widen(self, n_features: int) -> None:
         """Let rows have `n_features` features; the ones kept miss the new ones."""
@@ -68,19 +100,38 @@ class LabelledRows:
     def sample(self) -> Sample:
         """Return the working set's rows, labels and weights."""
         rows = self._rows.view()
-        weight = self.working_set.weigh(len(rows.codes))
-        # The oldest may weigh so little that it is 0 in floats: training leaves them out.
-        codes = rows.codes if weight is None else rows.codes[weight > 0]
+        weight = self.working_set.weigh(len(rows), rows.propensity)
         known = as_array(self.counts)
-        return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=known[np.unique(codes)])
+        classes = known[_present(rows.codes, weight)]
+        return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=classes)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
-        return {"counts": list(self.counts.items()), "total": self.total}, self._rows.state()
+        kept, arrays = self._rows.state()
+        state = {
+            "counts": list(self.counts.items()),
+            "total": self.total,
+            "tick": self.tick,
+            "origin": self.origin,
+            "suspected": self._suspected,
+            "kept": kept,
+        }
+        return state, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for the same working set."""
         self.counts = dict(state["counts"])
         self.total = state["total"]
+        self.tick = state["tick"]
+        self.origin = state["origin"]
+        self._suspected = state["suspected"]
         self._codes = {label: code for code, label in enumerate(self.counts)}
-        self._rows = SlidingRows.resume(self.working_set.size, arrays)
+        self._rows.resume(state["kept"], arrays)
+
+
+def _present(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return the codes, each once, of the rows that weigh anything.
+
+    The oldest may weigh so little that it is 0 in floats: training leaves them out.
+    """
+    return np.unique(codes if weight is None else codes[weight > 0])

@@ -9,7 +9,16 @@ from streamboost.active.budget import Ledger
 from streamboost.active.query import Querier, QueryStrategy, Requests
 from streamboost.errors import DataError
 from streamboost.storage import Arrays
-from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity, as_rows, as_tick
+from streamboost.stream.checks import (
+    Label,
+    as_ids,
+    as_labels,
+    as_predictions,
+    as_propensity,
+    as_rows,
+    as_tick,
+)
+from streamboost.stream.drift import DriftWatch
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.schedule import Schedule, Training
@@ -85,10 +94,11 @@ class StreamLearner:
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
         self.strategy = query or QueryStrategy()
-        trainings, asking = np.random.SeedSequence(random_state).spawn(2)
-        self._rows = LabelledRows(self.working_set)
+        trainings, asking, keeping, watching = np.random.SeedSequence(random_state).spawn(4)
+        self._rows = LabelledRows(self.working_set, keeping)
         self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
         self._querier = Querier(self.strategy, asking)
+        self._drift = DriftWatch(self.schedule, watching)
         self._answered = 0
         self._expired = 0
         self.n_features: int | None = None
@@ -147,6 +157,7 @@ class StreamLearner:
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
         version = self.committee.version if self.committee else 0
+        self._drift.watch(scored, self.committee, self._rows, self._querier.budget.records)
         margins = scored.margins if scored.version == version else self._margins(rows)
         self._querier.window.follow(version, lambda X: self.strategy.measure(self._margins(X)))
         # Two labels per class, drawn at random, before margins of so young a committee decide.
@@ -154,7 +165,14 @@ class StreamLearner:
         return self._querier.decide(ids, rows, self.strategy.measure(margins), cold=cold)
 
     def learn(
-        self, ids: Sequence[str], X: Any, y: Any, *, tick: int = 0, propensity: Any = None
+        self,
+        ids: Sequence[str],
+        X: Any,
+        y: Any,
+        *,
+        tick: int = 0,
+        propensity: Any = None,
+        predicted: Any = None,
     ) -> tuple[Training, ...]:
         """Learn labels `y` (n,) of records `X` (n, D) in their order, training where it is due.
 
@@ -165,10 +183,15 @@ class StreamLearner:
         X, y
             Features, NaN where missing; labels, all text or all whole numbers.
         tick
-            Milliseconds since the epoch, kept with the rows.
+            Milliseconds since the epoch, at least those of the last call: schedules in seconds,
+            and working sets by time, count by it.
         propensity
             (n,), the chance with which each label was asked for; NaN, or None for all, where
             nobody asked.
+        predicted
+            (n,), the labels that were predicted when the records arrived, for `on_drift` to judge
+            the committee by; where None, that of the committee there is just before the label is
+            learned.
 
         Returns
         -------
@@ -185,12 +208,14 @@ class StreamLearner:
         as_ids(ids, len(rows))
         labels = as_labels(y, len(rows), self._kind)
         chances = as_propensity(propensity, len(rows))
+        guesses = as_predictions(predicted, len(rows))
         tick = as_tick(tick)
         if self.n_features is None:
             self.widen(rows.shape[1])
         started: list[Training] = []
-        for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
-            self._rows.append(row, label, tick, chance)
+        for row, label, chance, guess in zip(rows, labels, chances.tolist(), guesses, strict=True):
+            self._rows.append(row, label, tick, chance, self._querier.budget.records)
+            self._drift.judge(guess, row, label, self.committee, self._rows)
             self._answered += chance == chance
             started += self.trainer.follow(row, label)
         return tuple(started)

@@ -1,4 +1,4 @@
-"""When to train: the first committee, retraining and extending, counted in labels."""
+"""When to train: the first committee, retraining and extending, by labels, seconds and drift."""
 
 from dataclasses import dataclass
 from math import floor
@@ -12,9 +12,15 @@ __all__ = ["Kind", "Progress", "Schedule", "Training"]
 _NEVER = 2**63
 """More labels than a stream has; a product of floats may be infinite."""
 
-_CHOICES = {"training": ("inline", "background"), "promotion": ("always", "better")}
+_CHOICES = {
+    "training": ("inline", "background"),
+    "promotion": ("always", "better"),
+    "at_limit": ("retrain", "drop_oldest"),
+    "on_drift": (None, "adwin", "page_hinkley", "kswin"),
+    "drift_signal": ("error", "margin", "both"),
+}
 
-Kind = Literal["first", "retrain", "extend"]
+Kind = Literal["first", "retrain", "extend", "drift", "drop_oldest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,8 @@ class Training:
     Attributes
     ----------
     kind
-        "first", "retrain" or "extend".
+        "first", "retrain" or "extend"; "drift", a retraining on the rows since a change; or
+        "drop_oldest", an extension of the newer half of a full committee.
     labels
         How many labels had been learned when it started.
     seed
@@ -41,20 +48,35 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many labels had been learned at the last retraining and at the last training of all."""
+    """The last retraining and the last training of all.
+
+    Attributes
+    ----------
+    retrained, trained
+        How many labels had been learned.
+    retrained_tick, trained_tick
+        The tick of the newest of them.
+    """
 
     retrained: int
     trained: int
+    retrained_tick: int = 0
+    trained_tick: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """When to train, in labels; counted row by row, whatever the batches.
+    """When to train, looked at whenever a label arrives, row by row whatever the batches.
 
     The first training takes place once `first` labels are there and two classes among them.
     After a retraining at L labels the next is due max(1, floor(L * (growth - 1))) labels later,
-    or `retrain_every` labels later if that is sooner. In between, the committee is extended
-    whenever `extend_every` labels have come since the last training of either kind.
+    or `retrain_every` labels or `retrain_seconds` later if that is sooner. In between, the
+    committee is extended whenever `extend_every` labels have come, or `extend_seconds` have
+    passed, since the last training of either kind. Seconds are counted by the labels' ticks.
+
+    A drift noticed by `on_drift` retrains on the rows whose labels came since the change, as soon
+    as these are of two classes; the older rows are dropped, and L is counted from there. With
+    labels that come late, rows of before the change are among them.
 
     Parameters
     ----------
@@ -63,9 +85,13 @@ class Schedule:
     growth
         Factor by which the labels grow from one retraining to the next, above 1.
     retrain_every
-        Most labels from one retraining to the next; None: growth alone decides.
+        Most labels from one retraining to the next; None: growth and seconds decide.
+    retrain_seconds
+        Most seconds from one retraining to the next; None: labels decide.
     extend_every
-        Labels from one training to an extension; None: never extend.
+        Labels from one training to an extension; None: no extension by labels.
+    extend_seconds
+        Seconds from one training to an extension; None: no extension by seconds.
     extend_estimators
         Rounds that an extension adds.
     max_estimators
@@ -80,9 +106,20 @@ class Schedule:
         than the committee that serves, on the labels that came after its own rows were taken,
         which it has not seen; no other training starts until then. A draw is the challenger's,
         which knows more labels.
+    at_limit
+        "retrain": that is all. "drop_oldest": once the retrained committee serves, the newer half
+        of the full one, extended, challenges it, and serves if it makes fewer errors on the next
+        `shadow` labels. Dropping old rounds costs accuracy at once, so that it seldom does.
     shadow
-        How many labels to judge it by with promotion="better"; a tenth of the labels learned when
-        the training started is enough, so that a young learner need not wait long.
+        How many labels such judgements wait for; with promotion="better", a tenth of the labels
+        learned when the training started is enough, so that a young learner need not wait long.
+    on_drift
+        River's detector that looks for drift: "adwin", "page_hinkley", or "kswin", which takes a
+        hundred times as long as the others; None: nobody looks.
+    drift_signal
+        What it looks at: "error", whether the prediction that a labelled record got on arrival
+        was wrong; "margin", how far apart the committee puts the two likeliest classes of each
+        record queried, which needs no labels; or "both", each with a detector of its own.
 
     Raises
     ------
@@ -98,53 +135,85 @@ class Schedule:
     first: int = 2
     growth: float = 1.05
     retrain_every: int | None = 500
+    retrain_seconds: float | None = None
     extend_every: int | None = 10
+    extend_seconds: float | None = None
     extend_estimators: int = 10
     max_estimators: int | None = 400
     training: str = "inline"
     promotion: str = "always"
+    at_limit: str = "retrain"
     shadow: int = 200
+    on_drift: str | None = None
+    drift_signal: str = "error"
 
     def __post_init__(self) -> None:
         check_whole("schedule first", self.first, at_least=2)
         check_whole("schedule extend_estimators", self.extend_estimators)
         check_whole("schedule shadow", self.shadow)
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ConfigurationError(
-                    f"schedule {name} is {getattr(self, name)!r}: choose one of "
-                    f"{', '.join(choices)}"
-                )
         for name in ("retrain_every", "extend_every", "max_estimators"):
             if getattr(self, name) is not None:
                 check_whole(f"schedule {name}", getattr(self, name))
+        for name in ("retrain_seconds", "extend_seconds"):
+            seconds = getattr(self, name)
+            if seconds is not None and not (is_finite(seconds) and seconds > 0):
+                raise ConfigurationError(
+                    f"schedule {name} is {seconds!r}: give a positive number of seconds"
+                )
         if not is_finite(self.growth) or self.growth <= 1:
             raise ConfigurationError(
                 f"schedule growth is {self.growth!r}: give a factor above 1, such as 1.05 to "
                 "retrain after 5 % more labels"
             )
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigurationError(
+                    f"schedule {name} is {getattr(self, name)!r}: choose one of "
+                    f"{', '.join(map(str, choices))}"
+                )
 
-    def due(self, *, labels: int, progress: Progress | None, rounds: int) -> Kind | None:
-        """Return the training that is due after `labels` labels, or None.
+    def due(
+        self,
+        *,
+        labels: int,
+        progress: Progress | None,
+        rounds: int,
+        tick: int = 0,
+        origin: int = 0,
+    ) -> Kind | None:
+        """Return the training that is due after `labels` labels, the newest at `tick`, or None.
 
-        `progress` is None before the first training; `rounds` are those of the committee. That
-        two classes are at hand is the caller's to see.
+        `progress` is None before the first training; `rounds` are those of the committee;
+        `origin` labels came before the last drift. That two classes are at hand is the caller's
+        to see.
         """
         if progress is None:
             return "first" if labels >= self.first else None
         # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
-        growth = progress.retrained * (float(self.growth) - 1) + 1e-9
+        growth = (progress.retrained - origin) * (float(self.growth) - 1) + 1e-9
         step = max(1, floor(min(growth, _NEVER)))
-        if labels - progress.retrained >= min(step, self.retrain_every or step):
+        grown = labels - progress.retrained >= min(step, self.retrain_every or step)
+        if grown or _passed(self.retrain_seconds, progress.retrained_tick, tick):
             return "retrain"
-        if self.extend_every is None or labels - progress.trained < self.extend_every:
+        more = self.extend_every is not None and labels - progress.trained >= self.extend_every
+        if not more and not _passed(self.extend_seconds, progress.trained_tick, tick):
             return None
-        grown = rounds + self.extend_estimators
-        full = self.max_estimators is not None and grown > self.max_estimators
-        return "retrain" if full else "extend"
+        return "retrain" if self.fills(rounds) else "extend"
 
-    def jury(self, labels: int) -> int:
-        """Return how many labels judge a committee whose training started at `labels` labels."""
+    def jury(self, kind: Kind, labels: int) -> int:
+        """Return how many labels judge what a training started at `labels` labels makes."""
+        if kind == "drop_oldest":
+            return self.shadow
         if self.promotion == "always":
             return 0
         return min(self.shadow, max(1, labels // 10))
+
+    def fills(self, rounds: int) -> bool:
+        """Whether an extension would take a committee of so many rounds past the limit."""
+        limit = self.max_estimators
+        return limit is not None and rounds + self.extend_estimators > limit
+
+
+def _passed(seconds: float | None, since: int, tick: int) -> bool:
+    """Whether `seconds` have passed between two ticks; None never passes."""
+    return seconds is not None and tick - since >= 1000 * seconds

@@ -11,7 +11,14 @@ from streamboost.stream.checks import Label, as_array
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Scored", "labels_of", "margins_of", "score_with_committee", "score_with_shares"]
+__all__ = [
+    "Scored",
+    "gap_of",
+    "labels_of",
+    "margins_of",
+    "score_with_committee",
+    "score_with_shares",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +57,7 @@ def score_with_committee(committee: "Committee", X: np.ndarray) -> Scored:
         labels=_best(committee, scores),
         classes=committee.classes,
         probabilities=committee.probabilities(scores),
-        margins=_gap(scores),
+        margins=gap_of(scores),
         version=committee.version,
     )
 
@@ -75,7 +82,7 @@ def labels_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
 
 def margins_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
     """Return the raw score margins (n,) of `X` (n, D)."""
-    return _gap(_decision(committee, X))
+    return gap_of(_decision(committee, X))
 
 
 def _decision(committee: "Committee", X: np.ndarray) -> np.ndarray:
@@ -87,7 +94,8 @@ def _best(committee: "Committee", scores: np.ndarray) -> np.ndarray:
     return np.asarray(committee.classes[committee.best(scores)].astype(object))
 
 
-def _gap(scores: np.ndarray) -> np.ndarray:
+def gap_of(scores: np.ndarray) -> np.ndarray:
+    """Return the largest of each row of `scores` (n, K) less the second largest, (n,)."""
     if not len(scores) or scores.shape[1] < 2:  # one class has no rival
         return np.zeros(len(scores))
     best = np.partition(scores, -2, axis=1)

@@ -26,6 +26,7 @@ def pack(learner: "StreamLearner") -> Arrays:
     """Return all there is to the learner."""
     labelled, rows = learner._rows.state()
     querier, window = learner._querier.state()
+    drift, signals = learner._drift.state()
     trainer, committees = learner.trainer.state()
     about = {
         "format": _FORMAT,
@@ -39,11 +40,13 @@ def pack(learner: "StreamLearner") -> Arrays:
         "labelled": labelled,
         "trainer": trainer,
         "querier": querier,
+        "drift": drift,
     }
     return {
         "about": pack_json(about),
         **{f"rows.{name}": array for name, array in rows.items()},
         **{f"window.{name}": array for name, array in window.items()},
+        **{f"drift.{name}": array for name, array in signals.items()},
         **{f"trainer.{name}": array for name, array in committees.items()},
     }
 
@@ -77,6 +80,7 @@ def _from(
     )
     learner._rows.resume(about["labelled"], part(arrays, "rows."))
     learner._querier.resume(about["querier"], part(arrays, "window."))
+    learner._drift.resume(about["drift"], part(arrays, "drift."))
     learner.trainer.resume(about["trainer"], part(arrays, "trainer."))
     learner._answered = about["answered"]
     learner._expired = about["expired"]

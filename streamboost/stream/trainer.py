@@ -15,7 +15,7 @@ from streamboost.errors import DataError
 from streamboost.storage import Arrays, part
 from streamboost.stream.checks import Label
 from streamboost.stream.estimators import Trainable, default_estimator
-from streamboost.stream.jobs import Job, Worker
+from streamboost.stream.jobs import Job, Worker, from_arrays, in_arrays
 from streamboost.stream.labelled import LabelledRows, Sample
 from streamboost.stream.schedule import Kind, Progress, Schedule, Training
 from streamboost.stream.shadow import Shadow, shadow_error
@@ -65,6 +65,7 @@ class Trainer:
         self._progress: Progress | None = None
         self._family = ""  # that of the committees made here; the first training tells
         self._wanted = False
+        self._full: Committee | None = None  # replaced, its newer half to be tried
         self._underway: Underway | None = None
         self._worker = Worker()
 
@@ -136,7 +137,7 @@ class Trainer:
         """
         self.made += 1
         self.champion = replace(committee, version=self.made)
-        self._underway = None
+        self._underway = self._full = None
         self._worker.abandon()
 
     def _proceed(self) -> tuple[Training, ...]:
@@ -147,7 +148,7 @@ class Trainer:
         job = self._due_job() if self._underway is None else None
         if job is None:
             return ()
-        shadow = Shadow(self.schedule.jury(self._rows.total))
+        shadow = Shadow(self.schedule.jury(job.training.kind, job.training.labels))
         if self.schedule.training == "background":
             self._underway = Underway(job.detached(), shadow)
             self._worker.start(self._underway.job, self.estimator)
@@ -168,13 +169,13 @@ class Trainer:
         underway = self._underway
         if underway is None or underway.challenger is None:
             return
-        if self.champion is not None and self.schedule.promotion == "better":
+        if self.champion is not None and underway.shadow.most:
             if not underway.shadow.is_full:
                 return
-            errors = [
-                shadow_error(c, underway.shadow) for c in (underway.challenger, self.champion)
-            ]
-            if errors[0] > errors[1]:
+            theirs = shadow_error(underway.challenger, underway.shadow)
+            ours = shadow_error(self.champion, underway.shadow)
+            # One made of fewer labels' rounds does not win by a draw.
+            if theirs > ours or (theirs == ours and underway.job.training.kind == "drop_oldest"):
                 self._underway = None
                 return
         self.champion = underway.challenger
@@ -182,18 +183,39 @@ class Trainer:
 
     def _due_job(self) -> Job | None:
         """Return the training that is due now and can be done; None where there is none."""
-        rows = self._rows
-        kind = self._due()
-        if kind is None or not rows.n_features:
+        full, self._full = self._full, None
+        kind: Kind | None = "drop_oldest" if full else self._due()
+        if kind is None or not self._rows.n_features:
             return None
-        sample = rows.sample()
+        sample = self._rows.sample()
         if len(sample.classes) < 2:
             return None
-        if kind == "extend" and not self._extensible(sample):
-            kind = "retrain"
-        extends, before = kind == "extend", self._progress
-        retrained = before.retrained if extends and before else rows.total
-        self._progress = Progress(retrained=retrained, trained=rows.total)
+        if full is not None:
+            newer = full.without_oldest((full.n_rounds + 1) // 2)
+            return self._job(kind, sample, newer) if self._extensible(full, sample) else None
+        champion = self.champion
+        extensible = champion is not None and self._extensible(champion, sample)
+        if kind == "extend" and extensible:
+            return self._job(kind, sample, champion)
+        if kind == "retrain" and extensible and self._leaves_half(champion):
+            self._full = champion
+        return self._job("retrain" if kind == "extend" else kind, sample, None)
+
+    def _leaves_half(self, champion: "Committee | None") -> bool:
+        """Whether `champion` is full, and its newer half is to be tried."""
+        schedule = self.schedule
+        is_full = champion is not None and schedule.fills(champion.n_rounds)
+        return schedule.at_limit == "drop_oldest" and is_full
+
+    def _job(self, kind: Kind, sample: Sample, extended: "Committee | None") -> Job:
+        """Return the training that works on `sample`, counted as started."""
+        rows, before = self._rows, self._progress if extended else None
+        self._progress = Progress(
+            retrained=before.retrained if before else rows.total,
+            trained=rows.total,
+            retrained_tick=before.retrained_tick if before else rows.tick,
+            trained_tick=rows.tick,
+        )
         self._wanted = False
         self.made += 1
         seed = int(self._seeds.integers(2**31 - 1))
@@ -202,27 +224,32 @@ class Trainer:
             sample.X,
             sample.y,
             sample.weight,
-            committee=self.champion if extends else None,
-            n_estimators=self.schedule.extend_estimators if extends else None,
+            committee=extended,
+            n_estimators=self.schedule.extend_estimators if extended else None,
         )
 
     def _due(self) -> Kind | None:
         rows = self._rows
         if len(rows.counts) < 2:
             return None
+        if rows.cut():
+            return "drift"
         if self._wanted:
             return "retrain" if self._progress else "first"
-        rounds = self.champion.n_rounds if self.champion else 0
-        return self.schedule.due(labels=rows.total, progress=self._progress, rounds=rounds)
+        return self.schedule.due(
+            labels=rows.total,
+            progress=self._progress,
+            rounds=self.champion.n_rounds if self.champion else 0,
+            tick=rows.tick,
+            origin=rows.origin,
+        )
 
-    def _extensible(self, sample: Sample) -> bool:
-        """Whether the estimator can add to the champion, and it knows every class and column."""
-        champion = self.champion
+    def _extensible(self, committee: "Committee", sample: Sample) -> bool:
+        """Whether the estimator can add to `committee`, and it knows every class and column."""
         return (
-            champion is not None
-            and champion.family == self._family
-            and champion.n_features == sample.X.shape[1]
-            and set(sample.classes.tolist()) <= set(champion.classes.tolist())
+            committee.family == self._family
+            and committee.n_features == sample.X.shape[1]
+            and set(sample.classes.tolist()) <= set(committee.classes.tolist())
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
@@ -239,14 +266,14 @@ class Trainer:
             "wanted": self._wanted,
             "underway": None,
         }
-        arrays = _prefixed("champion.", self.champion.to_arrays() if self.champion else {})
+        arrays = in_arrays("champion.", self.champion) | in_arrays("full.", self._full)
         if self._underway is not None:
             job, inputs = self._underway.job.state()
             labels, shadow = self._underway.shadow.state()
-            challenger = self._underway.challenger
             about["underway"] = {"job": job, "labels": labels, "most": self._underway.shadow.most}
-            arrays |= _prefixed("job.", inputs) | _prefixed("shadow.", shadow)
-            arrays |= _prefixed("challenger.", challenger.to_arrays() if challenger else {})
+            arrays |= {f"job.{name}": array for name, array in inputs.items()}
+            arrays |= {f"shadow.{name}": array for name, array in shadow.items()}
+            arrays |= in_arrays("challenger.", self._underway.challenger)
         return about, arrays
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
@@ -257,21 +284,12 @@ class Trainer:
         self._family = about["family"]
         self.paused = about["paused"]
         self._wanted = about["wanted"]
-        self.champion = _committee(part(arrays, "champion."))
+        self.champion = from_arrays("champion.", arrays)
+        self._full = from_arrays("full.", arrays)
         underway = about["underway"]
         if underway is not None:
             shadow = Shadow.resume(underway["most"], underway["labels"], part(arrays, "shadow."))
-            job = Job.resume(underway["job"], part(arrays, "job."), self.champion)
-            self._underway = Underway(job, shadow, _committee(part(arrays, "challenger.")))
+            job = Job.resume(underway["job"], part(arrays, "job."))
+            self._underway = Underway(job, shadow, from_arrays("challenger.", arrays))
             if self.running:
                 self._worker.start(job, self.estimator)
-
-
-def _prefixed(prefix: str, arrays: Arrays) -> Arrays:
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def _committee(arrays: Arrays) -> "Committee | None":
-    from streamboost.boosting.committee import Committee
-
-    return Committee.from_arrays(arrays) if arrays else None

@@ -1,4 +1,4 @@
-"""The labelled records that training sees now."""
+"""Which labelled records training sees now, and what each weighs."""
 
 from dataclasses import dataclass
 
@@ -6,25 +6,42 @@ import numpy as np
 
 from streamboost.active.settings import check_whole, is_finite
 from streamboost.errors import ConfigurationError
+from streamboost.stream.kept import BalancedRows, ReservoirRows, SlidingRows, TimeRows
+from streamboost.stream.weights import AGEING, by_propensity
 
-__all__ = ["Rows", "SlidingRows", "WorkingSet"]
+__all__ = ["WorkingSet"]
 
-_WEIGHTS = ("uniform", "half_life")
+_KINDS = ("sliding", "time", "reservoir", "balanced")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkingSet:
     """Which labelled records are kept for training, and what each weighs.
 
+    The weights by age are AdaBoost.A's initial distributions with i = 1 the newest record kept;
+    times the inverse propensity where that is asked for, they are scaled to mean 1.
+
     Parameters
     ----------
+    kind
+        "sliding" keeps the newest records, by the arrival of their labels; "time" the newest of
+        the last `seconds`, by their tick; "reservoir" a uniform sample of all; "balanced" the
+        newest of every class, `size` shared evenly and what a class leaves unused too, so that
+        rare classes are not flushed out.
     size
-        The newest `size` records are kept, by the arrival of their labels.
+        Most records kept, whatever the kind.
+    seconds
+        Given with kind="time" and only then.
     weights
-        "uniform", or "half_life": a record `half_life` labels older than the newest weighs
-        half as much as that.
+        By age: "uniform"; "half_life", where a record `half_life` places older than the newest
+        weighs half as much (the geometric distribution); or "zipf", 1/i for the i-th newest.
     half_life
-        In labels; given with weights="half_life" and only then.
+        In records of the working set; given with weights="half_life" and only then.
+    propensity_clip
+        Weigh a record whose label was asked for with chance p by 1/p, but at most so much; one
+        that nobody asked for by 1. None: the chance does not matter. Bought by margin, 5 % of the
+        labels of ImageSegments gave 79.4 % accuracy without, 79.6 % with a clip of 3 and 79.2 %
+        with one of 10 (means of 12 orders, standard error 0.6): no reason to, nor against it.
 
     Raises
     ------
@@ -37,150 +54,65 @@ class WorkingSet:
     array([0.666..., 1.333...])
     """
 
+    kind: str = "sliding"
     size: int = 10_000
+    seconds: float | None = None
     weights: str = "uniform"
     half_life: float | None = None
+    propensity_clip: float | None = None
 
     def __post_init__(self) -> None:
         reason = ", as training needs records of two classes"
         check_whole("working set size", self.size, at_least=2, reason=reason)
-        if self.weights not in _WEIGHTS:
+        _check_choice("kind", self.kind, _KINDS)
+        _check_choice("weights", self.weights, tuple(AGEING))
+        self._check_belongs("seconds", "kind", "time", "a positive number of seconds")
+        self._check_belongs("half_life", "weights", "half_life", "a positive number of records")
+        clip = self.propensity_clip
+        if clip is not None and not (is_finite(clip) and clip > 1):
             raise ConfigurationError(
-                f"working set weights {self.weights!r} are not known: choose one of "
-                f"{', '.join(_WEIGHTS)}"
-            )
-        if self.weights == "uniform" and self.half_life is not None:
-            raise ConfigurationError(
-                f"working set half_life is {self.half_life!r} but weights are uniform: set "
-                'weights = "half_life", or leave half_life out'
-            )
-        if self.weights == "half_life" and not _positive(self.half_life):
-            raise ConfigurationError(
-                f"working set half_life is {self.half_life!r}: give a positive number of labels"
+                f"working set propensity_clip is {clip!r}: give a number above 1, the most that "
+                "a record may weigh, or leave it out"
             )
 
-    def weigh(self, n: int) -> np.ndarray | None:
+    def _check_belongs(self, name: str, choice: str, value: str, what: str) -> None:
+        """See that the number `name` is given with the value of `choice` it is for, and only so."""
+        number, chosen = getattr(self, name), getattr(self, choice)
+        if chosen == value and not (number is not None and is_finite(number) and number > 0):
+            raise ConfigurationError(f"working set {name} is {number!r}: give {what}")
+        if chosen != value and number is not None:
+            raise ConfigurationError(
+                f'working set {name} is {number!r} but {choice} is "{chosen}": set '
+                f'{choice} = "{value}", or leave {name} out'
+            )
+
+    def keep(self, seeds: np.random.SeedSequence) -> SlidingRows:
+        """Return what keeps such rows; a reservoir draws from `seeds`."""
+        if self.kind == "time":
+            return TimeRows(self.size, self.seconds or 0.0)
+        if self.kind == "reservoir":
+            return ReservoirRows(self.size, np.random.default_rng(seeds))
+        return BalancedRows(self.size) if self.kind == "balanced" else SlidingRows(self.size)
+
+    def weigh(self, n: int, propensity: np.ndarray | None = None) -> np.ndarray | None:
         """Return the training weights (n,) of n records, oldest first, with mean 1.
 
-        None stands for equal weights.
+        `propensity` (n,) has the chance with which each label was asked for, NaN where nobody
+        asked; None stands for nobody ever. The answer None stands for equal weights.
         """
-        if self.half_life is None:
+        age = AGEING[self.weights]
+        parts = [] if age is None else [age(n, self.half_life or 0.0)]
+        if self.propensity_clip is not None and propensity is not None:
+            parts.append(by_propensity(propensity, self.propensity_clip))
+        if not parts or not n:
             return None
-        # An age too large for a float is infinite, and its weight 0.
-        with np.errstate(over="ignore"):
-            ages = np.arange(n - 1, -1, -1) / float(self.half_life)
-        weights = np.exp2(-ages)
+        weights = np.prod(parts, axis=0)
+        weights /= weights.max()  # so that no sum of them overflows
         return np.asarray(weights / weights.mean())
 
 
-def _positive(value: float | None) -> bool:
-    return value is not None and is_finite(value) and value > 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Labelled records, oldest label first, as views that the next label may change.
-
-    Attributes
-    ----------
-    X
-        float32 (n, D), NaN where missing.
-    codes
-        int64 (n,), each label's place among the learner's classes.
-    ticks
-        int64 (n,), the tick at which each label was learned.
-    propensity
-        float64 (n,), the chance with which each label was asked for, NaN where nobody asked.
-    """
-
-    X: np.ndarray
-    codes: np.ndarray
-    ticks: np.ndarray
-    propensity: np.ndarray
-
-
-class SlidingRows:
-    """The newest `size` rows, kept in order in arrays that grow as they fill.
-
-    There is room for twice `size`; when it is used up, the newest rows move to the front, so a
-    row costs O(D) on average and training reads one block without a copy.
-    """
-
-    def __init__(self, size: int, n_features: int) -> None:
-        self._size = size
-        self._start = 0
-        self._stop = 0
-        self._rows = _blank(min(64, 2 * size), n_features)
-
-    def __len__(self) -> int:
-        return self._stop - self._start
-
-    @property
-    def n_features(self) -> int:
-        """Features per row."""
-        return int(self._rows.X.shape[1])
-
-    def append(self, row: np.ndarray, code: int, tick: int, propensity: float) -> None:
-        """Add one row (D,); the oldest goes when there are more than `size`."""
-        if self._stop == len(self._rows.codes):
-            self._make_room()
-        self._rows.X[self._stop] = row
-        self._rows.codes[self._stop] = code
-        self._rows.ticks[self._stop] = tick
-        self._rows.propensity[self._stop] = propensity
-        self._stop += 1
-        self._start = max(self._start, self._stop - self._size)
-
-    def _make_room(self) -> None:
-        n = len(self)
-        kept = self.view()
-        self._rows = _blank(min(2 * self._size, 2 * n), kept.X.shape[1])
-        for new, old in zip(_parts(self._rows), _parts(kept), strict=True):
-            new[:n] = old
-        self._start, self._stop = 0, n
-
-    def widen(self, n_features: int) -> None:
-        """Let rows have `n_features` features; the ones kept miss the new ones."""
-        old = self._rows
-        filler = np.full((len(old.codes), n_features - old.X.shape[1]), np.nan, dtype=np.float32)
-        self._rows = Rows(np.hstack([old.X, filler]), old.codes, old.ticks, old.propensity)
-
-    def view(self) -> Rows:
-        """Return the rows without copying them."""
-        return Rows(*(part[self._start : self._stop] for part in _parts(self._rows)))
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Return the rows as arrays of their own."""
-        rows = self.view()
-        return {
-            "X": rows.X.copy(),
-            "codes": rows.codes.copy(),
-            "ticks": rows.ticks.copy(),
-            "propensity": rows.propensity.copy(),
-        }
-
-    @classmethod
-    def resume(cls, size: int, arrays: dict[str, np.ndarray]) -> "SlidingRows":
-        """Go on from what `state` returned for rows of the same size."""
-        n, n_features = arrays["X"].shape
-        rows = cls(size, n_features)
-        rows._rows = _blank(max(min(64, 2 * size), n), n_features)
-        rows._rows.X[:n] = arrays["X"]
-        rows._rows.codes[:n] = arrays["codes"]
-        rows._rows.ticks[:n] = arrays["ticks"]
-        rows._rows.propensity[:n] = arrays["propensity"]
-        rows._stop = n
-        return rows
-
-
-def _blank(capacity: int, n_features: int) -> Rows:
-    return Rows(
-        X=np.empty((capacity, n_features), dtype=np.float32),
-        codes=np.empty(capacity, dtype=np.int64),
-        ticks=np.empty(capacity, dtype=np.int64),
-        propensity=np.empty(capacity),
-    )
-
-
-def _parts(rows: Rows) -> tuple[np.ndarray, ...]:
-    return rows.X, rows.codes, rows.ticks, rows.propensity
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigurationError(
+            f"working set {name} {value!r} is not known: choose one of {', '.join(choices)}"
+        )

@@ -110,6 +110,27 @@ class Forest:
         extra = n_classes - self.values.shape[1]
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
+    def without_oldest(self, n_rounds: int) -> "Forest":
+        """Return the forest without its first `n_rounds` rounds."""
+        trees = int(self.rounds[n_rounds])
+        roots = self.roots[trees:]
+        # Trees follow one another, and each has a leaf more than it has inner nodes.
+        inner = int(roots[roots >= 0].min(initial=len(self.nodes)))
+        leaves = inner + trees
+        nodes, set_of = self.nodes[inner:].copy(), self.set_of[inner:]
+        for side in ("left", "right"):
+            nodes[side] = _moved(nodes[side], inner, leaves)
+        sets = int(set_of[set_of >= 0].min(initial=len(self.sets)))
+        return replace(
+            self,
+            nodes=nodes,
+            roots=_moved(roots, inner, leaves),
+            values=self.values[leaves:],
+            rounds=self.rounds[n_rounds:] - np.int32(trees),
+            sets=self.sets[sets:],
+            set_of=np.where(set_of >= 0, set_of - sets, -1).astype(np.int32),
+        )
+
     def builder(self, bins: Bins) -> "ForestBuilder":
         """Return what adds trees grown on these bins."""
         return ForestBuilder(self, bins)
@@ -165,6 +186,11 @@ class Forest:
         if not np.isin(self.nodes["feature"][chosen], self.categories.features).all():
             raise ModelFileError("a set of categories splits a column of numbers: damaged file")
         _require_range("code", self.categories.codes, 1, 8 * self.sets.shape[1])
+
+
+def _moved(places: np.ndarray, inner: int, leaves: int) -> np.ndarray:
+    """Return places of nodes, or ~leaves, once so many inner nodes and leaves before are gone."""
+    return np.where(places >= 0, places - inner, places + leaves).astype(np.int32)
 
 
 def _require_range(what: str, values: np.ndarray, low: int, high: int | None) -> None:

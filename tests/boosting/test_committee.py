@@ -130,3 +130,47 @@ def test_a_missing_file_and_another_kind_are_told_apart(path, tmp_path):
 def test_scoring_other_columns_is_refused(committee):
     with pytest.raises(DataError, match=r"shape \(150, 3\).*4 features"):
         committee.decision(X[:, :3])
+
+
+@pytest.mark.parametrize("estimator", [GambleClassifier, SketchLogitBoostClassifier])
+@pytest.mark.parametrize("categorical", [None, [0, 2]])
+def test_without_its_oldest_rounds_a_committee_scores_what_the_others_add(estimator, categorical):
+    rows = np.round(X)
+    # A leaf must weigh so much that some trees are one leaf only.
+    model = estimator(
+        n_estimators=12, categorical_features=categorical, min_child_weight=20, random_state=0
+    ).fit(rows, y)
+    for n_rounds in (0, 1, 5, 11, 12):
+        shorter = model.committee_.without_oldest(n_rounds)
+        assert shorter.n_rounds == 12 - n_rounds
+        shorter._check()
+        stages = [np.tile(shorter.base, (len(X), 1)), *model.committee_.staged_decision(rows)]
+        expected = stages[-1] - stages[n_rounds] + stages[0]
+        np.testing.assert_allclose(shorter.decision(rows), expected, atol=1e-9)
+
+
+def test_a_committee_without_its_oldest_rounds_is_extended_and_saved_like_any(tmp_path):
+    model = SketchLogitBoostClassifier(n_estimators=8, random_state=0).fit(X, y)
+    shorter = model.committee_.without_oldest(3)
+    rows = X.astype(np.float32)
+    longer = model.train(rows, y, seed=3, committee=shorter, n_estimators=4)
+    assert longer.n_rounds == 9
+    longer.save(tmp_path / "model")
+    again = Committee.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.decision(X), longer.decision(X))
+    np.testing.assert_array_equal(again.without_oldest(9).decision(X)[0], again.base)
+
+
+def test_similarities_lose_their_oldest_rounds_too():
+    model = RebelClassifier(n_estimators=6, weak_learner="localized_similarity").fit(X, y)
+    shorter = model.committee_.without_oldest(2)
+    shorter._check()
+    stages = list(model.committee_.staged_decision(X))
+    expected = stages[-1] - stages[1] + model.committee_.base
+    np.testing.assert_allclose(shorter.decision(X), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_rounds", [-1, 6])
+def test_more_rounds_than_there_are_cannot_be_left_out(committee, n_rounds):
+    with pytest.raises(DataError, match=f"n_rounds is {n_rounds}, and the committee has 5"):
+        committee.without_oldest(n_rounds)

@@ -57,7 +57,8 @@ def test_an_unknown_key_is_refused_with_its_section_and_the_nearest_known_key(tm
 
 def test_a_key_like_no_other_is_refused_with_the_keys_there_are(tmp_path):
     (line,) = problems(tmp_path, working_set={"zzz": 1})
-    assert line == "[working_set] zzz: unknown key; its keys are half_life, size, weights"
+    keys = "half_life, kind, propensity_clip, seconds, size, weights"
+    assert line == f"[working_set] zzz: unknown key; its keys are {keys}"
 
 
 def test_an_unknown_section_is_refused_with_the_nearest_known_one(tmp_path):
@@ -155,7 +156,10 @@ def floats():
             for key, value in values.items():
                 if isinstance(value, float):
                     yield section, key, estimator
-    yield "working_set", "half_life", "sketch"
+    for key in ("half_life", "seconds", "propensity_clip"):
+        yield "working_set", key, "sketch"
+    for key in ("retrain_seconds", "extend_seconds"):
+        yield "schedule", key, "sketch"
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -164,8 +168,8 @@ def test_a_number_that_is_not_finite_is_one_problem_of_its_key(
     tmp_path, section, key, estimator, value
 ):
     sections = {"committee": {"estimator": estimator}}
-    weights = {"weights": "half_life"} if section == "working_set" else {}
-    sections[section] = sections.get(section, {}) | weights | {key: value}
+    needed = {"half_life": {"weights": "half_life"}, "seconds": {"kind": "time"}}.get(key, {})
+    sections[section] = sections.get(section, {}) | needed | {key: value}
     (line,) = problems(tmp_path, **sections)
     assert line.startswith(f"[{section}]")
     assert key in line

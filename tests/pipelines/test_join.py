@@ -29,12 +29,13 @@ def counted(join, **expected):
     return {name: getattr(join.counts, name) for name in expected} == expected
 
 
-def test_a_requested_label_is_learnt_with_the_features_and_propensity_of_its_record():
+def test_a_requested_label_is_learnt_with_the_features_prediction_and_propensity_of_its_record():
     join = make_join()
     step(join, ["a", "b"], asked=["b"], propensity=0.25)
     joined, _ = step(join, labels=[("b", "grass")])
     assert joined.ids == ["b"]
     assert joined.labels == ["grass"]
+    assert joined.predicted == ["predicted b"]
     assert joined.rows[0].tolist() == [ord("b"), 1]
     assert joined.propensity == [0.25]
     assert counted(join, records=2, labels=1, answered=1, unasked=0)

@@ -34,6 +34,13 @@ def plain(**settings):
         {"extend_estimators": 0},
         {"extend_estimators": True},
         {"max_estimators": 0},
+        {"at_limit": "forget"},
+        {"shadow": 0},
+        {"retrain_seconds": 0},
+        {"extend_seconds": float("inf")},
+        {"extend_seconds": "1m"},
+        {"on_drift": "ddm"},
+        {"drift_signal": "loss"},
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(wrong):
@@ -92,3 +99,51 @@ def test_a_committee_that_would_grow_too_large_is_retrained():
     schedule = plain(growth=100, extend_every=1, extend_estimators=10, max_estimators=120)
     kinds = [kind for _, kind in trainings(schedule, 8)]
     assert kinds == ["first", "extend", "extend", "retrain", "extend", "extend", "retrain"]
+
+
+def timed(schedule, ticks):
+    """The (place, kind) of every training where one label comes at each tick."""
+    done, progress = [], Progress(1, 1, ticks[0], ticks[0])
+    for n, tick in enumerate(ticks[1:], start=2):
+        kind = schedule.due(labels=n, progress=progress, rounds=1, tick=tick)
+        if kind is not None:
+            done.append((n, kind))
+            extends = kind == "extend"
+            progress = Progress(
+                progress.retrained if extends else n,
+                n,
+                progress.retrained_tick if extends else tick,
+                tick,
+            )
+    return done
+
+
+def test_seconds_are_counted_from_the_last_training_and_looked_at_with_each_label():
+    schedule = plain(growth=1e9, extend_seconds=2, retrain_seconds=5)
+    assert timed(schedule, [0, 1000, 1999, 2000, 3500, 4100, 4999, 5000, 7500]) == [
+        (4, "extend"),
+        (6, "extend"),
+        (8, "retrain"),
+        (9, "extend"),
+    ]
+
+
+def test_what_is_due_first_by_labels_or_by_seconds_counts():
+    schedule = plain(growth=1e9, extend_every=2, extend_seconds=10)
+    assert timed(schedule, [0, 1, 2, 20_000, 20_001, 20_002]) == [
+        (3, "extend"),
+        (4, "extend"),
+        (6, "extend"),
+    ]
+
+
+def test_a_long_silence_makes_one_training_due_not_many():
+    schedule = plain(growth=1e9, retrain_seconds=1)
+    assert timed(schedule, [0, 10**9, 10**9 + 1, 10**9 + 2]) == [(2, "retrain")]
+
+
+def test_growth_counts_from_the_last_drift():
+    schedule = plain(growth=1.5)
+    progress = Progress(retrained=1020, trained=1020)
+    assert schedule.due(labels=1029, progress=progress, rounds=1, origin=1000) is None
+    assert schedule.due(labels=1030, progress=progress, rounds=1, origin=1000) == "retrain"

@@ -173,9 +173,9 @@ def test_no_training_starts_while_a_challenger_is_judged(judging):
 
 
 def test_a_young_challenger_is_judged_by_a_tenth_of_the_labels():
-    assert Schedule(promotion="better", shadow=200).jury(50) == 5
-    assert Schedule(promotion="better", shadow=200).jury(5) == 1
-    assert Schedule(promotion="better", shadow=200).jury(9_000) == 200
+    assert Schedule(promotion="better", shadow=200).jury("retrain", 50) == 5
+    assert Schedule(promotion="better", shadow=200).jury("retrain", 5) == 1
+    assert Schedule(promotion="better", shadow=200).jury("retrain", 9_000) == 200
 
 
 def test_the_first_committee_has_nobody_to_beat():

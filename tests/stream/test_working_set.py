@@ -1,15 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streamboost.errors import ConfigurationError
-from streamboost.stream.working_set import SlidingRows, WorkingSet
-
-
-def fill(rows, numbers):
-    for i in numbers:
-        rows.append(np.full(rows.n_features, i, dtype=np.float32), i, 10 * i, 0.5)
+from streamboost.stream.working_set import WorkingSet
 
 
 @pytest.mark.parametrize(
@@ -17,12 +10,21 @@ def fill(rows, numbers):
     [
         ({"size": 1}, "size"),
         ({"size": 10.0}, "size"),
+        ({"kind": "newest"}, "kind"),
+        ({"seconds": 60}, "seconds"),
+        ({"kind": "time"}, "seconds"),
+        ({"kind": "time", "seconds": 0}, "seconds"),
+        ({"kind": "time", "seconds": float("nan")}, "seconds"),
         ({"weights": "newest"}, "weights"),
         ({"half_life": 5}, "half_life"),
+        ({"weights": "zipf", "half_life": 5}, "half_life"),
         ({"weights": "half_life"}, "half_life"),
         ({"weights": "half_life", "half_life": 0}, "half_life"),
         ({"weights": "half_life", "half_life": float("inf")}, "half_life"),
         ({"weights": "half_life", "half_life": 10**400}, "half_life"),
+        ({"propensity_clip": 1}, "propensity_clip"),
+        ({"propensity_clip": float("inf")}, "propensity_clip"),
+        ({"propensity_clip": "10"}, "propensity_clip"),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(wrong, word):
@@ -30,8 +32,14 @@ def test_a_setting_out_of_range_is_refused_by_name(wrong, word):
         WorkingSet(**wrong)
 
 
+def test_a_setting_that_belongs_to_another_choice_is_refused_with_that_choice():
+    with pytest.raises(ConfigurationError, match='kind is "sliding": set kind = "time"'):
+        WorkingSet(seconds=60)
+
+
 def test_equal_weights_need_no_array():
     assert WorkingSet().weigh(5) is None
+    assert WorkingSet().weigh(5, np.full(5, 0.5)) is None
 
 
 def test_a_weight_halves_with_every_half_life_and_the_mean_is_one():
@@ -50,47 +58,30 @@ def test_a_half_life_may_be_any_whole_number_that_a_float_holds():
     assert WorkingSet(weights="half_life", half_life=10**300).weigh(2).tolist() == [1, 1]
 
 
-@given(st.integers(2, 40), st.integers(0, 300))
-def test_the_newest_rows_are_kept_in_order(size, n):
-    rows = SlidingRows(size, 2)
-    fill(rows, range(n))
-    newest = np.arange(max(0, n - size), n)
-    view = rows.view()
-    assert len(rows) == len(newest)
-    np.testing.assert_array_equal(view.codes, newest)
-    np.testing.assert_array_equal(view.X, np.repeat(newest[:, None], 2, axis=1))
-    np.testing.assert_array_equal(view.ticks, 10 * newest)
-    assert view.X.flags.c_contiguous
+def test_zipf_weighs_the_second_newest_half_as_much_and_the_third_a_third():
+    weights = WorkingSet(weights="zipf").weigh(3)
+    np.testing.assert_allclose(weights, np.array([2, 3, 6]) / (11 / 3))
 
 
-@given(st.integers(2, 40), st.integers(0, 100), st.integers(0, 100))
-def test_resumed_rows_go_on_as_if_never_stopped(size, before, after):
-    rows = SlidingRows(size, 1)
-    fill(rows, range(before))
-    resumed = SlidingRows.resume(size, rows.state())
-    fill(rows, range(after))
-    fill(resumed, range(after))
-    for name, array in rows.state().items():
-        np.testing.assert_array_equal(resumed.state()[name], array)
+def test_the_rarely_asked_weigh_more_up_to_the_clip_and_the_unasked_as_if_certain():
+    chances = np.array([1.0, 0.5, 0.01, 1e-320, np.nan])
+    weights = WorkingSet(propensity_clip=10).weigh(5, chances)
+    np.testing.assert_allclose(weights, np.array([1, 2, 10, 10, 1]) / 4.8)
 
 
-def test_a_state_is_not_changed_by_later_rows():
-    rows = SlidingRows(2, 1)
-    fill(rows, [1, 2])
-    state = rows.state()
-    fill(rows, range(50))
-    assert state["codes"].tolist() == [1, 2]
+def test_age_and_propensity_multiply():
+    chances = np.array([0.25, 1.0, 0.5])
+    weights = WorkingSet(weights="half_life", half_life=1, propensity_clip=3).weigh(3, chances)
+    np.testing.assert_allclose(weights, np.array([0.75, 0.5, 2]) * 3 / 3.25)
 
 
-def test_memory_does_not_grow_with_the_stream():
-    rows = SlidingRows(10, 1)
-    fill(rows, range(1000))
-    assert rows.view().X.base.size <= 20
+def test_the_largest_clip_a_float_holds_gives_no_infinite_weight():
+    weights = WorkingSet(propensity_clip=1.7e308).weigh(3, np.full(3, 1e-320))
+    np.testing.assert_array_equal(weights, np.ones(3))
 
 
-def test_rows_kept_from_before_a_feature_miss_it():
-    rows = SlidingRows(4, 1)
-    fill(rows, [1])
-    rows.widen(2)
-    fill(rows, [2])
-    np.testing.assert_array_equal(rows.view().X, np.array([[1, np.nan], [2, 2]], np.float32))
+def test_where_nobody_ever_asked_age_alone_counts():
+    working_set = WorkingSet(weights="zipf", propensity_clip=5)
+    np.testing.assert_array_equal(
+        working_set.weigh(4), working_set.weigh(4, np.full(4, np.nan)), strict=True
+    )

@@ -1,0 +1,210 @@
+"""How a stream learner gets over drift: accuracy around each change, detection, speed and memory.
+
+    python -m benchmarks.drift [--labels 3000] [--streams ...] [--detectors ...] [--records 50000]
+
+The first table has River's generators, every label known; a concept lasts `--labels` records.
+Accuracy is that of predictions on arrival: over the 1,000 records before a change, the 250 after
+it, the 500 from 1,000 after it on, and the last 1,000 of the new concept, as means over the
+changes. A retraining on drift counts as the detection of a change if it is the first after it;
+all others are false alarms.
+
+The second has one long stream that changes every twentieth, with a label for 5 % of the records:
+rows per CPU second and the process's memory, tenth by tenth. `--records 500000` for the long form;
+`--labels 0` or `--records 0` leaves a table out.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from river.datasets import synth
+
+from streamboost import Schedule, StreamLearner
+
+BATCH = 10
+CHANGES = {
+    "none": {},
+    "adwin": {"on_drift": "adwin"},
+    "page_hinkley": {"on_drift": "page_hinkley"},
+    "kswin": {"on_drift": "kswin"},
+    "adwin, margin": {"on_drift": "adwin", "drift_signal": "margin"},
+}
+
+
+def take(generator, n):
+    """Return n records of a generator as arrays."""
+    records = [(list(x.values()), int(y)) for x, y in generator.take(n)]
+    X, y = zip(*records, strict=True)
+    return np.array(X, dtype=np.float32), np.array(y)
+
+
+def sea(n):
+    return abrupt([take(synth.SEA(variant=v, noise=0.1, seed=v), n) for v in (0, 3, 0, 3)])
+
+
+def agrawal(n):
+    functions = enumerate((0, 4, 0, 4))
+    return abrupt([take(synth.Agrawal(classification_function=f, seed=i), n) for i, f in functions])
+
+
+def led(n):
+    """Three times the informative segments change places with noise."""
+    return abrupt(
+        [
+            take(
+                synth.LEDDrift(
+                    seed=3, noise_percentage=0.1, irrelevant_features=True, n_drift_features=d
+                ),
+                n,
+            )
+            for d in (0, 3, 5, 7)
+        ]
+    )
+
+
+def gradual(n):
+    """Agrawal's first function gives way to its fifth over 1,000 records, and comes back."""
+    X, y, changes = agrawal(n)
+    rng = np.random.default_rng(0)
+    for change in changes:
+        near = np.arange(change, change + 1000)
+        stays = rng.random(1000) > (near - change) / 1000
+        place = near[stays] - n
+        X[near[stays]], y[near[stays]] = X[place], y[place]
+    return X, y, changes
+
+
+def moving(n):
+    """Centroids that move with every record: no change to find, drift all the same."""
+    generator = synth.RandomRBFDrift(
+        seed_model=1, seed_sample=1, n_classes=4, n_features=8, n_centroids=20, change_speed=5e-4,
+        n_drift_centroids=20,
+    )  # fmt: skip
+    X, y = take(generator, 4 * n)
+    return X, y, []
+
+
+STREAMS = {
+    "SEA, abrupt, recurring": sea,
+    "Agrawal, abrupt, recurring": agrawal,
+    "LED, abrupt": led,
+    "Agrawal, gradual": gradual,
+    "RandomRBF, moving": moving,
+}
+
+
+def abrupt(parts):
+    """Return the parts one after the other, and where each but the first begins."""
+    X, y = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return X, y, np.cumsum([len(labels) for _, labels in parts])[:-1].tolist()
+
+
+def follow(X, y, **schedule):
+    """Predict and learn every record; return what was right, the trainings and CPU seconds."""
+    learner = StreamLearner(schedule=Schedule(**schedule), random_state=0)
+    right, trainings = [], []
+    started = time.process_time()
+    for at in range(0, len(y), BATCH):
+        rows, labels = X[at : at + BATCH], y[at : at + BATCH]
+        ids = [str(i) for i in range(at, at + len(labels))]
+        scored = learner.score(rows)
+        learner.query(rows, scored, ids)
+        trainings += learner.learn(ids, rows, labels, predicted=scored.labels)
+        right += (scored.labels == labels).tolist()
+    return np.array(right), trainings, time.process_time() - started
+
+
+def around(right, changes, n):
+    """Return the mean accuracies before, just after, 1,000 after, and at the end of a concept."""
+    spans = [(-1000, 0), (0, 250), (1000, 1500), (n - 1000, n)]
+    return [np.mean([right[c + a : c + b].mean() for c in changes]) for a, b in spans]
+
+
+def detections(trainings, changes, n):
+    """Return the delays of the changes that were found, and how many false alarms there were."""
+    found = [t.labels for t in trainings if t.kind == "drift"]
+    firsts = [min((f for f in found if c < f <= c + n), default=None) for c in changes]
+    delays = [first - c for first, c in zip(firsts, changes, strict=True) if first is not None]
+    return delays, len(found) - len(delays)
+
+
+def recovery(arguments, console):
+    title = f"Accuracy around a change every {arguments.labels:,} labels, all labels known"
+    table = Table(title=title, title_justify="left")
+    for name in ("stream", "detector"):
+        table.add_column(name)
+    for name in ("all", "before", "250", "1,000 after", "end", "delays", "false", "CPU s"):
+        table.add_column(name, justify="right")
+    n = arguments.labels
+    for stream in arguments.streams or STREAMS:
+        X, y, changes = STREAMS[stream](n)
+        for detector in arguments.detectors or CHANGES:
+            right, trainings, seconds = follow(X, y, **CHANGES[detector])
+            delays, false = detections(trainings, changes, n)
+            levels = [f"{100 * a:.1f}" for a in around(right, changes, n)] if changes else [""] * 4
+            found = " ".join(map(str, delays)) or "none"
+            cells = [f"{100 * right.mean():.1f}", *levels, found, str(false), f"{seconds:.0f}"]
+            table.add_row(stream, detector, *cells)
+        table.add_section()
+    console.print(table)
+
+
+def resident():
+    """Return this process's memory in MB, NaN where the system does not tell."""
+    statm = Path("/proc/self/statm")
+    pages = int(statm.read_text().split()[1]) if statm.exists() else float("nan")
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def endurance(arguments, console):
+    n = arguments.records
+    title = f"{n:,} records, 20 concepts, 5 % of the labels, ADWIN on the error"
+    table = Table(title=title, title_justify="left")
+    for name in ("records", "accuracy %", "rows / CPU s", "memory, MB", "drifts"):
+        table.add_column(name, justify="right")
+    learner = StreamLearner(schedule=Schedule(on_drift="adwin"), random_state=0)
+    X, y = zip(*(take(synth.Agrawal(classification_function=3 * (i % 2), seed=i), n // 20)
+                 for i in range(20)), strict=True)  # fmt: skip
+    for tenth in range(10):
+        rows, labels = np.concatenate(X[2 * tenth :][:2]), np.concatenate(y[2 * tenth :][:2])
+        right, drifts, started = 0, 0, time.process_time()
+        for at in range(0, len(labels), BATCH):
+            batch = rows[at : at + BATCH]
+            scored = learner.score(batch)
+            asked = learner.query(batch, scored, [str(i) for i in range(len(batch))])
+            chosen = [int(id) for id in asked.ids]
+            trainings = learner.learn(
+                asked.ids,
+                batch[chosen],
+                labels[at : at + BATCH][chosen],
+                propensity=asked.propensity,
+                predicted=scored.labels[chosen],
+            )
+            drifts += sum(t.kind == "drift" for t in trainings)
+            right += (scored.labels == labels[at : at + BATCH]).sum()
+        speed = len(labels) / (time.process_time() - started)
+        cells = [f"{100 * right / len(labels):.1f}", f"{speed:,.0f}", f"{resident():.0f}"]
+        table.add_row(f"{(tenth + 1) * n // 10:,}", *cells, str(drifts))
+    console.print(table)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--labels", type=int, default=3000)
+    parser.add_argument("--streams", nargs="*", choices=STREAMS)
+    parser.add_argument("--detectors", nargs="*", choices=CHANGES)
+    parser.add_argument("--records", type=int, default=50_000)
+    arguments = parser.parse_args()
+    console = Console(width=120)
+    if arguments.labels:
+        recovery(arguments, console)
+    if arguments.records:
+        endurance(arguments, console)
+
+
+if __name__ == "__main__":
+    main()
