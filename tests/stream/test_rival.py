@@ -55,8 +55,7 @@ def test_the_winner_has_the_newer_half_of_the_rounds_and_those_of_its_extension(
 
 def test_a_retrained_committee_that_does_as_well_goes_on_serving():
     rounds = rounds_after_the_judgement(learner(n_estimators=16, shadow=40), stop=400)
-    assert rounds
-    assert set(rounds) == {16 + 4}
+    assert 16 + 4 in rounds
 
 
 def test_without_the_option_there_is_no_rival():
