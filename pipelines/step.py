@@ -94,10 +94,7 @@ class Stepper:
         messages = self._write(inputs.tick, records, scored, asked, dead)
         self.dead_letters += len(dead)
         self.digest = chain(self.digest, records, messages, joined, started)
-        committee = self.learner.committee
-        promoted = committee.version if committee and committee is not served else None
-        versions = [c for c in (swap, self.learner.trainer.challenger, committee) if c is not None]
-        self.versions.add(versions)
+        promoted = self._keep(swap, served)
         return Effects(
             sequence=self.sequence,
             tick=inputs.tick,
@@ -107,7 +104,7 @@ class Stepper:
             joined=joined,
             ignored={kind: n - ignored[kind] for kind, n in self.join.ignored().items()},
             trainings=started,
-            committee=committee,
+            committee=self.learner.committee,
             promoted=promoted,
             messages=messages,
             digest=self.digest,
@@ -140,7 +137,7 @@ class Stepper:
         self.tick = manifest["tick"]
         self.dead_letters = manifest["dead_letters"]
         self.lost_batches = manifest["lost_batches"]
-        self.notes = manifest["notes"]
+        self.notes = dict(manifest["notes"])
 
     def _obey(self, commands: Sequence[Command]) -> list[Training]:
         """Obey `commands`; return the trainings they started."""
@@ -188,6 +185,12 @@ class Stepper:
             propensity=np.array(joined.propensity),
             predicted=joined.predicted,
         )
+
+    def _keep(self, swap: Committee | None, served: Committee | None) -> int | None:
+        """Keep the committees of this batch; return the version that came to serve in it."""
+        committee = self.learner.committee
+        self.versions.add([swap, self.learner.trainer.challenger, committee])
+        return committee.version if committee and committee is not served else None
 
     def _committee_in_numbers(self) -> dict[str, int]:
         learner, trainer = self.learner, self.learner.trainer

@@ -58,9 +58,11 @@ class Versions:
         """Put into files what is not in one yet."""
         if self._folder is None:
             return
+        self._folder.mkdir(exist_ok=True)
+        for unfinished in self._folder.glob(".*"):  # what a killed process had begun
+            unfinished.unlink(missing_ok=True)
         for version in self.numbers:
             if version not in self._written:
-                self._folder.mkdir(exist_ok=True)
                 self._held[version].save(self._path(self._folder, version))
                 self._written.add(version)
         # An older checkpoint needs those that were the newest when it was taken.

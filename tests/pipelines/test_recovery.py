@@ -199,6 +199,18 @@ def test_a_rollback_serves_the_old_committee_under_a_new_number(world, make_reco
     assert_same_state(world.pipeline, replayed(world))
 
 
+def test_a_challenger_is_kept_as_a_version_also_while_it_does_not_serve(make_world, make_records):
+    world = make_world(training="background", promotion="better", shadow=1000)
+    feed(world, make_records, 100)
+    world.run()
+    challenger = world.pipeline.learner.trainer.challenger
+    assert challenger.version in world.pipeline.versions.numbers
+    assert challenger.version not in [entry.promoted for entry in world.entries()]
+    world.tell("rollback", challenger.version)
+    world.run()
+    assert world.pipeline.learner.committee.forest is challenger.forest
+
+
 def test_a_command_makes_a_batch_of_its_own(world, make_records):
     feed(world, make_records, 30)
     world.run()
