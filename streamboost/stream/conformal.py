@@ -1,6 +1,5 @@
 """Sets of labels that hold the true one as often as asked for, also while the world drifts."""
 
-from collections import deque
 from math import sqrt
 from typing import Any
 
@@ -73,7 +72,7 @@ class LabelSets:
         self._labels = 0
         self._weight = 0.0
         self._weight_square = 0.0
-        self._seen: deque[tuple[float, float]] = deque(maxlen=_MEMORY)
+        self._seen = np.zeros((0, 2))  # probabilities and weights; once full, in a ring
 
     def learn(self, probability: float, threshold: float, weight: float = 1.0) -> None:
         """Learn what a record's true label had: its probability, against `threshold` then.
@@ -87,10 +86,10 @@ class LabelSets:
         weight
             1 / propensity.
         """
+        self._keep(probability, weight)
         self._labels += 1
         self._weight += weight
         self._weight_square += weight**2
-        self._seen.append((probability, weight))
         step = max(_LEAST_STEP, _STEP * sqrt(self._weight_square) / self._weight)
         relative = weight * self._labels / self._weight
         missed = probability < threshold
@@ -99,16 +98,22 @@ class LabelSets:
         self._level = min(max(self._level, -0.5), 1.5)
         self.threshold = self._quantile()
 
+    def _keep(self, probability: float, weight: float) -> None:
+        if self._labels >= len(self._seen) and len(self._seen) < _MEMORY:
+            room = min(max(2 * len(self._seen), 64), _MEMORY) - len(self._seen)
+            self._seen = np.vstack([self._seen, np.zeros((room, 2))])
+        self._seen[self._labels % _MEMORY] = probability, weight
+
     def _quantile(self) -> float:
         if self._level <= 0.0:
             return 0.0
         if self._level >= 1.0:
             return 2.0  # no probability reaches it: the set is empty
-        seen = np.array(self._seen)
-        seen = seen[np.argsort(seen[:, 0], kind="stable")]
-        reached = np.cumsum(seen[:, 1])
-        place = np.searchsorted(reached, self._level * reached[-1])
-        return float(seen[min(int(place), len(seen) - 1), 0])
+        probability, weight = self._seen[: self._labels].T
+        order = np.argsort(probability, kind="stable")
+        reached = np.cumsum(weight[order])
+        place = int(np.searchsorted(reached, self._level * reached[-1]))
+        return float(probability[order[min(place, len(order) - 1)]])
 
     def state(self) -> dict[str, Any]:
         """Return all that changes, as JSON can hold it."""
@@ -118,7 +123,7 @@ class LabelSets:
             "labels": self._labels,
             "weight": self._weight,
             "weight_square": self._weight_square,
-            "seen": list(self._seen),
+            "seen": self._seen[: self._labels].tolist(),
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -128,4 +133,4 @@ class LabelSets:
         self._labels = state["labels"]
         self._weight = state["weight"]
         self._weight_square = state["weight_square"]
-        self._seen = deque(((p, w) for p, w in state["seen"]), maxlen=_MEMORY)
+        self._seen = np.array(state["seen"], dtype=np.float64).reshape(-1, 2)

@@ -214,13 +214,13 @@ def _class(tally: Tally, k: int, label: Label) -> ClassFigures:
     unit[k] = 1.0
     none = np.zeros(tally.n_classes)
     share = Question(float(truth[k]) / n, none, -unit / n)
-    right, size, predicted = float(cells[k, k]), float(truth[k]), float(sums["predicted"][0][k])
-    recall = precision = None
+    right, size = float(cells[k, k]), float(truth[k])
+    recall = None
     if size > 0.0 and sums["seen"][k] > 0:
         of_truth = min(max(right / size, 0.0), 1.0)
         recall = _bounded(tally, 0, Question(of_truth, unit / size, of_truth * unit / size))
-    if predicted > 0.0:
-        precision = _bounded(tally, 0, Question(right / predicted, unit / predicted, none))
+    # Of the records predicted as one class the number is known: they are judged by themselves.
+    precision = _mean(tally.means[BINS + 1 + k], 0.0, 1.0)
     return ClassFigures(label, _bounded(tally, 0, share), recall, precision)
 
 

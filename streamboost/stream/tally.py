@@ -95,7 +95,8 @@ class Tally:
         self.sums: Arrays = {
             name: np.zeros(_shape(kinds, n_classes)) for name, kinds in _SHAPES.items()
         }
-        self.means = np.zeros((BINS + 1, len(mean_columns)))  # the bins, then log loss
+        # Rows: the reliability curve's bins, log loss, and being right by predicted class.
+        self.means = np.zeros((BINS + 1 + n_classes, len(mean_columns)))
 
     def widen(self, n_classes: int) -> None:
         """Make room for `n_classes` classes."""
@@ -103,6 +104,7 @@ class Tally:
             grown = np.zeros(_shape(kinds, n_classes))
             grown[tuple(slice(length) for length in self.sums[name].shape)] = self.sums[name]
             self.sums[name] = grown
+        self.means = np.pad(self.means, [(0, n_classes - self.n_classes), (0, 0)])
         self.n_classes = n_classes
 
     def merge(self, other: "Tally") -> None:
@@ -161,7 +163,7 @@ class Tally:
         np.add.at(sums["model_own"][j], (b, b), chance)
 
     def _add_means(self, judged: Judged) -> None:
-        """Add the bins' accuracies and the log loss, of records with probabilities."""
+        """Add the accuracies by bin and by class, and the log loss, of records with predictions."""
         scored = (judged.predicted[:, 0] >= 0) & (judged.P.sum(axis=1) > 0)
         P, truth, a = judged.P[scored], judged.truth[scored], judged.predicted[scored, 0]
         extra, rows = judged.extra[scored], np.arange(len(P))
@@ -170,7 +172,8 @@ class Tally:
         sure = P[rows, a]
         bins = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
         right = np.where(truth >= 0, truth == a, np.nan)
-        self._add_mean(bins, right, sure, sure * (1.0 - sure), extra, sure)
+        for slots in (bins, BINS + 1 + a):
+            self._add_mean(slots, right, sure, sure * (1.0 - sure), extra, sure)
         # A class that the committee does not know has probability 0 and no part in its entropy.
         cost = -np.log(np.clip(P, LEAST_PROBABILITY, 1.0))
         entropy = (P * cost).sum(axis=1)
