@@ -7,6 +7,7 @@ from typing import Any
 
 from streamboost.connectors.sqlite import SqliteTransaction
 from streamboost.errors import StateError
+from streamboost.pipelines import figures
 from streamboost.pipelines.state import State
 
 __all__ = ["describe", "in_words"]
@@ -90,6 +91,7 @@ def in_words(found: dict[str, Any]) -> str:
     ago = f", {_many(behind, 'batch')} ago (saved only when the pipeline stops)" if behind else ""
     lines.append(f"as of the snapshot of batch {snapshot['sequence']}{ago}:")
     lines += _counters(snapshot)
+    lines += figures.in_words(snapshot["evaluation"])
     if behind and not found["running"]:
         lines.append(
             "the last run did not stop in an orderly way: its state cannot be gone on from"

@@ -187,6 +187,7 @@ class Pipeline:
             "committee": self._committee_in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
+            "evaluation": self.learner.evaluation.in_numbers(),
         }
         return arrays, manifest
 

@@ -16,7 +16,7 @@ come late or never:
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -180,6 +180,15 @@ class Evaluation:
     def recent(self) -> Report:
         """Return the figures over the newest records that are settled, at most a window of them."""
         return self._report(self._recent)
+
+    def in_numbers(self) -> dict[str, Any]:
+        """Return both reports and the requests without an answer, as JSON can hold them."""
+        return {
+            "since_start": asdict(self.since_start()),
+            "recent": asdict(self.recent()),
+            "pending": self.pending,
+            "unanswered": self.unanswered,
+        }
 
     def _report(self, tallies: Iterable[Tally]) -> Report:
         whole = self._fold(self._queue[: self._settled])

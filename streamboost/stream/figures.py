@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.storage import Arrays
 from streamboost.stream.checks import Label
 from streamboost.stream.intervals import Estimate, Question, difference, estimate, naive
 from streamboost.stream.tally import BINS, PREDICTORS, Tally, mean_columns
@@ -134,13 +133,12 @@ class Report:
 
 def report(tally: Tally, labels: Sequence[Label]) -> Report:
     """Return the figures of `tally`, whose classes are `labels`."""
-    sums = tally.sums
-    answered = float(sums["answered"])
+    answered = tally.records - tally.rest
     judged = [_figures(tally, j, answered) for j in range(len(PREDICTORS))]
     bins, loss = tally.means[:BINS], tally.means[BINS]
     cells = _cells(tally, 0)
     return Report(
-        records=int(sums["records"]),
+        records=int(tally.records),
         answered=int(answered),
         committee=judged[0],
         repeat_last=judged[1],
@@ -154,23 +152,22 @@ def report(tally: Tally, labels: Sequence[Label]) -> Report:
 
 def _cells(tally: Tally, j: int) -> np.ndarray | None:
     """Return the estimated records (K, K) by predicted and true class."""
-    return _totals(tally.sums, tally.sums["cells"][j], tally.sums["cells_shift"][j])
+    return _totals(tally, tally.sums["cells"][j], tally.sums["cells_shift"][j])
 
 
 def _truth(tally: Tally) -> np.ndarray | None:
-    return _totals(tally.sums, tally.sums["truth"], tally.sums["truth_shift"])
+    return _totals(tally, tally.sums["truth"], tally.sums["truth_shift"])
 
 
-def _totals(sums: Arrays, known: np.ndarray, shift: np.ndarray) -> np.ndarray | None:
-    rest = sums["records"] - sums["answered"]
-    if not rest:
+def _totals(tally: Tally, known: np.ndarray, shift: np.ndarray) -> np.ndarray | None:
+    if not tally.rest:
         return known
-    return known + rest * shift / sums["weight"] if sums["weight"] else None
+    return known + tally.rest * shift / tally.weight if tally.weight else None
 
 
 def _figures(tally: Tally, j: int, answered: float) -> Figures:
     sums = tally.sums
-    n, K = float(sums["records"]), tally.n_classes
+    n, K = tally.records, tally.n_classes
     cells, truth = _cells(tally, j), _truth(tally)
     share = naive(float(sums["hits"][j]), answered)
     if cells is None or truth is None or not n or not answered:
@@ -193,7 +190,7 @@ def _figures(tally: Tally, j: int, answered: float) -> Figures:
 
 def _kappa(tally: Tally, j: int, accuracy: Question, truth: np.ndarray) -> Estimate | None:
     """(p_o - p_e) / (1 - p_e), with p_e = sum over classes of predicted share x true share."""
-    n = float(tally.sums["records"])
+    n = tally.records
     predicted = tally.sums["predicted"][j] / n
     chance = float(predicted @ truth)
     if chance >= 1.0:
@@ -207,7 +204,7 @@ def _kappa(tally: Tally, j: int, accuracy: Question, truth: np.ndarray) -> Estim
 
 def _class(tally: Tally, k: int, label: Label) -> ClassFigures:
     sums = tally.sums
-    cells, truth, n = _cells(tally, 0), _truth(tally), float(sums["records"])
+    cells, truth, n = _cells(tally, 0), _truth(tally), tally.records
     if cells is None or truth is None or not n:
         return ClassFigures(label, None, None, None)
     unit = np.zeros(tally.n_classes)

@@ -88,10 +88,10 @@ def estimate(tally: Tally, predictor: int, question: Question) -> Estimate | Non
     own = np.einsum("aa->a", sums["second_own"][predictor])
     model = np.einsum("aa->a", sums["model_own"][predictor])
     found = difference(
-        rest=float(sums["records"] - sums["answered"]),
+        rest=tally.rest,
         known=0.0,
-        weight=float(sums["weight"]),
-        weight_square=float(sums["weight_square"]),
+        weight=tally.weight,
+        weight_square=tally.weight_square,
         shift=float(t @ np.einsum("aa->a", sums["cells_shift"][predictor]))
         - float(w @ sums["truth_shift"]),
         first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),

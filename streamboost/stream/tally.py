@@ -41,10 +41,7 @@ mean_columns = (
 )
 
 _SHAPES = {
-    "records": "",
-    "answered": "",
-    "weight": "",
-    "weight_square": "",
+    "counts": "4",  # records, answered, sum of v, sum of v (v + 1)
     "hits": "J",  # right among the answered
     "seen": "K",  # labels among the answered
     "predicted": "JK",
@@ -98,6 +95,26 @@ class Tally:
         # Rows: the reliability curve's bins, log loss, and being right by predicted class.
         self.means = np.zeros((BINS + 1 + n_classes, len(mean_columns)))
 
+    @property
+    def records(self) -> float:
+        """Records added."""
+        return float(self.sums["counts"][0])
+
+    @property
+    def rest(self) -> float:
+        """Those of them whose label is not known."""
+        return float(self.sums["counts"][0] - self.sums["counts"][1])
+
+    @property
+    def weight(self) -> float:
+        """Sum of v."""
+        return float(self.sums["counts"][2])
+
+    @property
+    def weight_square(self) -> float:
+        """Sum of v (v + 1)."""
+        return float(self.sums["counts"][3])
+
     def widen(self, n_classes: int) -> None:
         """Make room for `n_classes` classes."""
         for name, kinds in _SHAPES.items():
@@ -122,10 +139,7 @@ class Tally:
         values[known, truth[known]] = 1.0
         d = (values - P)[known]
         v, u = extra[known], extra[known] * (extra[known] + 1.0)
-        sums["records"] += len(P)
-        sums["answered"] += len(d)
-        sums["weight"] += v.sum()
-        sums["weight_square"] += u.sum()
+        sums["counts"] += (len(P), len(d), v.sum(), u.sum())
         np.add.at(sums["seen"], truth[known], 1.0)
         sums["truth"] += values.sum(axis=0)
         sums["truth_shift"] += v @ d
@@ -223,4 +237,4 @@ class Tally:
 
 
 def _shape(kinds: str, n_classes: int) -> tuple[int, ...]:
-    return tuple(_J if kind == "J" else n_classes for kind in kinds)
+    return tuple({"4": 4, "J": _J}.get(kind, n_classes) for kind in kinds)

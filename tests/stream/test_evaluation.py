@@ -16,6 +16,7 @@ from sklearn.metrics import (
 from stream.judging import made
 
 from streamboost.errors import ConfigurationError, DataError
+from streamboost.storage import read_arrays, write_arrays
 from streamboost.stream.evaluation import Evaluation
 from streamboost.stream.scoring import Scored
 
@@ -274,3 +275,16 @@ def test_what_does_not_fit_the_records_is_refused():
         Evaluation().arrive(["1"], stream.scored(), stream.propensity)
     with pytest.raises(DataError, match="propensity"):
         Evaluation().arrive(stream.ids(), stream.scored(), np.zeros(10))
+
+
+def test_a_state_survives_the_file_that_snapshots_are_kept_in(tmp_path):
+    stream = made(14, n=700)
+    kept = stream.feed(Evaluation(stream.block), stop=500)
+    state, arrays = kept.state()
+    write_arrays(tmp_path / "state", arrays, kind="test", manifest={"state": state})
+    arrays, manifest = read_arrays(tmp_path / "state", kind="test")
+    resumed = Evaluation(stream.block)
+    resumed.resume(manifest["state"], arrays)
+    for evaluation in (kept, resumed):
+        stream.feed(evaluation, start=500)
+    assert kept.in_numbers() == resumed.in_numbers()
