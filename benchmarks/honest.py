@@ -19,7 +19,13 @@ from rich.table import Table
 from river.datasets import synth
 
 from benchmarks.data import load
-from streamboost import QueryStrategy, Schedule, SketchLogitBoostClassifier, StreamLearner
+from streamboost import (
+    QueryStrategy,
+    Schedule,
+    SketchLogitBoostClassifier,
+    StreamLearner,
+    WorkingSet,
+)
 from streamboost.stream.scoring import uncalibrated
 
 BATCH, DELAY = 20, 20
@@ -37,8 +43,18 @@ def radial(seed, n, speed):
     return X, np.array([label for _, label in records])
 
 
-def every_label():
-    return QueryStrategy(utility="random", budget=1.0, audit=0.0)
+def learner_of(query, seed, **settings):
+    """Return a learner that is trained often enough, and fast enough for hundreds of runs."""
+    estimator = SketchLogitBoostClassifier(
+        n_estimators=60,
+        learning_rate=0.3,
+        max_leaf_nodes=6,
+        min_child_weight=0.02,
+        l2_regularization=0.3,
+    )
+    schedule = Schedule(growth=1.15, retrain_every=500, extend_every=None)
+    working_set = WorkingSet(size=2_000)
+    return StreamLearner(estimator, working_set, schedule, query, random_state=seed, **settings)
 
 
 def arrivals(learner, X, y):
@@ -57,18 +73,9 @@ def arrivals(learner, X, y):
 
 
 def judged(seed, n, speed, budget, audit):
-    """Run a small learner; return the true accuracy and the two estimates of it."""
+    """Return the true accuracy of a learner on arrival and the two estimates of it."""
     X, y = radial(seed, n, speed)
-    estimator = SketchLogitBoostClassifier(
-        n_estimators=30,
-        learning_rate=0.3,
-        max_leaf_nodes=6,
-        min_child_weight=0.02,
-        l2_regularization=0.3,
-    )
-    query = QueryStrategy(budget=budget, audit=audit)
-    schedule = Schedule(growth=1.2, extend_every=None)
-    learner = StreamLearner(estimator, schedule=schedule, query=query, random_state=seed)
+    learner = learner_of(QueryStrategy(budget=budget, audit=audit), seed)
     right = [
         label == y[i]
         for rows, scored, _ in arrivals(learner, X, y)
@@ -104,7 +111,7 @@ def intervals(arguments, console):
 
 def sets_and_losses(X, y, query, coverage, seed):
     """Return the label sets' coverage and mean size and both log losses, of the committees'."""
-    learner = StreamLearner(query=query, coverage=coverage, random_state=seed)
+    learner = learner_of(query, seed, coverage=coverage)
     covered, sizes, losses = [], [], []
     for rows, scored, sets in arrivals(learner, X, y):
         if not scored.version:
@@ -140,7 +147,7 @@ def label_sets(arguments, console):
     for column in ("target", "covers", "least", "most", "size", "log loss", "as trained"):
         table.add_column(column, justify="right")
     kinds = {
-        "every one": every_label(),
+        "every one": QueryStrategy(utility="random", budget=1.0, audit=0.0),
         "20 %, 20 % audits": QueryStrategy(budget=0.2, audit=0.2),
         "5 %, 20 % audits": QueryStrategy(budget=0.05, audit=0.2),
     }

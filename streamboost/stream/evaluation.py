@@ -6,8 +6,8 @@ come late or never:
 
 - figures cover the records before the oldest request that still waits for its label, so that
   labels which come fast are not counted ahead of those which come slowly;
-- a request that expires counts as if the record had not been asked about, which is fair if
-  labels get lost whatever they are; `Evaluation.unanswered` says how many did;
+- for a request that expires, those around it that were answered speak, which is fair if labels
+  get lost whatever they are; `Evaluation.unanswered` says how many did;
 - labels that nobody asked for are no fair sample of anything, and do not estimate; the two
   baselines know them;
 - later requests for a record (from a pool) count as labels that nobody asked for: what was
@@ -36,12 +36,16 @@ STRIDES = 10
 
 @dataclass(slots=True, eq=False)
 class _Arrival:
-    """A record and what was predicted for it; `truth` is its class, -1 where not known."""
+    """A record and what was predicted for it.
+
+    `chance` is that of being asked about, NaN where it was not; `truth` its class, -1 where that
+    is not known.
+    """
 
     id: str
     P: np.ndarray
     predicted: tuple[int, ...]
-    extra: float
+    chance: float
     waits: bool
     truth: int = -1
 
@@ -64,7 +68,7 @@ class Evaluation:
     Attributes
     ----------
     unanswered
-        Requests whose label never came, or came too late.
+        Requests given up.
 
     Examples
     --------
@@ -137,13 +141,11 @@ class Evaluation:
         said = [-1 if label is None else self._code(label) for label in scored.labels.tolist()]
         P = np.zeros((len(ids), len(self._codes)))
         P[:, columns] = scored.probabilities
-        # Nothing stands for more than the m records of which the audit picks one.
-        extra = np.minimum(1.0 / np.nan_to_num(chances, nan=1.0), max(self.block, 1)) - 1.0
-        for i, (id, asked) in enumerate(zip(ids, ~np.isnan(chances), strict=True)):
+        for i, (id, chance) in enumerate(zip(ids, chances.tolist(), strict=True)):
             predicted = (said[i], self._last, self._commonest)
-            arrival = _Arrival(id, P[i], predicted, float(extra[i]), bool(asked))
+            arrival = _Arrival(id, P[i], predicted, chance, waits=chance > 0.0)
             self._queue.append(arrival)
-            if asked:
+            if arrival.waits:
                 self._give_up(id)
                 self._open[id] = arrival
         self._settle()
@@ -229,15 +231,21 @@ class Evaluation:
                 self._settled = 0
 
     def _fold(self, arrivals: list[_Arrival]) -> Tally:
+        predicted = np.array([one.predicted for one in arrivals], dtype=np.int64)
+        truth = np.array([one.truth for one in arrivals], dtype=np.int64)
+        chance = np.array([one.chance for one in arrivals], dtype=np.float64)
+        # Nothing stands for more than the m records of which the audit picks one.
+        stands_for = np.minimum(1.0 / chance, max(self.block, 1))
+        known = truth >= 0
+        answered, asked = int(known.sum()), int((chance > 0.0).sum())
+        stands_for *= asked / max(answered, 1)  # the answered ones stand for the others, too
         tally = Tally(len(self._codes))
         tally.add(
             Judged(
                 P=self._rows(arrivals),
-                predicted=np.array([one.predicted for one in arrivals], dtype=np.int64).reshape(
-                    -1, len(PREDICTORS)
-                ),
-                truth=np.array([one.truth for one in arrivals], dtype=np.int64),
-                extra=np.array([one.extra for one in arrivals], dtype=np.float64),
+                predicted=predicted.reshape(-1, len(PREDICTORS)),
+                truth=truth,
+                extra=np.where(known, stands_for - 1.0, 0.0),
             )
         )
         return tally
@@ -258,7 +266,7 @@ class Evaluation:
             "unanswered": self.unanswered,
             "settled": self._settled,
             "queue": [
-                (one.id, one.predicted, one.extra, one.waits, one.truth) for one in self._queue
+                (one.id, one.predicted, one.chance, one.waits, one.truth) for one in self._queue
             ],
             "strides": len(self._recent),
         }
@@ -276,8 +284,8 @@ class Evaluation:
         self.unanswered = state["unanswered"]
         self._settled = state["settled"]
         self._queue = [
-            _Arrival(id, row, tuple(predicted), extra, waits, truth)
-            for row, (id, predicted, extra, waits, truth) in zip(
+            _Arrival(id, row, tuple(predicted), chance, waits, truth)
+            for row, (id, predicted, chance, waits, truth) in zip(
                 arrays["queue"], state["queue"], strict=True
             )
         ]

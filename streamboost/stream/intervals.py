@@ -26,7 +26,7 @@ PSEUDO = 5.0
 few audits that happened to agree would otherwise make the variance 0."""
 
 FEWEST = 5.0
-"""Residuals (Kish's effective number) without which there is no honest figure."""
+"""Residuals, by Kish's effective number (sum v)² / sum v², without which there is no figure."""
 
 _TAIL = 0.975
 
@@ -71,13 +71,16 @@ def difference(
     """
     if rest == 0.0:
         return Estimate(known, known, known)
-    if weight**2 < FEWEST * weight_square or weight == 0.0:
+    if weight == 0.0:
+        return None
+    effective = weight**2 / (weight_square - weight)
+    if effective < FEWEST:
         return None
     mean = shift / weight
-    effective = weight**2 / weight_square
     squares = max(second - 2.0 * mean * first + mean**2 * weight_square, 0.0) / weight_square
     variance = (effective * squares + PSEUDO * max(model, 0.0) / rest) / (effective + PSEUDO)
-    half = stdtrit(effective + PSEUDO - 1.0, _TAIL) * rest * sqrt(variance / effective)
+    scale = rest * sqrt(variance * weight_square) / weight
+    half = stdtrit(effective + PSEUDO - 1.0, _TAIL) * scale
     value = known + rest * mean
     return Estimate(value, value - half, value + half)
 

@@ -161,19 +161,31 @@ def test_records_behind_an_open_request_are_judged_once_its_label_comes():
     assert (evaluation.since_start().records, evaluation.pending) == (30, 0)
 
 
-def test_an_expired_request_counts_as_if_it_had_not_been_made():
-    lost, never = made(7), made(7)
-    gone = np.flatnonzero(lost.propensity > 0)[::3]
-    expired, unasked = Evaluation(lost.block), Evaluation(lost.block)
-    never.propensity[gone] = np.nan
-    for stream, evaluation in ((lost, expired), (never, unasked)):
+def test_labels_lost_at_random_leave_the_figures_honest():
+    hits = []
+    for seed in range(50):
+        stream = made(200 + seed, n=1000)
+        evaluation = Evaluation(stream.block)
         evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
-    expired.expire([str(i) for i in gone])
-    left = np.flatnonzero(never.propensity > 0)
-    for evaluation in (expired, unasked):
-        evaluation.label([str(i) for i in left], lost.y[left])
-    assert expired.unanswered == len(gone)
-    assert expired.since_start() == unasked.since_start()
+        asked = np.flatnonzero(stream.propensity > 0)
+        kept = np.random.default_rng(seed).random(len(asked)) < 0.7
+        evaluation.expire([str(i) for i in asked[~kept]])
+        evaluation.label([str(i) for i in asked[kept]], stream.y[asked[kept]])
+        assert evaluation.unanswered == np.count_nonzero(~kept)
+        figures = evaluation.since_start().committee
+        hits.append(covers(figures.accuracy, (stream.predicted == stream.y).mean()))
+    assert np.mean(hits) >= 0.9
+
+
+def test_one_lost_label_of_many_widens_the_interval_by_no_more_than_that_record():
+    stream = everything(n=500)
+    evaluation = Evaluation()
+    evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
+    evaluation.expire(["7"])
+    evaluation.label(stream.ids(), stream.y)
+    accuracy = evaluation.since_start().committee.accuracy
+    assert covers(accuracy, (stream.predicted == stream.y).mean())
+    assert 0.0 < accuracy.high - accuracy.low <= 2.0 * 2.0 / 500
 
 
 def test_patience_bounds_the_wait_and_the_memory():

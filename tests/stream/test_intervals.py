@@ -65,11 +65,12 @@ def test_the_interval_is_that_of_the_records_linearized_residuals(name, drawn):
     residual = (slope[a] * d).sum(axis=1)
     steep, P = slope[stream.predicted[~asked]], stream.P[~asked]
     model = ((P * steep**2).sum(axis=1) - (P * steep).sum(axis=1) ** 2).mean()
-    effective = v.sum() ** 2 / u.sum()
+    effective = v.sum() ** 2 / (v**2).sum()
     mean = (v * residual).sum() / v.sum()
     square = (u * (residual - mean) ** 2).sum() / u.sum()
     variance = (effective * square + 5.0 * model) / (effective + 5.0)
-    half = student.ppf(0.975, effective + 4.0) * rest * np.sqrt(variance / effective)
+    error = rest * np.sqrt(variance * u.sum()) / v.sum()
+    half = student.ppf(0.975, effective + 4.0) * error
     assert found.value == pytest.approx(figure(name, cells))
     assert (found.high - found.low) / 2.0 == pytest.approx(half, rel=1e-4)
 
