@@ -12,8 +12,9 @@ _GRID = 2.0 ** (np.arange(-8, 13) / 4.0)
 _DECAY = 0.5 ** (1.0 / 500.0)
 """Half-life of 500 labels, over which a committee is trained anew many times."""
 
-_CAUTION = 4.0
-"""Nats it must gain, over all the labels it knows, to leave 1 for a temperature of e or 1/e."""
+_CAUTION = 16.0
+"""Nats it must gain, over all the labels it knows, to leave 1 for a temperature of e or 1/e: with
+4, a few unlucky audits raised the log loss by up to 0.05."""
 
 
 class Temperature:
@@ -25,9 +26,9 @@ class Temperature:
     Labels count by `weight`, 1 / propensity: those asked for are the hard ones, and would make
     the easy records look unsure. O(K) a label, no record is kept.
 
-    Measured over image segments, keystroke, outdoor, electricity, weather and two radial basis
-    function streams at budgets of 5 %, 20 % and 100 %, it lowered the log loss in 19 of 21 runs,
-    at 5 % by 0.3 nats in the median, and never raised it by more than 0.001.
+    Over 35 runs on image segments, keystroke, outdoor, electricity, weather and two radial basis
+    function streams at budgets of 5 %, 20 % and 100 %, it lowered the log loss of the probabilities
+    on arrival by 0.12 nats on average and 0.57 at most, and never raised it by more than 0.003.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class Temperature:
     A committee that says 0.99 and is right four times in five:
 
     >>> temperature = Temperature()
-    >>> for i in range(100):
+    >>> for i in range(1000):
     ...     temperature.learn(np.log([0.99, 0.01]), int(i % 5 == 0))
     >>> temperature.apply(np.array([[0.99, 0.01]])).round(1)
     array([[0.8, 0.2]])
