@@ -5,8 +5,9 @@
 The learner sees only the labels it asks for, each 20 records late; this file knows them all. First
 table: how often the 95 % interval of the accuracy since start covers the true accuracy on arrival,
 over runs with a seed of their own each. Second: the share of the label sets given on arrival that
-hold the true label, and their size; and the log loss of the probabilities on arrival, with the
-temperature and as the committee gave them.
+hold the true label, their size, and the share of the records whose label nobody had named before,
+which no set can hold; and the log loss of the probabilities on arrival, with the temperature and
+the committee's own. Where every label comes, it comes at once, record by record.
 """
 
 import argparse
@@ -57,16 +58,16 @@ def learner_of(query, seed, **settings):
     return StreamLearner(estimator, working_set, schedule, query, random_state=seed, **settings)
 
 
-def arrivals(learner, X, y):
+def arrivals(learner, X, y, batch=BATCH, delay=DELAY):
     """Feed a stream to `learner`; yield each batch's rows, predictions and label sets."""
     waiting = deque()
-    for start in range(0, len(X), BATCH):
-        rows = np.arange(start, min(start + BATCH, len(X)))
+    for start in range(0, len(X), batch):
+        rows = np.arange(start, min(start + batch, len(X)))
         scored = learner.score(X[rows])
         yield rows, scored, learner.judge.sets(scored)
         asked = learner.query(X[rows], scored, [str(i) for i in rows])
         waiting.extend(zip(asked.ids, asked.propensity.tolist(), strict=True))
-        while waiting and int(waiting[0][0]) + DELAY <= rows[-1]:
+        while waiting and int(waiting[0][0]) + delay <= rows[-1]:
             i, chance = int(waiting[0][0]), waiting.popleft()[1]
             learner.learn([str(i)], X[i : i + 1], y[i : i + 1], propensity=[chance])
     learner.expire([id for id, _ in waiting])
@@ -110,17 +111,19 @@ def intervals(arguments, console):
 
 
 def sets_and_losses(X, y, query, coverage, seed):
-    """Return the label sets' coverage and mean size and both log losses, of the committees'."""
+    """Return coverage and mean size of the sets, how many labels were new, and both log losses."""
     learner = learner_of(query, seed, coverage=coverage)
-    covered, sizes, losses = [], [], []
-    for rows, scored, sets in arrivals(learner, X, y):
+    covered, sizes, new, losses = [], [], [], []
+    pace = (1, 0) if query.budget == 1.0 else (BATCH, DELAY)
+    for rows, scored, sets in arrivals(learner, X, y, *pace):
         if not scored.version:
             continue
+        new += [y[i] not in learner.classes for i in rows]
         covered += [y[i] in labels for i, labels in zip(rows, sets, strict=True)]
         sizes += [len(labels) for labels in sets]
         losses.append([log_losses(one, y[rows]) for one in (scored, uncalibrated(scored))])
     calibrated, own = np.concatenate(losses, axis=1).mean(axis=1)
-    return np.mean(covered), np.mean(sizes), calibrated, own
+    return np.mean(covered), np.mean(sizes), np.mean(new), calibrated, own
 
 
 def log_losses(scored, y):
@@ -144,7 +147,7 @@ def label_sets(arguments, console):
     )
     for column in ("stream", "labels"):
         table.add_column(column)
-    for column in ("target", "covers", "least", "most", "size", "log loss", "as trained"):
+    for column in ("target", "covers", "least", "most", "size", "new", "log loss", "own"):
         table.add_column(column, justify="right")
     kinds = {
         "every one": QueryStrategy(utility="random", budget=1.0, audit=0.0),
@@ -156,10 +159,11 @@ def label_sets(arguments, console):
             for target in arguments.targets:
                 seeds = range(1 if kind == "every one" else arguments.seeds)
                 runs = np.array([sets_and_losses(*make(s), query, target, s) for s in seeds])
-                covers, size, calibrated, own = runs.mean(axis=0)
+                covers, size, new, calibrated, own = runs.mean(axis=0)
                 shares = [covers, runs[:, 0].min(), runs[:, 0].max()]
                 cells = [name, kind, f"{target:.0%}", *(f"{share:.1%}" for share in shares)]
-                table.add_row(*cells, f"{size:.2f}", f"{calibrated:.3f}", f"{own:.3f}")
+                cells += [f"{size:.2f}", f"{new:.1%}", f"{calibrated:.3f}", f"{own:.3f}"]
+                table.add_row(*cells)
         table.add_section()
     console.print(table)
 

@@ -80,7 +80,8 @@ class LabelSets:
         Parameters
         ----------
         probability
-            What the committee gave the true label on arrival.
+            What the committee gave the true label on arrival; negative where that was not yet
+            known, so that no set could hold it.
         threshold
             What the threshold was on arrival.
         weight
@@ -113,7 +114,7 @@ class LabelSets:
         order = np.argsort(probability, kind="stable")
         reached = np.cumsum(weight[order])
         place = int(np.searchsorted(reached, self._level * reached[-1]))
-        return float(probability[order[min(place, len(order) - 1)]])
+        return max(float(probability[order[min(place, len(order) - 1)]]), 0.0)
 
     def state(self) -> dict[str, Any]:
         """Return all that changes, as JSON can hold it."""

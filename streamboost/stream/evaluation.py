@@ -114,6 +114,11 @@ class Evaluation:
         """Requests that wait for their labels."""
         return len(self._open)
 
+    @property
+    def labels(self) -> dict[Label, int]:
+        """The labels known, numbered in the order first met."""
+        return self._codes
+
     def arrive(self, ids: Sequence[str], scored: Scored, propensity: Any) -> None:
         """Take in n records as they were `scored` on arrival.
 

@@ -21,6 +21,7 @@ class _Asked:
     """What was said of a record whose label was asked for."""
 
     classes: list[Label]
+    known: int  # labels known on arrival: the committee's, and those it was not yet trained on
     logits: np.ndarray  # of the committee itself, at temperature 1
     threshold: float
     weight: float
@@ -54,15 +55,21 @@ class Judge:
         return replace(scored, probabilities=probabilities, temperature=self.temperature.value)
 
     def sets(self, scored: Scored) -> list[list[Label]]:
-        """Return each record's set of labels, the likeliest first."""
+        """Return each record's set of labels, the likeliest first.
+
+        Labels that the committee was not yet trained on have probability 0, and come last.
+        """
         # Sets by calibrated probabilities were up to a fifth larger: a temperature that moves makes
         # the newest ones no match for those that the threshold was drawn from.
         P = uncalibrated(scored).probabilities
         order = np.argsort(-P, axis=1, kind="stable")
-        sizes = np.count_nonzero(self.label_sets.threshold <= P, axis=1)
+        threshold = self.label_sets.threshold
+        sizes = np.count_nonzero(threshold <= P, axis=1)
         classes = scored.classes.tolist()
+        known = self.evaluation.labels if threshold <= 0.0 else ()
+        new = [label for label in known if label not in classes]
         return [
-            [classes[k] for k in row[:size]]
+            [classes[k] for k in row[:size]] + new
             for row, size in zip(order.tolist(), sizes.tolist(), strict=True)
         ]
 
@@ -73,6 +80,7 @@ class Judge:
         least = 1.0 / max(self.evaluation.block, 1)
         classes: list[Label] = scored.classes.tolist()
         own = uncalibrated(scored).probabilities
+        known = len(self.evaluation.labels)
         for id, chance in zip(asked.ids, asked.propensity.tolist(), strict=True):
             row = row_of.get(id)
             if row is None:  # of an earlier batch, from a pool: it was not asked about on arrival
@@ -82,7 +90,7 @@ class Judge:
                 logits = np.log(own[row])
             if scored.version:
                 self._asked[id] = _Asked(
-                    classes, logits, self.label_sets.threshold, 1.0 / max(chance, least)
+                    classes, known, logits, self.label_sets.threshold, 1.0 / max(chance, least)
                 )
         self.evaluation.arrive(ids, scored, propensity)
         while len(self._asked) > self.evaluation.patience:
@@ -100,9 +108,10 @@ class Judge:
         with np.errstate(divide="ignore"):
             logits = np.log(uncalibrated(scored).probabilities)
         classes, threshold = scored.classes.tolist(), self.label_sets.threshold
+        known = len(self.evaluation.labels)
         for row, label in zip(logits, labels, strict=True):
             if scored.version:
-                self._learn(_Asked(classes, row, threshold, 1.0), label)
+                self._learn(_Asked(classes, known, row, threshold, 1.0), label)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Wait no longer for the labels of these requests."""
@@ -111,18 +120,22 @@ class Judge:
             self._asked.pop(id, None)
 
     def _learn(self, asked: _Asked, label: Label) -> None:
-        # A class that the committee did not know on arrival could not be in its set.
-        known = label in asked.classes
-        k = asked.classes.index(label) if known else -1
-        probability = float(np.exp(asked.logits[k])) if known else 0.0
-        self.label_sets.learn(probability, asked.threshold, asked.weight)
-        if known:
+        if label in asked.classes:
+            k = asked.classes.index(label)
+            self.label_sets.learn(float(np.exp(asked.logits[k])), asked.threshold, asked.weight)
             self.temperature.learn(asked.logits, k, asked.weight)
+        else:
+            # One that nobody had named before could be in no set, whatever the threshold.
+            known = self.evaluation.labels.get(label, asked.known) < asked.known
+            self.label_sets.learn(0.0 if known else -1.0, asked.threshold, asked.weight)
 
     def state(self) -> Arrays:
         """Return all that changes, as arrays."""
         evaluation, arrays = self.evaluation.state()
-        asked = [(id, one.classes, one.threshold, one.weight) for id, one in self._asked.items()]
+        asked = [
+            (id, one.classes, one.known, one.threshold, one.weight)
+            for id, one in self._asked.items()
+        ]
         about = {
             "evaluation": evaluation,
             "temperature": self.temperature.state(),
@@ -143,7 +156,7 @@ class Judge:
         self.temperature.resume(about["temperature"])
         self.label_sets.resume(about["label_sets"])
         self._asked, start = {}, 0
-        for id, classes, threshold, weight in about["asked"]:
+        for id, classes, known, threshold, weight in about["asked"]:
             logits = arrays["logits"][start : start + len(classes)].copy()
-            self._asked[id] = _Asked(classes, logits, threshold, weight)
+            self._asked[id] = _Asked(classes, known, logits, threshold, weight)
             start += len(classes)

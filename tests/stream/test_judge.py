@@ -128,10 +128,24 @@ def test_an_expired_request_teaches_nothing():
     assert judge.evaluation.unanswered == 1
 
 
-def test_a_label_that_the_committee_did_not_know_was_in_no_set():
+def test_labels_the_committee_was_not_trained_on_are_in_sets_of_all_labels():
     judge = Judge(0, calibrate=True, coverage=0.9)
-    judge.observe(scored_as([[0.9, 0.1]] * 40), ["new"] * 40)
-    assert judge.label_sets.threshold == 0.0  # every label, and still not enough
+    scored = scored_as([[0.9, 0.1]])
+    judge.label(["x"], ["new"])
+    assert judge.sets(scored) == [["a", "b", "new"]]
+    judge.observe(scored_as([[0.9, 0.1]] * 40), ["a"] * 40)
+    assert judge.sets(scored)[0] in (["a"], [])
+
+
+def test_a_label_that_nobody_had_named_was_in_no_set():
+    named, unheard = (Judge(0, calibrate=True, coverage=0.9) for _ in range(2))
+    named.label(["x"], ["new"])
+    for judge in (named, unheard):
+        judge.arrive(["1"], scored_as([[0.9, 0.1]]), requests(["1"], [1.0]))
+        judge.label(["1"], ["new"])
+    # The level, below which probabilities are out of the set, rises after a set that held it.
+    assert named.label_sets.state()["level"] > 0.1
+    assert unheard.label_sets.state()["level"] < 0.1
 
 
 def test_observed_labels_teach_as_those_of_requests_do():
