@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.stream.checks import Label
 from streamboost.stream.intervals import Estimate, Question, difference, estimate, naive
-from streamboost.stream.tally import BINS, PREDICTORS, Tally, mean_columns
+from streamboost.stream.tally import BINS, MEAN_COLUMNS, PREDICTORS, Tally
 
 __all__ = ["Bin", "ClassFigures", "Figures", "Report", "report"]
 
@@ -227,7 +227,7 @@ def _bounded(tally: Tally, j: int, question: Question) -> Estimate | None:
 
 
 def _bin(i: int, row: np.ndarray) -> Bin:
-    columns = dict(zip(mean_columns, row.tolist(), strict=True))
+    columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
     n = columns["records"]
     return Bin(
         low=i / BINS,
@@ -240,7 +240,7 @@ def _bin(i: int, row: np.ndarray) -> Bin:
 
 def _mean(row: np.ndarray, low: float, high: float) -> Estimate | None:
     """Return the mean that a row of `Tally.means` stands for."""
-    columns = dict(zip(mean_columns, row.tolist(), strict=True))
+    columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
     n = columns.pop("records")
     columns.pop("confidence")
     found = difference(**columns) if n else None

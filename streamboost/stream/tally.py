@@ -11,11 +11,13 @@ variance of that (Horvitz and Thompson 1952). For every figure used here, a reco
 with t and w (K,) that depend on the figure alone, so that K x K sums serve all figures.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from streamboost.storage import Arrays
 
-__all__ = ["BINS", "LEAST_PROBABILITY", "PREDICTORS", "Judged", "Tally", "mean_columns"]
+__all__ = ["BINS", "LEAST_PROBABILITY", "MEAN_COLUMNS", "PREDICTORS", "Judged", "Tally"]
 
 PREDICTORS = ("committee", "repeat_last", "majority")
 """Whose predictions are judged; the two latter say the newest and the commonest label known."""
@@ -27,7 +29,7 @@ LEAST_PROBABILITY = 1e-7
 """Log loss counts smaller probabilities as this, about what float32 can tell from 1."""
 
 _J = len(PREDICTORS)
-mean_columns = (
+MEAN_COLUMNS = (
     "records",
     "rest",  # those of them whose label is not known
     "known",  # sum of the values, expected ones where the label is not known
@@ -58,6 +60,7 @@ _SHAPES = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Judged:
     """A run of records that are settled: no more is going to be known of them.
 
@@ -73,15 +76,10 @@ class Judged:
         float64 (n,), v: how many further records each asked one stands for.
     """
 
-    __slots__ = ("P", "extra", "predicted", "truth")
-
-    def __init__(
-        self, P: np.ndarray, predicted: np.ndarray, truth: np.ndarray, extra: np.ndarray
-    ) -> None:
-        self.P = P
-        self.predicted = predicted
-        self.truth = truth
-        self.extra = extra
+    P: np.ndarray
+    predicted: np.ndarray
+    truth: np.ndarray
+    extra: np.ndarray
 
 
 class Tally:
@@ -93,7 +91,7 @@ class Tally:
             name: np.zeros(_shape(kinds, n_classes)) for name, kinds in _SHAPES.items()
         }
         # Rows: the reliability curve's bins, log loss, and being right by predicted class.
-        self.means = np.zeros((BINS + 1 + n_classes, len(mean_columns)))
+        self.means = np.zeros((BINS + 1 + n_classes, len(MEAN_COLUMNS)))
 
     @property
     def records(self) -> float:
