@@ -7,6 +7,7 @@ from typing import Any
 
 from streamboost.connectors.sqlite import SqliteTransaction
 from streamboost.errors import StateError
+from streamboost.pipelines import figures
 from streamboost.pipelines.state import State
 
 __all__ = ["describe", "in_words"]
@@ -95,6 +96,7 @@ def in_words(found: dict[str, Any]) -> str:
     ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _counters(checkpoint)
+    lines += figures.in_words(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
     if checkpoint["lost_batches"]:

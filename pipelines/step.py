@@ -125,6 +125,7 @@ class Stepper:
             "committee": self._committee_in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
+            "evaluation": self.learner.evaluation.in_numbers(),
         }
         return arrays, manifest
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from streamboost.boosting.rebel import RebelClassifier
     from streamboost.boosting.samme import AdaBoostM1Classifier, SammeClassifier
     from streamboost.boosting.sketch import SketchLogitBoostClassifier
+    from streamboost.stream.evaluation import Evaluation
     from streamboost.stream.learner import StreamLearner
     from streamboost.stream.schedule import Schedule
     from streamboost.stream.working_set import WorkingSet
@@ -40,6 +41,7 @@ _HOMES = {
     "CDMCBoostClassifier": "streamboost.boosting.cdmcboost",
     "Cascade": "streamboost.boosting.cascade",
     "Committee": "streamboost.boosting.committee",
+    "Evaluation": "streamboost.stream.evaluation",
     "GDMCBoostClassifier": "streamboost.boosting.codeword_trees",
     "GambleClassifier": "streamboost.boosting.gamble",
     "GentleAdaBoostClassifier": "streamboost.boosting.gentle",
@@ -65,6 +67,7 @@ __all__ = [
     "CDMCBoostClassifier",
     "Cascade",
     "Committee",
+    "Evaluation",
     "GDMCBoostClassifier",
     "GambleClassifier",
     "GentleAdaBoostClassifier",

@@ -17,6 +17,7 @@ PUBLIC = [
     "CDMCBoostClassifier",
     "Cascade",
     "Committee",
+    "Evaluation",
     "GDMCBoostClassifier",
     "GambleClassifier",
     "GentleAdaBoostClassifier",

@@ -7,6 +7,7 @@ import numpy as np
 from river import base
 
 from streamboost.adapters.columns import Columns
+from streamboost.errors import ConfigurationError
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Schedule
@@ -44,6 +45,10 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         Rounds that an extension adds.
     max_estimators
         A committee that an extension would take past so many rounds is trained anew instead.
+    coverage
+        Share of the sets of `predict_set_one` that are to hold the true label, in (0, 1). Every
+        record learned is then scored first, which also calibrates the probabilities. None: no
+        sets, and learning is as fast as can be.
     seed
         Seed for reproducible results.
 
@@ -68,6 +73,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         extend_every: int | None = 10,
         extend_estimators: int = 10,
         max_estimators: int | None = 400,
+        coverage: float | None = None,
         seed: int | None = None,
     ) -> None:
         self.estimator = estimator
@@ -78,6 +84,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self.extend_every = extend_every
         self.extend_estimators = extend_estimators
         self.max_estimators = max_estimators
+        self.coverage = coverage
         self.seed = seed
         self._columns = Columns()
         # River's labels may be booleans or of several kinds: the learner sees their numbers.
@@ -99,6 +106,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             ),
             n_features=0,
             random_state=_entropy() if seed is None else seed,
+            coverage=0.9 if coverage is None else coverage,
         )
 
     @property
@@ -127,6 +135,25 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         number = self._learner.predict(self._columns.row(x))[0]
         return None if number is None else self._labels[number]
 
+    def predict_set_one(self, x: dict[base.typing.FeatureName, Any]) -> set[base.typing.ClfTarget]:
+        """Return the labels that `x` may have: a share `coverage` of such sets holds the true one.
+
+        A set is all labels before the first training, and may be empty where the committee is
+        right more often than that.
+
+        Raises
+        ------
+        ConfigurationError
+            When no `coverage` was given.
+        """
+        if self.coverage is None:
+            raise ConfigurationError(
+                "coverage is None: give StreamBoostClassifier(coverage=0.9) or another share for "
+                "predict_set_one"
+            )
+        row = self._columns.row(x)
+        return {self._labels[int(number)] for number in self._learner.predict_set(row)[0]}
+
     def predict_proba_many(self, X: Any) -> Any:
         """Return a DataFrame: a row for each of `X`'s, a column for every label so far."""
         pd = import_module("pandas")  # optional, and needed only by those who bring a DataFrame
@@ -148,6 +175,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 self._numbers[label] = len(self._labels)
                 self._labels.append(label)
         numbers = [self._numbers[label] for label in labels]
+        if self.coverage is not None:
+            self._learner.judge.observe(self._learner.score(rows), numbers)
         self._learner.learn([""] * len(numbers), rows, numbers)
 
     def _probabilities(self, scored: Scored) -> np.ndarray:

@@ -20,6 +20,8 @@ from streamboost.stream.checks import (
 )
 from streamboost.stream.drift import DriftWatch
 from streamboost.stream.estimators import Trainable
+from streamboost.stream.evaluation import Evaluation
+from streamboost.stream.judge import Judge
 from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.schedule import Schedule, Training
 from streamboost.stream.scoring import (
@@ -60,6 +62,10 @@ class StreamLearner:
         Which labels to ask for.
     n_features
         D, the number of features; None: that of the first records.
+    calibrate
+        Give probabilities at the temperature that suits the labels asked for (`Temperature`).
+    coverage
+        The share of `predict_set`'s sets that are to hold the true label, in (0, 1).
     random_state
         Seed, at least 0.
 
@@ -90,6 +96,8 @@ class StreamLearner:
         query: QueryStrategy | None = None,
         n_features: int | None = None,
         random_state: int = 0,
+        calibrate: bool = True,
+        coverage: float = 0.9,
     ) -> None:
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
@@ -99,6 +107,7 @@ class StreamLearner:
         self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
         self._querier = Querier(self.strategy, asking)
         self._drift = DriftWatch(self.schedule, watching)
+        self.judge = Judge(self._querier.budget.block, calibrate=calibrate, coverage=coverage)
         self._answered = 0
         self._expired = 0
         self.n_features: int | None = None
@@ -130,6 +139,11 @@ class StreamLearner:
         """What has been asked and answered so far."""
         return self._querier.ledger(answered=self._answered, expired=self._expired)
 
+    @property
+    def evaluation(self) -> Evaluation:
+        """How good the predictions were that `query` was told of, by the labels it asked for."""
+        return self.judge.evaluation
+
     def score(self, X: Any) -> Scored:
         """Predict records `X` (n, D), NaN where missing.
 
@@ -138,7 +152,7 @@ class StreamLearner:
         rows = self._admit(X)
         if self.committee is None:
             return score_with_shares(self._rows.counts, len(rows))
-        return score_with_committee(self.committee, rows)
+        return self.judge.calibrated(score_with_committee(self.committee, rows))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the labels, object (n,), that `score` predicts, with less work."""
@@ -146,6 +160,14 @@ class StreamLearner:
         if self.committee is None:
             return score_with_shares(self._rows.counts, len(rows)).labels
         return labels_of(self.committee, rows)
+
+    def predict_set(self, X: Any) -> list[list[Label]]:
+        """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.
+
+        Of the records, a share `coverage` has the true label in its set, as far as the labels
+        that `query` asked for tell (`LabelSets`); sets may be empty.
+        """
+        return self.judge.sets(self.score(X))
 
     def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
         """Decide which of the records `X` (n, D), scored as `scored`, to ask for.
@@ -162,7 +184,9 @@ class StreamLearner:
         self._querier.window.follow(version, lambda X: self.strategy.measure(self._margins(X)))
         # Two labels per class, drawn at random, before margins of so young a committee decide.
         cold = self.committee is None or self.n_labels < 2 * len(self._rows.counts)
-        return self._querier.decide(ids, rows, self.strategy.measure(margins), cold=cold)
+        asked = self._querier.decide(ids, rows, self.strategy.measure(margins), cold=cold)
+        self.judge.arrive(ids, scored, asked)
+        return asked
 
     def learn(
         self,
@@ -205,13 +229,14 @@ class StreamLearner:
             When anything given cannot be used; nothing has been learned then.
         """
         rows = as_rows(X, self.n_features)
-        as_ids(ids, len(rows))
+        ids = as_ids(ids, len(rows))
         labels = as_labels(y, len(rows), self._kind)
         chances = as_propensity(propensity, len(rows))
         guesses = as_predictions(predicted, len(rows))
         tick = as_tick(tick)
         if self.n_features is None:
             self.widen(rows.shape[1])
+        self.judge.label(ids, labels)
         started: list[Training] = []
         for row, label, chance, guess in zip(rows, labels, chances.tolist(), guesses, strict=True):
             self._rows.append(row, label, tick, chance, self._querier.budget.records)
@@ -222,7 +247,9 @@ class StreamLearner:
 
     def expire(self, ids: Sequence[str]) -> None:
         """Give up requests whose labels will not come; their tokens stay spent."""
-        self._expired += len(list(ids))
+        ids = list(ids)
+        self._expired += len(ids)
+        self.judge.expire(ids)
 
     def swap(self, committee: "Committee | None") -> tuple[Training, ...]:
         """Let `committee` serve from now on; None changes nothing.

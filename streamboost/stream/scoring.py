@@ -1,7 +1,7 @@
 """What a learner says about records, with a committee and before there is one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = [
     "margins_of",
     "score_with_committee",
     "score_with_shares",
+    "uncalibrated",
 ]
 
 
@@ -38,6 +39,8 @@ class Scored:
         committee.
     version
         The committee that scored; 0 before there is one.
+    temperature
+        By what the committee's log probabilities were divided.
     """
 
     labels: np.ndarray
@@ -45,6 +48,7 @@ class Scored:
     probabilities: np.ndarray
     margins: np.ndarray
     version: int
+    temperature: float = 1.0
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -73,6 +77,15 @@ def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
         margins=np.zeros(n),
         version=0,
     )
+
+
+def uncalibrated(scored: Scored) -> Scored:
+    """Return `scored` with the probabilities that the committee gave, at temperature 1."""
+    P = scored.probabilities
+    if scored.temperature == 1.0 or not P.size:
+        return scored
+    own = (P / P.max(axis=1, keepdims=True)) ** scored.temperature
+    return replace(scored, probabilities=own / own.sum(axis=1, keepdims=True), temperature=1.0)
 
 
 def labels_of(committee: "Committee", X: np.ndarray) -> np.ndarray:

@@ -37,6 +37,8 @@ def pack(learner: "StreamLearner") -> Arrays:
         "n_features": learner.n_features,
         "answered": learner._answered,
         "expired": learner._expired,
+        "calibrate": learner.judge.calibrate,
+        "coverage": learner.judge.label_sets.coverage,
         "labelled": labelled,
         "trainer": trainer,
         "querier": querier,
@@ -46,6 +48,7 @@ def pack(learner: "StreamLearner") -> Arrays:
         "about": pack_json(about),
         **{f"rows.{name}": array for name, array in rows.items()},
         **{f"window.{name}": array for name, array in window.items()},
+        **{f"judge.{name}": array for name, array in learner.judge.state().items()},
         **{f"drift.{name}": array for name, array in signals.items()},
         **{f"trainer.{name}": array for name, array in committees.items()},
     }
@@ -77,9 +80,12 @@ def _from(
         schedule=Schedule(**about["schedule"]),
         query=QueryStrategy(**about["query"]),
         n_features=about["n_features"],
+        calibrate=about["calibrate"],
+        coverage=about["coverage"],
     )
     learner._rows.resume(about["labelled"], part(arrays, "rows."))
     learner._querier.resume(about["querier"], part(arrays, "window."))
+    learner.judge.resume(part(arrays, "judge."))
     learner._drift.resume(about["drift"], part(arrays, "drift."))
     learner.trainer.resume(about["trainer"], part(arrays, "trainer."))
     learner._answered = about["answered"]

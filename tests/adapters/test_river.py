@@ -137,3 +137,17 @@ def test_settings_reach_the_learner():
 def test_a_setting_out_of_range_is_refused():
     with pytest.raises(ConfigurationError, match="growth"):
         StreamBoostClassifier(growth=0.5)
+
+
+def test_label_sets_hold_the_true_label_as_often_as_asked():
+    model = StreamBoostClassifier(coverage=0.8, seed=1)
+    held = []
+    for x, y in SEGMENTS:
+        held.append(y in model.predict_set_one(x))
+        model.learn_one(x, y)
+    assert np.mean(held) == pytest.approx(0.8, abs=0.04)
+
+
+def test_label_sets_are_refused_where_no_coverage_was_asked_for():
+    with pytest.raises(ConfigurationError, match="coverage"):
+        StreamBoostClassifier().predict_set_one({"a": 1.0})

@@ -1,0 +1,185 @@
+"""Do the honest figures tell the truth? Intervals, label sets and temperatures against all labels.
+
+    python -m benchmarks.honest [--runs 50] [--seeds 5] [--records 10000] [--sets elec2 ...]
+
+The learner sees only the labels it asks for, each 20 records late; this file knows them all. First
+table: how often the 95 % interval of the accuracy since start covers the true accuracy on arrival,
+over runs with a seed of their own each. Second: the share of the label sets given on arrival that
+hold the true label, their size, and the share of the records whose label nobody had named before,
+which no set can hold; and the log loss of the probabilities on arrival, with the temperature and
+the committee's own. Where every label comes, it comes at once, record by record.
+"""
+
+import argparse
+from collections import deque
+from itertools import islice
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from river.datasets import synth
+
+from benchmarks.data import load
+from streamboost import (
+    QueryStrategy,
+    Schedule,
+    SketchLogitBoostClassifier,
+    StreamLearner,
+    WorkingSet,
+)
+from streamboost.stream.scoring import uncalibrated
+
+BATCH, DELAY = 20, 20
+SETS = ["image_segments_river", "keystroke", "outdoor", "weather_noaa", "elec2"]
+
+
+def radial(seed, n, speed):
+    """Return a stream of four classes in drifting clouds; speed 0: they stand still."""
+    settings = {"n_classes": 4, "n_features": 6, "n_centroids": 20}
+    source = synth.RandomRBFDrift(
+        seed, seed, **settings, change_speed=speed, n_drift_centroids=20 if speed else 0
+    )
+    records = list(islice(source, n))
+    X = np.array([list(x.values()) for x, _ in records], dtype=np.float32)
+    return X, np.array([label for _, label in records])
+
+
+def learner_of(query, seed, **settings):
+    """Return a learner that is trained often enough, and fast enough for hundreds of runs."""
+    estimator = SketchLogitBoostClassifier(
+        n_estimators=60,
+        learning_rate=0.3,
+        max_leaf_nodes=6,
+        min_child_weight=0.02,
+        l2_regularization=0.3,
+    )
+    schedule = Schedule(growth=1.15, retrain_every=500, extend_every=None)
+    working_set = WorkingSet(size=2_000)
+    return StreamLearner(estimator, working_set, schedule, query, random_state=seed, **settings)
+
+
+def arrivals(learner, X, y, batch=BATCH, delay=DELAY):
+    """Feed a stream to `learner`; yield each batch's rows, predictions and label sets."""
+    waiting = deque()
+    for start in range(0, len(X), batch):
+        rows = np.arange(start, min(start + batch, len(X)))
+        scored = learner.score(X[rows])
+        yield rows, scored, learner.judge.sets(scored)
+        asked = learner.query(X[rows], scored, [str(i) for i in rows])
+        waiting.extend(zip(asked.ids, asked.propensity.tolist(), strict=True))
+        while waiting and int(waiting[0][0]) + delay <= rows[-1]:
+            i, chance = int(waiting[0][0]), waiting.popleft()[1]
+            learner.learn([str(i)], X[i : i + 1], y[i : i + 1], propensity=[chance])
+    learner.expire([id for id, _ in waiting])
+
+
+def judged(seed, n, speed, budget, audit):
+    """Return the true accuracy of a learner on arrival and the two estimates of it."""
+    X, y = radial(seed, n, speed)
+    learner = learner_of(QueryStrategy(budget=budget, audit=audit), seed)
+    right = [
+        label == y[i]
+        for rows, scored, _ in arrivals(learner, X, y)
+        for i, label in zip(rows, scored.labels, strict=True)
+    ]
+    figures = learner.evaluation.since_start().committee
+    return np.mean(right), figures.accuracy, figures.naive_accuracy
+
+
+def intervals(arguments, console):
+    table = Table(
+        title=f"95 % intervals of the accuracy, {arguments.runs} runs each", title_justify="left"
+    )
+    table.add_column("stream")
+    for column in ("budget", "audit", "true", "honest", "covers", "half-width", "naive", "covers"):
+        table.add_column(column, justify="right")
+    for name, speed in (("stationary", 0.0), ("drifting", 0.0005)):
+        for budget, audit in ((0.05, 0.1), (0.1, 0.2)):
+            runs = [judged(seed, 4_000, speed, budget, audit) for seed in range(arguments.runs)]
+            truth = np.mean([true for true, _, _ in runs])
+            cells = [name, f"{budget:.0%}", f"{audit:.0%}", f"{truth:.3f}"]
+            for kind in (1, 2):
+                given = [(run[0], run[kind]) for run in runs if run[kind] is not None]
+                cells.append(f"{np.mean([one.value for _, one in given]):.3f}")
+                cells.append(f"{np.mean([one.low <= true <= one.high for true, one in given]):.0%}")
+                if kind == 1:
+                    half = np.mean([(one.high - one.low) / 2 for _, one in given])
+                    cells.append(f"{half:.3f}")
+            table.add_row(*cells)
+        table.add_section()
+    console.print(table)
+
+
+def sets_and_losses(X, y, query, coverage, seed):
+    """Return coverage and mean size of the sets, how many labels were new, and both log losses."""
+    learner = learner_of(query, seed, coverage=coverage)
+    covered, sizes, new, losses = [], [], [], []
+    pace = (1, 0) if query.budget == 1.0 else (BATCH, DELAY)
+    for rows, scored, sets in arrivals(learner, X, y, *pace):
+        if not scored.version:
+            continue
+        new += [y[i] not in learner.classes for i in rows]
+        covered += [y[i] in labels for i, labels in zip(rows, sets, strict=True)]
+        sizes += [len(labels) for labels in sets]
+        losses.append([log_losses(one, y[rows]) for one in (scored, uncalibrated(scored))])
+    calibrated, own = np.concatenate(losses, axis=1).mean(axis=1)
+    return np.mean(covered), np.mean(sizes), np.mean(new), calibrated, own
+
+
+def log_losses(scored, y):
+    chances = np.where(scored.classes == y[:, None], scored.probabilities, 0.0).sum(axis=1)
+    return -np.log(np.clip(chances, 1e-7, 1.0))
+
+
+def streams(arguments):
+    yield "stationary", lambda seed: radial(900 + seed, arguments.records, 0.0)
+    yield "drifting", lambda seed: radial(900 + seed, arguments.records, 0.0005)
+    for name in arguments.sets:
+        data = load(name)
+        if data is not None:
+            X, y = data["X"][: arguments.records], data["y"][: arguments.records]
+            yield name, lambda seed, X=X, y=y: (X, y)
+
+
+def label_sets(arguments, console):
+    table = Table(
+        title=f"Label sets and temperatures, {arguments.seeds} seeds each", title_justify="left"
+    )
+    for column in ("stream", "labels"):
+        table.add_column(column)
+    for column in ("target", "covers", "least", "most", "size", "new", "log loss", "own"):
+        table.add_column(column, justify="right")
+    kinds = {
+        "every one": QueryStrategy(utility="random", budget=1.0, audit=0.0),
+        "20 %, 20 % audits": QueryStrategy(budget=0.2, audit=0.2),
+        "5 %, 20 % audits": QueryStrategy(budget=0.05, audit=0.2),
+    }
+    for name, make in streams(arguments):
+        for kind, query in kinds.items():
+            for target in arguments.targets:
+                seeds = range(1 if kind == "every one" else arguments.seeds)
+                runs = np.array([sets_and_losses(*make(s), query, target, s) for s in seeds])
+                covers, size, new, calibrated, own = runs.mean(axis=0)
+                shares = [covers, runs[:, 0].min(), runs[:, 0].max()]
+                cells = [name, kind, f"{target:.0%}", *(f"{share:.1%}" for share in shares)]
+                cells += [f"{size:.2f}", f"{new:.1%}", f"{calibrated:.3f}", f"{own:.3f}"]
+                table.add_row(*cells)
+        table.add_section()
+    console.print(table)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--sets", nargs="*", default=SETS)
+    parser.add_argument("--targets", nargs="+", type=float, default=[0.9])
+    arguments = parser.parse_args()
+    console = Console(width=110)
+    intervals(arguments, console)
+    label_sets(arguments, console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""What the labels that were asked for say of the predictions: figures, temperature, label sets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamboost.active.query import Requests
+from streamboost.storage import Arrays, pack_json, part, unpack_json
+from streamboost.stream.calibration import Temperature
+from streamboost.stream.checks import Label
+from streamboost.stream.conformal import LabelSets
+from streamboost.stream.evaluation import Evaluation
+from streamboost.stream.scoring import Scored, uncalibrated
+
+__all__ = ["Judge"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """What was said of a record whose label was asked for."""
+
+    classes: list[Label]
+    known: int  # labels known on arrival: the committee's, and those it was not yet trained on
+    logits: np.ndarray  # of the committee itself, at temperature 1
+    threshold: float
+    weight: float
+
+
+class Judge:
+    """Holds what was predicted until the labels asked for come, and tells what they say.
+
+    Parameters
+    ----------
+    block
+        m, the records in an audit's block, 0 without audits.
+    calibrate
+        Give probabilities at the temperature that suits the labels; else as the committee's.
+    coverage
+        The share of label sets that are to hold the true label.
+    """
+
+    def __init__(self, block: int, *, calibrate: bool, coverage: float) -> None:
+        self.evaluation = Evaluation(block)
+        self.temperature = Temperature()
+        self.label_sets = LabelSets(coverage)
+        self.calibrate = calibrate
+        self._asked: dict[str, _Asked] = {}
+
+    def calibrated(self, scored: Scored) -> Scored:
+        """Return `scored` with its probabilities at the temperature; the rest stays."""
+        if not self.calibrate or self.temperature.value == 1.0 or scored.version == 0:
+            return scored
+        probabilities = self.temperature.apply(scored.probabilities)
+        return replace(scored, probabilities=probabilities, temperature=self.temperature.value)
+
+    def sets(self, scored: Scored) -> list[list[Label]]:
+        """Return each record's set of labels, the likeliest first.
+
+        Labels that the committee was not yet trained on have probability 0, and come last.
+        """
+        # Sets by calibrated probabilities were up to a fifth larger: a temperature that moves makes
+        # the newest ones no match for those that the threshold was drawn from.
+        P = uncalibrated(scored).probabilities
+        order = np.argsort(-P, axis=1, kind="stable")
+        threshold = self.label_sets.threshold
+        sizes = np.count_nonzero(threshold <= P, axis=1)
+        classes = scored.classes.tolist()
+        known = self.evaluation.labels if threshold <= 0.0 else ()
+        new = [label for label in known if label not in classes]
+        return [
+            [classes[k] for k in row[:size]] + new
+            for row, size in zip(order.tolist(), sizes.tolist(), strict=True)
+        ]
+
+    def arrive(self, ids: Sequence[str], scored: Scored, asked: Requests) -> None:
+        """Note what was said of records, and which of them are asked about."""
+        propensity = np.full(len(ids), np.nan)
+        row_of = {id: row for row, id in enumerate(ids)}
+        least = 1.0 / max(self.evaluation.block, 1)
+        classes: list[Label] = scored.classes.tolist()
+        own = uncalibrated(scored).probabilities
+        known = len(self.evaluation.labels)
+        for id, chance in zip(asked.ids, asked.propensity.tolist(), strict=True):
+            row = row_of.get(id)
+            if row is None:  # of an earlier batch, from a pool: it was not asked about on arrival
+                continue
+            propensity[row] = chance
+            with np.errstate(divide="ignore"):
+                logits = np.log(own[row])
+            if scored.version:
+                self._asked[id] = _Asked(
+                    classes, known, logits, self.label_sets.threshold, 1.0 / max(chance, least)
+                )
+        self.evaluation.arrive(ids, scored, propensity)
+        while len(self._asked) > self.evaluation.patience:
+            del self._asked[next(iter(self._asked))]
+
+    def label(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
+        """Take in labels in the order they came; those not asked for estimate nothing."""
+        self.evaluation.label(ids, labels)
+        for id, label in zip(ids, labels, strict=True):
+            if (asked := self._asked.pop(id, None)) is not None:
+                self._learn(asked, label)
+
+    def observe(self, scored: Scored, labels: Sequence[Label]) -> None:
+        """Take in the labels of records just scored, where every record's label comes."""
+        with np.errstate(divide="ignore"):
+            logits = np.log(uncalibrated(scored).probabilities)
+        classes, threshold = scored.classes.tolist(), self.label_sets.threshold
+        known = len(self.evaluation.labels)
+        for row, label in zip(logits, labels, strict=True):
+            if scored.version:
+                self._learn(_Asked(classes, known, row, threshold, 1.0), label)
+
+    def expire(self, ids: Sequence[str]) -> None:
+        """Wait no longer for the labels of these requests."""
+        self.evaluation.expire(ids)
+        for id in ids:
+            self._asked.pop(id, None)
+
+    def _learn(self, asked: _Asked, label: Label) -> None:
+        if label in asked.classes:
+            k = asked.classes.index(label)
+            self.label_sets.learn(float(np.exp(asked.logits[k])), asked.threshold, asked.weight)
+            self.temperature.learn(asked.logits, k, asked.weight)
+        else:
+            # One that nobody had named before could be in no set, whatever the threshold.
+            known = self.evaluation.labels.get(label, asked.known) < asked.known
+            self.label_sets.learn(0.0 if known else -1.0, asked.threshold, asked.weight)
+
+    def state(self) -> Arrays:
+        """Return all that changes, as arrays."""
+        evaluation, arrays = self.evaluation.state()
+        asked = [
+            (id, one.classes, one.known, one.threshold, one.weight)
+            for id, one in self._asked.items()
+        ]
+        about = {
+            "evaluation": evaluation,
+            "temperature": self.temperature.state(),
+            "label_sets": self.label_sets.state(),
+            "asked": asked,
+        }
+        logits = [one.logits for one in self._asked.values()]
+        return {
+            "about": pack_json(about),
+            "logits": np.concatenate(logits) if logits else np.zeros(0),
+            **{f"evaluation.{name}": array for name, array in arrays.items()},
+        }
+
+    def resume(self, arrays: Arrays) -> None:
+        """Go on from what `state` returned for a judge of the same settings."""
+        about = unpack_json(arrays["about"])
+        self.evaluation.resume(about["evaluation"], part(arrays, "evaluation."))
+        self.temperature.resume(about["temperature"])
+        self.label_sets.resume(about["label_sets"])
+        self._asked, start = {}, 0
+        for id, classes, known, threshold, weight in about["asked"]:
+            logits = arrays["logits"][start : start + len(classes)].copy()
+            self._asked[id] = _Asked(classes, known, logits, threshold, weight)
+            start += len(classes)

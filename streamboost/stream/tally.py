@@ -1,0 +1,238 @@
+"""Sums over judged records, from which every honest figure and its interval follows.
+
+For each record the committee's probabilities P say what to expect of its label, and for the
+records whose label was asked for and came, d = onehot(y) - P says by how much that was wrong. A
+record asked with probability pi stands, besides itself, for v = 1/pi - 1 records that nobody
+asked about, so sums of v d estimate what is unknown of these; sums of v (v + 1) d dᵀ estimate the
+variance of that (Horvitz and Thompson 1952). For every figure used here, a record's residual is
+
+    r = t[a] d[a] - w . d,        a: the class predicted for it,
+
+with t and w (K,) that depend on the figure alone, so that K x K sums serve all figures.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamboost.storage import Arrays
+
+__all__ = ["BINS", "LEAST_PROBABILITY", "MEAN_COLUMNS", "PREDICTORS", "Judged", "Tally"]
+
+PREDICTORS = ("committee", "repeat_last", "majority")
+"""Whose predictions are judged; the two latter say the newest and the commonest label known."""
+
+BINS = 10
+"""Bins of equal width in the reliability curve."""
+
+LEAST_PROBABILITY = 1e-7
+"""Log loss counts smaller probabilities as this, about what float32 can tell from 1."""
+
+_J = len(PREDICTORS)
+MEAN_COLUMNS = (
+    "records",
+    "rest",  # those of them whose label is not known
+    "known",  # sum of the values, expected ones where the label is not known
+    "weight",  # of the residuals: sum of v
+    "weight_square",  # sum of v (v + 1)
+    "shift",  # sum of v r
+    "first",  # sum of v (v + 1) r
+    "second",  # sum of v (v + 1) r²
+    "model",  # variance of the values that P expects, summed over the rest
+    "confidence",  # sum of the predicted label's probability
+)
+
+_SHAPES = {
+    "counts": "4",  # records, answered, sum of v, sum of v (v + 1)
+    "hits": "J",  # right among the answered
+    "seen": "K",  # labels among the answered
+    "predicted": "JK",
+    "cells": "JKK",  # predicted, true: counts where the label is known, sums of P elsewhere
+    "cells_shift": "JKK",  # sums of v d
+    "truth": "K",  # cells, also where nothing was predicted
+    "truth_shift": "K",
+    "first": "K",  # sums of v (v + 1) d
+    "first_own": "JK",  # the same of d[a] alone, by a
+    "second": "KK",  # sums of v (v + 1) d dᵀ
+    "second_own": "JKK",  # sums of v (v + 1) d[a] d, by a
+    "model": "KK",  # covariance of d that P expects, summed over the rest
+    "model_own": "JKK",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """A run of records that are settled: no more is going to be known of them.
+
+    Attributes
+    ----------
+    P
+        float64 (n, K), the committee's probabilities on arrival; all 0 before the first label.
+    predicted
+        int64 (n, 3), the class that each of `PREDICTORS` gave, -1 for none.
+    truth
+        int64 (n,), the class, -1 where the label was not asked for or never came.
+    extra
+        float64 (n,), v: how many further records each asked one stands for.
+    """
+
+    P: np.ndarray
+    predicted: np.ndarray
+    truth: np.ndarray
+    extra: np.ndarray
+
+
+class Tally:
+    """Additive sums over records with K classes: O(K²) numbers, whatever the records' number."""
+
+    def __init__(self, n_classes: int = 0) -> None:
+        self.n_classes = n_classes
+        self.sums: Arrays = {
+            name: np.zeros(_shape(kinds, n_classes)) for name, kinds in _SHAPES.items()
+        }
+        # Rows: the reliability curve's bins, log loss, and being right by predicted class.
+        self.means = np.zeros((BINS + 1 + n_classes, len(MEAN_COLUMNS)))
+
+    @property
+    def records(self) -> float:
+        """Records added."""
+        return float(self.sums["counts"][0])
+
+    @property
+    def rest(self) -> float:
+        """Those of them whose label is not known."""
+        return float(self.sums["counts"][0] - self.sums["counts"][1])
+
+    @property
+    def weight(self) -> float:
+        """Sum of v."""
+        return float(self.sums["counts"][2])
+
+    @property
+    def weight_square(self) -> float:
+        """Sum of v (v + 1)."""
+        return float(self.sums["counts"][3])
+
+    def widen(self, n_classes: int) -> None:
+        """Make room for `n_classes` classes."""
+        for name, kinds in _SHAPES.items():
+            grown = np.zeros(_shape(kinds, n_classes))
+            grown[tuple(slice(length) for length in self.sums[name].shape)] = self.sums[name]
+            self.sums[name] = grown
+        self.means = np.pad(self.means, [(0, n_classes - self.n_classes), (0, 0)])
+        self.n_classes = n_classes
+
+    def merge(self, other: "Tally") -> None:
+        """Add the sums of `other`, which has as many classes."""
+        for name, total in self.sums.items():
+            total += other.sums[name]
+        self.means += other.means
+
+    def add(self, judged: Judged) -> None:
+        """Add a run of records."""
+        P, truth, extra = judged.P, judged.truth, judged.extra
+        sums, known = self.sums, truth >= 0
+        values = P.copy()
+        values[known] = 0.0
+        values[known, truth[known]] = 1.0
+        d = (values - P)[known]
+        v, u = extra[known], extra[known] * (extra[known] + 1.0)
+        sums["counts"] += (len(P), len(d), v.sum(), u.sum())
+        np.add.at(sums["seen"], truth[known], 1.0)
+        sums["truth"] += values.sum(axis=0)
+        sums["truth_shift"] += v @ d
+        sums["first"] += u @ d
+        sums["second"] += np.einsum("i,ij,ik->jk", u, d, d)
+        rest = P[~known]
+        sums["model"] += np.diag(rest.sum(axis=0)) - np.einsum("ij,ik->jk", rest, rest)
+        for j in range(_J):
+            self._add_predictor(j, judged, values, d, v, u)
+        self._add_means(judged)
+
+    def _add_predictor(
+        self,
+        j: int,
+        judged: Judged,
+        values: np.ndarray,
+        d: np.ndarray,
+        v: np.ndarray,
+        u: np.ndarray,
+    ) -> None:
+        sums, known, a = self.sums, judged.truth >= 0, judged.predicted[:, j]
+        said = a >= 0
+        np.add.at(sums["predicted"][j], a[said], 1.0)
+        np.add.at(sums["cells"][j], a[said], values[said])
+        sums["hits"][j] += np.count_nonzero(known & (a == judged.truth))
+        own = said[known]
+        b, d, v, u = a[known][own], d[own], v[own], u[own]
+        wrong = u * d[np.arange(len(b)), b]
+        np.add.at(sums["cells_shift"][j], b, v[:, None] * d)
+        np.add.at(sums["first_own"][j], b, wrong)
+        np.add.at(sums["second_own"][j], b, wrong[:, None] * d)
+        rest, b = judged.P[said & ~known], a[said & ~known]
+        chance = rest[np.arange(len(b)), b]
+        np.add.at(sums["model_own"][j], b, -chance[:, None] * rest)
+        np.add.at(sums["model_own"][j], (b, b), chance)
+
+    def _add_means(self, judged: Judged) -> None:
+        """Add the accuracies by bin and by class, and the log loss, of records with predictions."""
+        scored = (judged.predicted[:, 0] >= 0) & (judged.P.sum(axis=1) > 0)
+        P, truth, a = judged.P[scored], judged.truth[scored], judged.predicted[scored, 0]
+        extra, rows = judged.extra[scored], np.arange(len(P))
+        if not len(P):
+            return
+        sure = P[rows, a]
+        bins = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
+        right = np.where(truth >= 0, truth == a, np.nan)
+        for slots in (bins, BINS + 1 + a):
+            self._add_mean(slots, right, sure, sure * (1.0 - sure), extra, sure)
+        # A class that the committee does not know has probability 0 and no part in its entropy.
+        cost = -np.log(np.clip(P, LEAST_PROBABILITY, 1.0))
+        entropy = (P * cost).sum(axis=1)
+        spread = (P * cost**2).sum(axis=1) - entropy**2
+        loss = np.where(truth >= 0, cost[rows, truth], np.nan)
+        self._add_mean(np.full(len(P), BINS), loss, entropy, spread, extra, sure)
+
+    def _add_mean(
+        self,
+        slots: np.ndarray,
+        value: np.ndarray,
+        expected: np.ndarray,
+        spread: np.ndarray,
+        extra: np.ndarray,
+        sure: np.ndarray,
+    ) -> None:
+        rest = np.isnan(value)
+        residual = np.where(rest, 0.0, value - expected)
+        v = np.where(rest, 0.0, extra)
+        u = v * (v + 1.0)
+        known = np.where(rest, expected, value)
+        columns = (
+            np.ones(len(v)),
+            rest,
+            known,
+            v,
+            u,
+            v * residual,
+            u * residual,
+            u * residual**2,
+            np.where(rest, spread, 0.0),
+            sure,
+        )
+        np.add.at(self.means, slots, np.column_stack(columns))
+
+    def state(self) -> Arrays:
+        """Return the sums; `resume` is the inverse."""
+        return {**self.sums, "means": self.means}
+
+    @classmethod
+    def resume(cls, arrays: Arrays) -> "Tally":
+        """Go on from what `state` returned."""
+        tally = cls(len(arrays["truth"]))
+        tally.sums = {name: arrays[name].copy() for name in _SHAPES}
+        tally.means = arrays["means"].copy()
+        return tally
+
+
+def _shape(kinds: str, n_classes: int) -> tuple[int, ...]:
+    return tuple({"4": 4, "J": _J}.get(kind, n_classes) for kind in kinds)
