@@ -7,7 +7,7 @@ import numpy as np
 __all__ = ["Temperature"]
 
 _GRID = 2.0 ** (np.arange(-8, 13) / 4.0)
-"""Temperatures tried, 1/4 to 8: steps of a quarter octave cost less than a hundredth of a nat."""
+"""Temperatures tried, 1/4 to 8, a quarter octave apart."""
 
 _DECAY = 0.5 ** (1.0 / 500.0)
 """Half-life of 500 labels, over which a committee is trained anew many times."""
@@ -28,7 +28,7 @@ class Temperature:
 
     Over 35 runs on image segments, keystroke, outdoor, electricity, weather and two radial basis
     function streams at budgets of 5 %, 20 % and 100 %, it lowered the log loss of the probabilities
-    on arrival by 0.12 nats on average and 0.57 at most, and never raised it by more than 0.003.
+    on arrival by 0.12 nats on average and 0.57 at most, and never raised it by more than 0.006.
 
     Attributes
     ----------

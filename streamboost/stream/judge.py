@@ -59,8 +59,8 @@ class Judge:
 
         Labels that the committee was not yet trained on have probability 0, and come last.
         """
-        # Sets by calibrated probabilities were up to a fifth larger: a temperature that moves makes
-        # the newest ones no match for those that the threshold was drawn from.
+        # A temperature that moves would make the newest probabilities no match for those that the
+        # threshold was drawn from.
         P = uncalibrated(scored).probabilities
         order = np.argsort(-P, axis=1, kind="stable")
         threshold = self.label_sets.threshold
