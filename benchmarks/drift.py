@@ -160,8 +160,10 @@ def recovery(arguments, console):
             right, trainings, seconds = follow(X, y, **CHANGES[detector])
             delays, false = detections(trainings, changes, n)
             levels = [f"{100 * a:.1f}" for a in around(right, changes, n)] if changes else [""] * 4
-            found = " ".join(map(str, delays)) or "none"
-            outcome = [anew, found, str(false), f"{seconds:.0f}"]
+            found = [" ".join(map(str, delays)) or "none", str(false)]
+            if not changes:  # it drifts all the time: no retraining is early, late or wrong
+                found = [f"{false} retrained", ""]
+            outcome = [anew, *found, f"{seconds:.0f}"]
             table.add_row(stream, detector, f"{100 * right.mean():.1f}", *levels, *outcome)
         table.add_section()
     console.print(table)
