@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.active.budget import Ledger
-from streamboost.active.query import Querier, QueryStrategy, Requests
+from streamboost.active.querier import Querier
+from streamboost.active.query import QueryStrategy, Requests
 from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity, as_rows, as_tick
@@ -16,8 +17,8 @@ from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.schedule import Schedule, Training
 from streamboost.stream.scoring import (
     Scored,
+    evidence,
     labels_of,
-    margins_of,
     score_with_committee,
     score_with_shares,
 )
@@ -143,12 +144,36 @@ class StreamLearner:
         ids = as_ids(ids, len(rows))
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
+        version = self._follow()
+        given = scored if scored.version == version else None
+        utility = self._utility(rows, given)
+        return self._querier.decide(ids, rows, utility, cold=self._cold)
+
+    def query_pool(self, n: int) -> Requests:
+        """Ask for the `n` best records of the pool now, as far as tokens go, in pool mode.
+
+        No record is counted. With labels learned in between, this is a round of query by
+        committee on a standing pool (Huang 2007, Algorithm 4).
+        """
+        self._follow()
+        return self._querier.ask(n, cold=self._cold)
+
+    @property
+    def _cold(self) -> bool:
+        """Whether to ask at random: the committee is too young for its margins to decide."""
+        return self.committee is None or self.n_labels < 2 * len(self._rows.counts)
+
+    def _follow(self) -> int:
+        """Let what is kept for querying be rated by the committee there is; return its version."""
         version = self.committee.version if self.committee else 0
-        margins = scored.margins if scored.version == version else self._margins(rows)
-        self._querier.window.follow(version, lambda X: self.strategy.measure(self._margins(X)))
-        # Two labels per class, drawn at random, before margins of so young a committee decide.
-        cold = self.committee is None or self.n_labels < 2 * len(self._rows.counts)
-        return self._querier.decide(ids, rows, self.strategy.measure(margins), cold=cold)
+        self._querier.follow(version, self._utility)
+        return version
+
+    def _utility(self, rows: np.ndarray, scored: Scored | None = None) -> np.ndarray:
+        """Return the utility (n,) of records, `scored` by the committee there is or not yet."""
+        if self.committee is None:
+            return np.ones(len(rows))
+        return self.strategy.measure(evidence(self.strategy.needs, self.committee, rows, scored))
 
     def learn(
         self, ids: Sequence[str], X: Any, y: Any, *, tick: int = 0, propensity: Any = None
@@ -178,12 +203,13 @@ class StreamLearner:
             When anything given cannot be used; nothing has been learned then.
         """
         rows = as_rows(X, self.n_features)
-        as_ids(ids, len(rows))
+        ids = as_ids(ids, len(rows))
         labels = as_labels(y, len(rows), self._kind)
         chances = as_propensity(propensity, len(rows))
         tick = as_tick(tick)
         if self.n_features is None:
             self.widen(rows.shape[1])
+        self._querier.known(ids)
         trainings = []
         for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
             self._rows.append(row, label, tick, chance)
@@ -231,7 +257,7 @@ class StreamLearner:
             )
         if n_features > self._rows.n_features:
             self._rows.widen(n_features)
-            self._querier.window.widen(n_features)
+            self._querier.widen(n_features)
         self.n_features = n_features
 
     @property
@@ -246,9 +272,6 @@ class StreamLearner:
         if self.n_features is None:
             self.widen(rows.shape[1])
         return rows
-
-    def _margins(self, rows: np.ndarray) -> np.ndarray:
-        return np.zeros(len(rows)) if self.committee is None else margins_of(self.committee, rows)
 
     def snapshot(self) -> Arrays:
         """Return all there is to the learner as arrays; `restore` makes it again from them.

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from streamboost.active.utilities import Needs
 from streamboost.stream.checks import Label, as_array
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Scored", "labels_of", "margins_of", "score_with_committee", "score_with_shares"]
+__all__ = ["Scored", "evidence", "labels_of", "score_with_committee", "score_with_shares"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,9 +74,35 @@ def labels_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
     return _best(committee, _decision(committee, X))
 
 
-def margins_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
-    """Return the raw score margins (n,) of `X` (n, D)."""
-    return _gap(_decision(committee, X))
+def evidence(
+    needs: Needs, committee: "Committee", X: np.ndarray, scored: Scored | None = None
+) -> np.ndarray:
+    """Return what a utility needs to know of `X` (n, D), `scored` by `committee` if given.
+
+    Margins are (n,), probabilities and shares of the votes (n, K).
+    """
+    if needs == "nothing":
+        return X
+    if needs == "votes":
+        return _votes(committee, X)
+    scored = scored or score_with_committee(committee, X)
+    return scored.margins if needs == "margins" else scored.probabilities
+
+
+def _votes(committee: "Committee", X: np.ndarray) -> np.ndarray:
+    """Return the share (n, K) of the rounds that raise each class's score the most.
+
+    A round's weak learners are a member of the committee: it votes for the class that it adds
+    most to. One that adds the same to all abstains.
+    """
+    votes = np.zeros((len(X), len(committee.classes)))
+    before = np.tile(committee.base, (len(X), 1))
+    for after in committee.staged_decision(X[:, : committee.n_features]):
+        added = after - before
+        speaks = np.flatnonzero(np.ptp(added, axis=1))
+        votes[speaks, added[speaks].argmax(axis=1)] += 1.0
+        before = after
+    return np.asarray(votes / np.maximum(votes.sum(axis=1, keepdims=True), 1.0))
 
 
 def _decision(committee: "Committee", X: np.ndarray) -> np.ndarray:
