@@ -24,8 +24,8 @@ class QueryStrategy:
     utility
         What a label is thought to teach: "margin" where the committee's two best scores are
         close; "entropy" of the probabilities; "least_confident" where the best probability is
-        low; "vote_entropy" where the committee's weak learners differ in the class they speak
-        most for; "random" asks anywhere.
+        low; "vote_entropy" where the committees after 1, 2, ... rounds differ in the class they
+        vote for; "random" asks anywhere.
     mode
         "stream" decides about each record when it arrives. "pool" keeps the newest `window`
         records and, from when they have come, asks for the `round_size` best of them whenever as

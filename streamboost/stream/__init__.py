@@ -1,5 +1,6 @@
 """When to learn: working set, schedule and the stream learner."""
 
+from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Schedule, Training
@@ -7,6 +8,7 @@ from streamboost.stream.scoring import Scored
 from streamboost.stream.working_set import WorkingSet
 
 __all__ = [
+    "Querier",
     "QueryStrategy",
     "Requests",
     "Schedule",

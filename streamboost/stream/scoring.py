@@ -90,19 +90,16 @@ def evidence(
 
 
 def _votes(committee: "Committee", X: np.ndarray) -> np.ndarray:
-    """Return the share (n, K) of the rounds that raise each class's score the most.
+    """Return the share (n, K) of the stages that vote for each class.
 
-    A round's weak learners are a member of the committee: it votes for the class that it adds
-    most to. One that adds the same to all abstains.
+    The members are the committees after 1, 2, ... rounds: a single round's weak learner is too
+    weak for its vote to tell doubt from ignorance.
     """
     votes = np.zeros((len(X), len(committee.classes)))
-    before = np.tile(committee.base, (len(X), 1))
-    for after in committee.staged_decision(X[:, : committee.n_features]):
-        added = after - before
-        speaks = np.flatnonzero(np.ptp(added, axis=1))
-        votes[speaks, added[speaks].argmax(axis=1)] += 1.0
-        before = after
-    return np.asarray(votes / np.maximum(votes.sum(axis=1, keepdims=True), 1.0))
+    rows = np.arange(len(X))
+    for scores in committee.staged_decision(X[:, : committee.n_features]):
+        votes[rows, scores.argmax(axis=1)] += 1.0
+    return votes / max(committee.n_rounds, 1)
 
 
 def _decision(committee: "Committee", X: np.ndarray) -> np.ndarray:

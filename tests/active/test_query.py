@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.active.query import Querier, QueryStrategy
+from streamboost.active.querier import Querier
+from streamboost.active.query import QueryStrategy
 from streamboost.errors import ConfigurationError
 
 BUDGETS = st.sampled_from([0.01, 0.02, 0.05, 0.1, 0.2, 0.33, 0.5, 1])
@@ -14,7 +15,7 @@ BUDGETS = st.sampled_from([0.01, 0.02, 0.05, 0.1, 0.2, 0.33, 0.5, 1])
 
 def querier(seed=0, **settings):
     one = Querier(QueryStrategy(**settings), np.random.SeedSequence(seed))
-    one.window.widen(1)
+    one.widen(1)
     return one
 
 
@@ -234,7 +235,7 @@ def test_a_drawn_decision_comes_out_as_often_as_its_propensity_says(budget):
         one = querier(3, budget=budget, window=200)
         one.resume(state, arrays)
         one.budget.arrive(one._places)
-        p = one._probability(float(edge), at_random=False)
+        p = one.probability(float(edge), ranked=True)
         chances.add(p)
         hits += one._draws.random() < p
     (p,) = chances

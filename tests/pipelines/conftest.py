@@ -36,18 +36,29 @@ class World:
     """A pipeline over logs in memory, with a clock that one tick passes on each poll."""
 
     def __init__(
-        self, *, budget=0.5, window=50, expires_after=100, batch=10, rounds=5, label="string"
+        self,
+        *,
+        budget=0.5,
+        window=50,
+        expires_after=100,
+        batch=10,
+        rounds=5,
+        label="string",
+        time=None,
+        query=None,
     ):
         self.records, self.labels = MemoryLog(), MemoryLog()
         self.predictions, self.requests, self.dead = MemoryLog(), MemoryLog(), MemoryLog()
         self.transaction = MemoryTransaction()
         self.ticks = itertools.count(1_000, 1_000)
-        self.settings = (budget, window, expires_after, batch, rounds, label)
+        self.settings = (window, expires_after, batch, rounds)
+        self.schema = Schema(numeric=["a", "b"], label=label, time=time)
+        self.query = QueryStrategy(budget=budget, **(query or {}))
         self.pipeline = self.fresh()
 
     def fresh(self, observer=None):
         """Return a pipeline over the same logs that knows nothing."""
-        budget, window, expires_after, batch, rounds, label = self.settings
+        window, expires_after, batch, rounds = self.settings
         intake = Intake(
             MemorySource(self.records),
             MemorySource(self.labels),
@@ -57,10 +68,10 @@ class World:
         )
         sinks = (MemorySink(log) for log in (self.predictions, self.requests, self.dead))
         return Pipeline(
-            Schema(numeric=["a", "b"], label=label),
+            self.schema,
             StreamLearner(
                 default_estimator().set_params(n_estimators=rounds),
-                query=QueryStrategy(budget=budget),
+                query=self.query,
                 n_features=2,
                 random_state=3,
             ),
