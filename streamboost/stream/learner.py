@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,10 @@ __all__ = ["StreamLearner"]
 
 _FORMAT = 1
 """Layout of `StreamLearner.snapshot`; changed when an older `restore` could not read it."""
+
+
+_RANDOM_START = Fraction(1, 20)
+"""The least budget whose first labels are drawn at random although there is a committee."""
 
 
 class StreamLearner:
@@ -160,8 +165,15 @@ class StreamLearner:
 
     @property
     def _cold(self) -> bool:
-        """Whether to ask at random: the committee is too young for its margins to decide."""
-        return self.committee is None or self.n_labels < 2 * len(self._rows.counts)
+        """Whether to ask at random.
+
+        Without a committee there is nothing to rank by. From a budget of 5 % on, two labels per
+        class drawn at random are affordable before the margins of so young a committee decide;
+        below, they would cost more than they teach. Labels on their way count.
+        """
+        if self.committee is None or self.strategy.share < _RANDOM_START:
+            return self.committee is None
+        return self.n_labels + self.ledger.pending < 2 * len(self._rows.counts)
 
     def _follow(self) -> int:
         """Let what is kept for querying be rated by the committee there is; return its version."""

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamboost.active.budget import Budget
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy
+from streamboost.active.rules import RULES
 from streamboost.errors import ConfigurationError
 
 BUDGETS = st.sampled_from([0.01, 0.02, 0.05, 0.1, 0.2, 0.33, 0.5, 1])
@@ -64,53 +66,101 @@ def test_the_budget_is_the_decimal_it_is_written_as():
     assert QueryStrategy(budget=1e-05).share == Fraction(1, 100_000)
 
 
-def test_utility_falls_as_the_margin_grows_and_is_finite_on_ties():
-    margins = np.array([0.0, 1.0, 3.0])
-    np.testing.assert_array_equal(QueryStrategy().measure(margins), [1.0, 0.5, 0.25])
-    np.testing.assert_array_equal(QueryStrategy(utility="random").measure(margins), [1, 1, 1])
-
-
-@settings(max_examples=40)
-@given(
-    BUDGETS,
-    st.sampled_from(["margin", "random"]),
-    st.integers(2, 25),
-    st.sampled_from([0.0, 0.1, 0.4, 1.0]),
-    st.integers(0, 9),
-    st.lists(st.tuples(st.integers(0, 60), st.booleans(), st.booleans()), max_size=12),
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"mode": "batch"}, "query mode 'batch' is not known: choose one of stream, pool"),
+        ({"rule": "fixed"}, "query rule 'fixed' is not known"),
+        ({"mode": "pool", "rule": "quantile_filter"}, "leave the rule out"),
+        ({"mode": "pool", "round_size": 0}, "query round_size is 0"),
+        ({"mode": "pool", "round_size": 19}, "query burst is 20: .* at least 21, as a round"),
+        ({"loan": 5}, "expected_records is not given"),
+        ({"loan": -1}, "query loan is -1"),
+        ({"loan": 5, "expected_records": 299}, "give at most 4, a third"),
+        ({"loan": 20, "expected_records": 9999}, "query burst is 20: .* at least 21, as the loan"),
+        ({"expected_records": 0}, "query expected_records is 0"),
+    ],
 )
-def test_requests_stay_within_budget_over_any_stream_and_restart(
-    budget, utility, burst, audit, seed, batches
-):
-    one = querier(seed, budget=budget, utility=utility, burst=burst, audit=audit)
-    asked, start = [], 0
-    for size, cold, restart in batches:
+def test_settings_that_do_not_fit_together_are_refused_with_what_would(wrong, said):
+    with pytest.raises(ConfigurationError, match=said):
+        QueryStrategy(**wrong)
+
+
+@st.composite
+def strategies(draw):
+    """Any strategy whose utilities need no committee: rules, rounds, audits and loans."""
+    kept = {
+        "budget": draw(BUDGETS),
+        "audit": draw(st.sampled_from([0.0, 0.1, 0.4, 1.0])),
+        "utility": draw(st.sampled_from(["margin", "random"])),
+        "burst": draw(st.integers(4, 25)),
+        "window": draw(st.integers(1, 60)),
+    }
+    if draw(st.booleans()):
+        kept |= {"mode": "pool", "round_size": draw(st.integers(1, kept["burst"] - 2))}
+    else:
+        kept["rule"] = draw(st.sampled_from(RULES))
+    if draw(st.booleans()):
+        loan = draw(st.integers(1, kept["burst"] - 1))
+        least = int(3 * loan / QueryStrategy(budget=kept["budget"]).share) + 1
+        kept |= {"loan": loan, "expected_records": least + draw(st.integers(0, 200))}
+    return QueryStrategy(**kept)
+
+
+BATCHES = st.lists(
+    st.tuples(st.integers(0, 60), st.booleans(), st.booleans(), st.integers(0, 5)), max_size=12
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(strategies(), st.integers(0, 9), BATCHES)
+def test_requests_stay_within_budget_over_any_stream_delay_and_restart(strategy, seed, batches):
+    one = Querier(strategy, np.random.SeedSequence(seed))
+    one.widen(1)
+    asked, ids, unanswered = [], set(), []
+    for size, cold, restart, answers in batches:
         if restart:
-            resumed = querier(99, budget=budget, utility=utility, burst=burst, audit=audit)
+            resumed = Querier(strategy, np.random.SeedSequence(99))
             resumed.resume(*one.state())
             one = resumed
-        got = {int(i) for i in decide(one, stream(size, seed), start=start, cold=cold).ids}
-        asked += [start + i in got for i in range(size)]
-        start += size
-    share = one.strategy.share
-    level = np.concatenate([[0], np.cumsum(asked)]) * share.denominator
-    level = level - np.arange(len(level)) * share.numerator
-    assert level.max() <= 0
-    assert (level - np.minimum.accumulate(level)).max() <= burst * share.denominator
+        start = len(asked)
+        for i, utility in enumerate(stream(size, seed)):  # one by one, to know when each came
+            got = decide(one, [utility], start=start + i, cold=cold)
+            asked.append(len(got))
+            assert not ids & set(got.ids)
+            assert ((got.propensity > 0) & (got.propensity <= 1)).all()
+            assert (got.audit | got.rule).all()
+            ids |= set(got.ids)
+            unanswered += got.ids
+        one.known(unanswered[:answers])
+        del unanswered[:answers]
+    level = np.concatenate([[0], np.cumsum(asked)]) * strategy.share.denominator
+    level = level - np.arange(len(level)) * strategy.share.numerator
+    assert level.max() <= strategy.loan * strategy.share.denominator
+    assert level[strategy.expected_records or 0 :].max(initial=0) <= 0
+    allowed = strategy.burst * strategy.share.denominator
+    assert (level - np.minimum.accumulate(level)).max() <= allowed
     assert one.ledger(answered=0, expired=0).requests == sum(asked)
 
 
-@settings(max_examples=30)
-@given(BUDGETS, st.lists(st.integers(0, 300), max_size=4), st.booleans())
-def test_answers_do_not_depend_on_how_the_stream_is_cut(budget, cuts, cold):
-    utility = stream(300)
-    whole = decide(querier(budget=budget), utility, cold=cold)
-    one, edges = querier(budget=budget), [0, *sorted(cuts), 300]
-    parts = [decide(one, utility[a:b], start=a, cold=cold) for a, b in pairwise(edges)]
-    assert [i for part in parts for i in part.ids] == whole.ids
+@settings(max_examples=60, deadline=None)
+@given(strategies(), st.lists(st.integers(0, 150), max_size=4), st.booleans())
+def test_answers_do_not_depend_on_how_any_stream_is_cut_or_restarted(strategy, cuts, cold):
+    utility = stream(150)
+    whole = Querier(strategy, np.random.SeedSequence(1))
+    whole.widen(1)
+    expected = decide(whole, utility, cold=cold)
+    one, parts = Querier(strategy, np.random.SeedSequence(1)), []
+    one.widen(1)
+    for a, b in pairwise([0, *sorted(cuts), 150]):
+        parts.append(decide(one, utility[a:b], start=a, cold=cold))
+        resumed = Querier(strategy, np.random.SeedSequence(2))
+        resumed.resume(*one.state())
+        one = resumed
+    assert [i for part in parts for i in part.ids] == expected.ids
     for name in ("utility", "propensity", "audit", "rule"):
         together = np.concatenate([getattr(part, name) for part in parts])
-        np.testing.assert_array_equal(together, getattr(whole, name))
+        np.testing.assert_array_equal(together, getattr(expected, name))
 
 
 @pytest.mark.parametrize("budget", [0.02, 0.2])
@@ -240,3 +290,122 @@ def test_a_drawn_decision_comes_out_as_often_as_its_propensity_says(budget):
         hits += one._draws.random() < p
     (p,) = chances
     assert abs(hits / 10_000 - p) < 4 * np.sqrt(max(p * (1 - p), 1e-4) / 10_000)
+
+
+def pool(seed=0, **settings):
+    chosen = {"mode": "pool", "window": 40, "round_size": 4, "budget": 0.1, "audit": 0.0}
+    return querier(seed, **(chosen | settings))
+
+
+def test_a_pool_asks_for_the_best_of_the_newest_records_once_it_is_full():
+    utility = stream(60)
+    requests = decide(pool(), utility)
+    best = np.argsort(utility[:40])[-4:]
+    assert sorted(requests.ids) == sorted(str(i) for i in best)
+    assert requests.rule.all()
+    assert (requests.propensity == 1).all()
+
+
+def test_a_pool_asks_for_rounds_as_often_as_the_budget_pays_for_them():
+    one = pool(window=20)
+    assert len(decide(one, stream(2000))) == 200
+
+
+def test_a_cold_pool_asks_at_random():
+    requests = decide(pool(), stream(60), cold=True)
+    np.testing.assert_array_equal(requests.propensity, [0.1] * 4)
+
+
+def test_a_standing_pool_is_asked_in_rounds_without_a_new_record():
+    one = pool(budget=0.25)
+    utility = stream(40)
+    first = decide(one, utility)
+    more = [one.ask(4, cold=False) for _ in range(3)]
+    asked = [*first.ids, *(i for round in more for i in round.ids)]
+    assert asked[:4] == first.ids
+    assert set(asked) == {str(i) for i in np.argsort(utility)[-10:]}
+    assert [len(round) for round in more] == [4, 2, 0]
+
+
+def test_stream_mode_has_no_pool_to_ask():
+    assert len(querier().ask(5, cold=False)) == 0
+
+
+def test_in_a_pool_audits_fall_on_records_that_leave_it_whether_or_not_they_were_useful():
+    one = pool(budget=0.5, audit=1.0, burst=20)
+    utility = stream(2000)
+    requests = decide(one, utility)
+    places = np.array([int(i) for i in requests.ids])[requests.audit]
+    assert len(places) == pytest.approx(0.5 * 1960, abs=3)
+    assert (requests.propensity == 1 / one.budget.block).all()
+    assert abs(requests.utility.mean() - 0.5) < 4 * np.sqrt(1 / 12 / len(requests))
+
+
+def test_the_pools_rounds_do_not_depend_on_where_audits_fall():
+    """Also when the label of every audited record is known at once."""
+    chosen = []
+    for seed in (1, 2):
+        one = pool(3, audit=0.5, budget=0.2)
+        one._places = np.random.default_rng(seed)
+        asked = []
+        for i, utility in enumerate(stream(600)):
+            got = decide(one, [utility], start=i)
+            one.known(got.ids)
+            asked += [id for id, rule in zip(got.ids, got.rule, strict=True) if rule]
+        chosen.append(asked)
+    assert len(chosen[0]) > 40
+    assert chosen[0] == chosen[1]
+
+
+def test_counts_from_a_pool_weighted_by_inverse_propensity_are_unbiased():
+    rng = np.random.default_rng(17)
+    n, runs, size = 400, 400, 30
+    values = rng.random(n)
+    wrong = rng.random(n) < values
+    wrongs = []
+    for seed in range(runs):
+        one = pool(seed, window=size, round_size=2, budget=0.1, audit=0.4)
+        requests = decide(one, values)
+        positions = np.array([int(i) for i in requests.ids])
+        # From the first block on, and only records that have left the pool.
+        kept = (positions >= 30) & (positions < n - size)
+        wrongs.append((wrong[positions[kept]] / requests.propensity[kept]).sum())
+    error = np.std(wrongs) / np.sqrt(runs)
+    assert abs(np.mean(wrongs) - wrong[30 : n - size].sum()) < 4 * error
+
+
+@pytest.mark.parametrize("audit", [0.1, 1.0])
+def test_an_audit_falls_on_a_record_as_often_as_its_propensity_says(audit):
+    """The place in one block, 10,000 times with fresh numbers."""
+    block = querier(budget=0.5, audit=audit).budget.block
+    hits = np.zeros(block)
+    for seed in range(10_000):
+        budget = Budget(Fraction(1, 2), 20, Fraction(str(audit)))
+        generator = np.random.default_rng(seed)
+        for i in range(block + 1):
+            budget.arrive(generator)
+            hits[i - 1] += budget.audited
+            if budget.audited:
+                break
+    p = 1 / block
+    assert np.abs(hits / 10_000 - p).max() < 4.5 * np.sqrt(p * (1 - p) / 10_000)
+
+
+@pytest.mark.parametrize(
+    ("rule", "budget", "cold"), [("pace", 0.2, True), ("variable_uncertainty", 1.0, False)]
+)
+def test_a_rules_decision_comes_out_as_often_as_its_propensity_says(rule, budget, cold):
+    """The same state asked about the same record, 10,000 times with fresh numbers."""
+    one = querier(3, budget=budget, rule=rule, audit=0.0)
+    decide(one, stream(150))
+    state, arrays = one.state()
+    hits, chances = 0, set()
+    for seed in range(10_000):
+        state["draws"] = np.random.default_rng(seed).bit_generator.state
+        one.resume(state, arrays)
+        requests = decide(one, [0.55], cold=cold)
+        hits += len(requests)
+        chances |= set(requests.propensity.tolist())
+    (p,) = chances
+    assert 0.05 < p < 0.95
+    assert abs(hits / 10_000 - p) < 4 * np.sqrt(p * (1 - p) / 10_000)
