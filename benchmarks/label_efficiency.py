@@ -156,21 +156,24 @@ def tabulate(console, title, accuracy, bought, arguments):
 
 def draw(found, lines, arguments, path):
     """Draw accuracy over budget, a panel per set, with the two lines that frame it."""
-    figure, panels = plt.subplots(1, len(found), figsize=(5.2 * len(found), 4.8), squeeze=False)
-    colours = plt.get_cmap("tab20")
+    size = (4.6 * len(found) + 2.2, 4.4)
+    figure, panels = plt.subplots(1, len(found), figsize=size, squeeze=False, layout="constrained")
+    colours = plt.get_cmap("tab10")
+    mine = [strategy for strategy in arguments.strategies if strategy in OURS]
     budgets = 100 * np.array(arguments.budgets)
     for panel, (name, accuracy) in zip(panels[0], found.items(), strict=True):
-        for i, strategy in enumerate(arguments.strategies):
+        for strategy in arguments.strategies:
             means, halves = zip(
                 *(interval(accuracy[strategy, b]) for b in arguments.budgets), strict=True
             )
             ours = strategy in OURS
+            group = mine if ours else list(PEERS)
             panel.errorbar(
                 budgets,
                 means,
                 np.nan_to_num(halves),
                 label=strategy,
-                color="black" if strategy == "random" else colours(i),
+                color="black" if strategy == "random" else colours(group.index(strategy)),
                 linestyle="-" if ours else ":",
                 marker="o" if ours else "s",
                 markersize=3,
@@ -195,9 +198,7 @@ def draw(found, lines, arguments, path):
         panel.grid(alpha=0.25)
     panels[0, 0].set_ylabel("accuracy on arrival, second half, %")
     handles, names = panels[0, 0].get_legend_handles_labels()
-    rows = -(-len(names) // 5)
-    figure.legend(handles, names, loc="lower center", ncols=5, fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.03 + 0.035 * rows, 1, 1))
+    figure.legend(handles, names, loc="outside right center", fontsize=8, frameon=False)
     figure.savefig(path, dpi=130)
 
 
