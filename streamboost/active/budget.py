@@ -24,7 +24,7 @@ class Ledger:
     requests
         Labels asked for; a record that rule and audit both chose counts once.
     audits
-        Audited records among them.
+        Audits that fell due; from a pool, also of records that had been asked for before.
     answered
         Requested labels that came back and were learned.
     expired

@@ -10,7 +10,9 @@ from streamboost.active.budget import Budget, Ledger
 from streamboost.active.pool import Pool
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.active.rules import Pace, make_rule
+from streamboost.active.settings import check_whole
 from streamboost.active.window import UtilityWindow
+from streamboost.errors import ConfigurationError
 
 __all__ = ["Querier"]
 
@@ -112,10 +114,21 @@ class Querier:
         return asked.requests()
 
     def ask(self, n: int, *, cold: bool) -> Requests:
-        """Ask for the `n` best of the pool now, as far as tokens go; no record arrives."""
+        """Ask for the `n` best of the pool now, as far as tokens go; no record arrives.
+
+        Raises
+        ------
+        ConfigurationError
+            When there is no pool, or `n` is not a whole number of at least 1.
+        """
+        if self._pool is None:
+            raise ConfigurationError(
+                f'query mode is "{self.strategy.mode}", which keeps no pool to ask from: choose '
+                'mode "pool"'
+            )
+        check_whole("n, the requests of a round,", n)
         asked = _Asked()
-        if self._pool is not None:
-            self._round(asked, self._pool, n, cold=cold)
+        self._round(asked, self._pool, n, cold=cold)
         return asked.requests()
 
     def _rate(

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamLearner"]
 
-_FORMAT = 1
+_FORMAT = 2
 """Layout of `StreamLearner.snapshot`; changed when an older `restore` could not read it."""
-
 
 _RANDOM_START = Fraction(1, 20)
 """The least budget whose first labels are drawn at random although there is a committee."""
@@ -150,8 +149,7 @@ class StreamLearner:
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
         version = self._follow()
-        given = scored if scored.version == version else None
-        utility = self._utility(rows, given)
+        utility = self._utility(rows, scored if scored.version == version else None)
         return self._querier.decide(ids, rows, utility, cold=self._cold)
 
     def query_pool(self, n: int) -> Requests:
@@ -159,6 +157,11 @@ class StreamLearner:
 
         No record is counted. With labels learned in between, this is a round of query by
         committee on a standing pool (Huang 2007, Algorithm 4).
+
+        Raises
+        ------
+        ConfigurationError
+            When the strategy is not in pool mode, or `n` is not a whole number of at least 1.
         """
         self._follow()
         return self._querier.ask(n, cold=self._cold)

@@ -327,8 +327,11 @@ def test_a_standing_pool_is_asked_in_rounds_without_a_new_record():
     assert [len(round) for round in more] == [4, 2, 0]
 
 
-def test_stream_mode_has_no_pool_to_ask():
-    assert len(querier().ask(5, cold=False)) == 0
+def test_a_round_needs_a_pool_and_a_size():
+    with pytest.raises(ConfigurationError, match='choose mode "pool"'):
+        querier().ask(5, cold=False)
+    with pytest.raises(ConfigurationError, match="n, the requests of a round, is 0"):
+        pool().ask(0, cold=False)
 
 
 def test_in_a_pool_audits_fall_on_records_that_leave_it_whether_or_not_they_were_useful():

@@ -132,4 +132,5 @@ def test_a_restored_learner_asks_as_if_never_stopped(settings):
     here, there = ask(learner, range(130, 400)), ask(twin, range(130, 400))
     assert here.ids == there.ids
     np.testing.assert_array_equal(here.propensity, there.propensity)
-    assert learner.query_pool(3).ids == twin.query_pool(3).ids
+    if learner.strategy.mode == "pool":
+        assert learner.query_pool(3).ids == twin.query_pool(3).ids
