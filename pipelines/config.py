@@ -25,9 +25,10 @@ from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines import toml
-from streamboost.pipelines.core import SECTIONS, Core, build_core
+from streamboost.pipelines.core import SECTIONS, Core, build_core, check_pool
 from streamboost.pipelines.problems import Problem, describe
 from streamboost.pipelines.sections import RiverInput, RiverOracle, Sections
+from streamboost.pipelines.span import Span
 from streamboost.pipelines.variables import Variables, names_in
 
 __all__ = ["Config", "load", "parse"]
@@ -174,6 +175,8 @@ def parse(
     if sections is not None:
         problems += _check_name(tables) + _check_schema(sections)
         problems += _check_places(sections, folder) + _check_oracle(sections)
+    if sections is not None and core is not None:
+        problems += check_pool(core.query, Span.parse(sections.pipeline.join_window))
     if sections is None or core is None or problems:
         masked = [Problem(p.section, p.key, variables.mask(p.text)) for p in problems]
         raise ConfigurationError(_report(name, masked))

@@ -13,15 +13,17 @@ from functools import partial
 from typing import Any, TypeVar
 
 from streamboost.active.query import QueryStrategy
+from streamboost.active.utilities import UTILITIES
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.gamble import GambleClassifier
 from streamboost.pipelines.problems import Problem, unknown_key
+from streamboost.pipelines.span import Span
 from streamboost.stream.estimators import Trainable, default_estimator
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Schedule
 from streamboost.stream.working_set import WorkingSet
 
-__all__ = ["SECTIONS", "Core", "build_core", "default_settings"]
+__all__ = ["SECTIONS", "Core", "build_core", "check_pool", "default_settings"]
 
 Part = TypeVar("Part")
 
@@ -31,8 +33,8 @@ ESTIMATORS: dict[str, Callable[[], Trainable]] = {
     "sketch": default_estimator,
     "gamble": GambleClassifier,
 }
-STRATEGIES = ("margin", "random", "all")
-EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0}
+STRATEGIES = (*UTILITIES, "all")
+EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0, "mode": "stream"}
 
 CHOICES = {"committee": {"estimator"}, "query": {"strategy"}}
 NONE = "none"
@@ -91,6 +93,22 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
         "query": {"strategy": strategy} | _in_a_file(_without(asdict(asked), fixed)),
     }
     return Core(estimator, working_set, schedule, asked, settings)
+
+
+def check_pool(query: QueryStrategy, join_window: Span) -> list[Problem]:
+    """Return what keeps a pool's records from being asked for: that they may be gone by then."""
+    held = join_window.records
+    if query.mode != "pool" or (held is not None and held >= query.window):
+        return []
+    return [
+        Problem(
+            "query",
+            "mode",
+            f'"pool" asks for any of the newest {query.window} records, which [pipeline] '
+            f"join_window ({join_window}) may not hold: give it a number of records, at least "
+            "[query] window",
+        )
+    ]
 
 
 def default_settings() -> dict[str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from streamboost.errors import StateError
 from streamboost.pipelines.commands import Command
 from streamboost.pipelines.inputs import Ranges
 from streamboost.pipelines.join import Joined
+from streamboost.pipelines.window import Arrival
 from streamboost.stream.schedule import Training
 from streamboost.stream.scoring import Scored
 
@@ -107,29 +108,28 @@ def predictions(records: Records, scored: Scored, asked: Requests, sequence: int
 
 
 def requests(
-    records: Records,
-    scored: Scored,
     asked: Requests,
+    arrivals: Sequence[Arrival],
+    scored: Scored,
     features: Sequence[str],
     expires: int | None,
     sequence: int,
 ) -> list[bytes]:
-    """Return the requests of a batch, each with all that somebody needs to answer it."""
-    row_of = {id: row for row, id in enumerate(records.ids)}
+    """Return the requests of a batch, each with all that somebody needs to answer it.
+
+    `arrivals` are the records asked for, and `scored` what is predicted for them now.
+    """
     classes = scored.classes.tolist()
     messages = []
-    for id, utility, propensity in zip(
-        asked.ids, asked.utility.tolist(), asked.propensity.tolist(), strict=True
-    ):
-        row = row_of[id]
+    for row, (id, arrival) in enumerate(zip(asked.ids, arrivals, strict=True)):
         request = Request(
             id=id,
-            time=records.times[row],
-            features=features_of(features, records.X[row]),
+            time=arrival.time,
+            features=features_of(features, arrival.x),
             label=scored.labels[row],
             probabilities=dict(zip(classes, scored.probabilities[row].tolist(), strict=True)),
-            utility=utility,
-            propensity=propensity,
+            utility=float(asked.utility[row]),
+            propensity=float(asked.propensity[row]),
             expires=expires,
             sequence=sequence,
         )

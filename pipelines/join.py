@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamboost.connectors.messages import Time
 from streamboost.pipelines.span import Moment, Span
 from streamboost.pipelines.window import Arrival, Window
 from streamboost.storage import Arrays, pack_json, unpack_json
@@ -173,15 +174,18 @@ class Join:
         predicted: Sequence[Label | None],
         asked: Sequence[str],
         propensity: np.ndarray,
+        times: Sequence[Time] | None = None,
     ) -> Joined:
         """Hold a batch's records, note its requests, and return the labels that waited for them.
 
         Parameters
         ----------
         ids, X, predicted : the batch's records, features of shape (n, D), and predictions
-        asked, propensity : whose labels are asked for now, and with what probability each was
+        asked, propensity : whose labels are asked for now, and with what probability each was;
+            these may be records of earlier batches that are still held
+        times : the times that the batch's records bear, if any
         """
-        self._window.add(ids, X, predicted, self._now)
+        self._window.add(ids, X, predicted, self._now, times)
         self.counts.records += len(ids)
         self._now = Moment(self.counts.records, self._now.tick)
         for id, p in zip(asked, propensity, strict=True):
@@ -192,6 +196,10 @@ class Join:
             if self._waiting and id in self._waiting:
                 self._learn(joined, id, self._waiting.pop(id)[1])
         return joined
+
+    def held(self, id: str) -> Arrival:
+        """Return the record `id`, which must have arrived within the window."""
+        return self._window[id]
 
     def resolve(self, labels: Sequence[tuple[str, Label]], joined: Joined) -> None:
         """Give each label to its record, appending to `joined`, or count why it is dropped."""
@@ -280,7 +288,7 @@ class Join:
             "counts": asdict(self.counts),
             "now": self._now,
             "window": self._window.to_json(),
-            "pinned": [(id, a.arrived, a.predicted) for id, a in self._pinned.items()],
+            "pinned": [(id, a.arrived, a.predicted, a.time) for id, a in self._pinned.items()],
             "requests": [(id, *request) for id, request in self._requests.items()],
             "answers": list(self._answers.items()),
             "lapsed": sorted(self._lapsed),
@@ -302,8 +310,10 @@ class Join:
         self._now = Moment(*state["now"])
         self._window = Window.restore(state["window"], arrays["window"])
         self._pinned = {
-            id: Arrival(x, Moment(*arrived), predicted)
-            for (id, arrived, predicted), x in zip(state["pinned"], arrays["pinned"], strict=True)
+            id: Arrival(x, Moment(*arrived), predicted, time)
+            for (id, arrived, predicted, time), x in zip(
+                state["pinned"], arrays["pinned"], strict=True
+            )
         }
         self._requests = {id: Request(Moment(*at), p) for id, at, p in state["requests"]}
         self._answers = dict(state["answers"])

@@ -32,7 +32,6 @@ from streamboost.pipelines.versions import Versions
 from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Training
-from streamboost.stream.scoring import Scored
 
 __all__ = ["Stepper"]
 
@@ -85,13 +84,23 @@ class Stepper:
         scored = self.learner.score(records.X)
         asked = self.learner.query(records.X, scored, records.ids)
         joined = self.join.add(
-            records.ids, records.X, scored.labels.tolist(), asked.ids, asked.propensity
+            records.ids,
+            records.X,
+            scored.labels.tolist(),
+            asked.ids,
+            asked.propensity,
+            records.times,
         )
+        requested = self._write_requests(inputs.tick, asked)
         labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
         self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
         started += self._learn(joined, inputs.tick)
         dead = [*sorted([*damaged, *repeated], key=_place), *unread]
-        messages = self._write(inputs.tick, records, scored, asked, dead)
+        messages = Messages(
+            predictions(records, scored, asked, self.sequence),
+            requested,
+            [letter.encode() for letter in dead],
+        )
         self.dead_letters += len(dead)
         self.digest = chain(self.digest, records, messages, joined, started)
         promoted = self._keep(swap, served)
@@ -214,22 +223,14 @@ class Stepper:
             }
         return numbers
 
-    def _write(
-        self,
-        tick: int,
-        records: Records,
-        scored: Scored,
-        asked: Requests,
-        dead: Sequence[DeadLetter],
-    ) -> Messages:
-        """Put what a batch says into messages."""
+    def _write_requests(self, tick: int, asked: Requests) -> list[bytes]:
+        """Put what is asked for into messages, as the committee that asks sees it."""
+        arrivals = [self.join.held(id) for id in asked.ids]
+        X = np.array([arrival.x for arrival in arrivals], dtype=np.float32)
+        features = self.schema.features
+        scored = self.learner.score(X.reshape(len(arrivals), len(features)))
         expires = self.join.expires_after.end(Moment(self.join.counts.records, tick))
-        sequence = self.sequence
-        return Messages(
-            predictions(records, scored, asked, sequence),
-            requests(records, scored, asked, self.schema.features, expires, sequence),
-            [letter.encode() for letter in dead],
-        )
+        return requests(asked, arrivals, scored, features, expires, self.sequence)
 
     def _journal(
         self,

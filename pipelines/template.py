@@ -76,11 +76,17 @@ stream = "dead_letters"
 
 # Which labels to buy.
 [query]
-strategy = "margin"         # where the committee is unsure; or "random", or "all"
+strategy = "margin"         # where the committee is unsure; or "entropy", "least_confident",
+                            # "vote_entropy", "random", or "all"
 budget = 0.1                # share of the records whose label may be bought
 # burst = ?  # requests over any n records stay within budget * n + burst
 # audit = ?  # share of the budget spent at random, to estimate accuracy by
-# window = ?  # records among which the newest one is ranked
+# window = ?  # records among which the newest one is ranked, or the pool
+# mode = ?  # decide on arrival; or "pool": ask for the best of the newest records
+# rule = ?  # how "stream" decides; or "quantile_filter", "variable_uncertainty"
+# round_size = ?  # requests that "pool" makes together
+# loan = ?  # labels to start with, repaid by record expected_records
+# expected_records = ?  # length of the stream, for the loan
 
 # What is trained. In this section and those below, "none" stands for no limit.
 [committee]

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamboost.connectors.messages import Time
 from streamboost.pipelines.span import Moment, Span
 
 __all__ = ["Arrival", "Window"]
@@ -13,11 +14,12 @@ Label = str | int
 
 
 class Arrival(NamedTuple):
-    """One record as it arrived, with the prediction made then."""
+    """One record as it arrived, with the prediction made then and the time it bears."""
 
     x: np.ndarray
     arrived: Moment
     predicted: Label | None
+    time: Time = None
 
 
 class Window:
@@ -36,6 +38,7 @@ class Window:
         self._number: dict[str, int] = {}
         self._ids: list[str] = []
         self._predicted: list[Label | None] = []
+        self._times: list[Time] = []
         self._X = np.empty((256, n_features), dtype=np.float32)
         self._records = np.empty(256, dtype=np.int64)
         self._ticks = np.empty(256, dtype=np.int64)
@@ -50,11 +53,17 @@ class Window:
         return self._arrival(self._number[id] - self._base)
 
     def add(
-        self, ids: Sequence[str], X: np.ndarray, predicted: Sequence[Label | None], now: Moment
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        predicted: Sequence[Label | None],
+        now: Moment,
+        times: Sequence[Time] | None = None,
     ) -> None:
         """Append records that arrive one after the other, the first right after `now`."""
         records = np.arange(now.records, now.records + len(ids)) + 1
-        self._append(ids, X, predicted, records, np.full(len(ids), now.tick))
+        ticks = np.full(len(ids), now.tick)
+        self._append(ids, X, predicted, times or [None] * len(ids), records, ticks)
 
     def leave(self, span: Span, now: Moment) -> Iterator[tuple[str, Arrival]]:
         """Remove the records whose `span` is over at `now`, oldest first, and give them."""
@@ -77,6 +86,7 @@ class Window:
         return {
             "ids": self._ids[live],
             "predicted": self._predicted[live],
+            "times": self._times[live],
             "records": self._records[live].tolist(),
             "ticks": self._ticks[live].tolist(),
         }
@@ -85,18 +95,26 @@ class Window:
     def restore(cls, state: dict[str, Any], X: np.ndarray) -> "Window":
         """Return a window that holds what `to_json` and `rows` gave."""
         window = cls(X.shape[1])
-        window._append(state["ids"], X, state["predicted"], state["records"], state["ticks"])
+        window._append(
+            state["ids"],
+            X,
+            state["predicted"],
+            state["times"],
+            state["records"],
+            state["ticks"],
+        )
         return window
 
     def _arrival(self, row: int) -> Arrival:
         moment = Moment(int(self._records[row]), int(self._ticks[row]))
-        return Arrival(self._X[row].copy(), moment, self._predicted[row])
+        return Arrival(self._X[row].copy(), moment, self._predicted[row], self._times[row])
 
     def _append(
         self,
         ids: Sequence[str],
         X: np.ndarray,
         predicted: Sequence[Label | None],
+        times: Sequence[Time],
         records: Any,
         ticks: Any,
     ) -> None:
@@ -106,6 +124,7 @@ class Window:
         self._X[rows], self._records[rows], self._ticks[rows] = X, records, ticks
         self._ids += ids
         self._predicted += predicted
+        self._times += times
         self._number.update(zip(ids, range(first, first + len(ids)), strict=True))
         self._end = rows.stop
 
@@ -122,6 +141,7 @@ class Window:
             new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
             new[: len(self)] = old[live]
             setattr(self, name, new)
-        del self._ids[: self._start], self._predicted[: self._start]
+        for held in (self._ids, self._predicted, self._times):
+            del held[: self._start]
         self._base += self._start
         self._start, self._end = 0, live.stop - live.start

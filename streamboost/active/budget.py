@@ -24,7 +24,7 @@ class Ledger:
     requests
         Labels asked for; a record that rule and audit both chose counts once.
     audits
-        Audited records among them.
+        Audits that fell due; from a pool, also of records that had been asked for before.
     answered
         Requested labels that came back and were learned.
     expired
@@ -55,6 +55,11 @@ class Budget:
     and requests <= share * n + burst in any n consecutive records, as it never holds more than
     `burst` tokens.
 
+    With a `loan` of L tokens the bucket starts with these, and each of the `expected` records N
+    that the stream is thought to have earns share - L / N instead: requests <= share * n + L
+    after n records, and <= share * n from record N on, where the loan is repaid. As the bucket
+    holds L at the start, a burst below L (with audits, L + 1) cannot be kept.
+
     From record ceil(1 / share) on, each block of m = ceil(1 / (audit * share)) records has one
     place, drawn uniformly before the block is seen, that is asked whatever the query rule says.
     For the audit to be a fair sample, the rule must answer every record as if it did not know
@@ -66,21 +71,28 @@ class Budget:
       neighbouring records.)
     - The rule may spend only what leaves a whole token at the next block's first record: the
       bank after spending plus what is earned until then must reach 1. A block earns at least
-      1 / audit >= 1 tokens, so a block just begun can always afford the next.
+      1 / audit >= 1 tokens, so a block just begun can always afford the next; m is counted with
+      what a record earns while a loan is repaid.
     - Where rule and audit choose the same record, the label is bought once but the rule's bank
       is charged as well as the reserve. Sparing either would let the bank tell where the audit
       fell. It wastes about share * audit of the tokens, and as more tokens leave than labels
       are bought, both inequalities hold all the more.
     """
 
-    def __init__(self, share: Fraction, burst: int, audit: Fraction) -> None:
+    def __init__(
+        self, share: Fraction, burst: int, audit: Fraction, loan: int = 0, expected: int = 0
+    ) -> None:
         self.share = share
-        self.block = min(ceil(1 / (audit * share)), _LONGEST) if audit else 0
+        self._expected = expected if loan else 0
+        repaid = Fraction(loan, expected) if loan else Fraction(0)
+        least = share - repaid
+        self.block = min(ceil(1 / (audit * least)), _LONGEST) if audit else 0
         self._first = ceil(1 / share)
-        self._earned = share.numerator
-        self._price = share.denominator
+        self._price = share.denominator * repaid.denominator
+        self._earned_at_first = int(least * self._price)
+        self._earned_later = int(share * self._price)
         self._cap = (burst - 1 if audit else burst) * self._price
-        self._bank = 0
+        self._bank = loan * self._price
         self._place = 0
         self.records = 0
         self.requests = 0
@@ -88,8 +100,8 @@ class Budget:
 
     @property
     def rule_share(self) -> float:
-        """What the rule earns per record, in tokens, once the audits have had theirs."""
-        return float(self.share - Fraction(1, self.block)) if self.block else float(self.share)
+        """What the rule earns per record now, in tokens, once the audits have had theirs."""
+        return self._earned / self._price - (1.0 / self.block if self.block else 0.0)
 
     @property
     def tokens(self) -> float:
@@ -99,13 +111,18 @@ class Budget:
 
     @property
     def free(self) -> float:
-        """Tokens the rule may spend on the record that has arrived."""
+        """Tokens the rule may spend now, in part or whole."""
         return self._free / self._price
 
     @property
-    def affordable(self) -> bool:
-        """Whether the rule may ask for the record that has arrived."""
-        return self._free >= self._price
+    def affordable(self) -> int:
+        """How many labels the rule may ask for now."""
+        return max(0, self._free // self._price)
+
+    @property
+    def _earned(self) -> int:
+        """What a record earns, in units of a token's `_price`."""
+        return self._earned_at_first if self.records < self._expected else self._earned_later
 
     @property
     def _free(self) -> int:
@@ -117,8 +134,8 @@ class Budget:
 
     def arrive(self, generator: np.random.Generator) -> None:
         """Count one more record; at a block's first, set its token apart and draw its place."""
-        self.records += 1
         self._bank = min(self._bank + self._earned, self._cap)
+        self.records += 1
         if self.auditing and (self.records - self._first) % self.block == 0:
             self._bank -= self._price
             self._place = self.records + int(generator.integers(self.block))
@@ -135,17 +152,31 @@ class Budget:
         """
         return probability + (1.0 - probability) / self.block if self.auditing else probability
 
+    @property
+    def audited(self) -> bool:
+        """Whether the record that has arrived is its block's place."""
+        return self.auditing and self.records == self._place
+
     def settle(self, wanted: bool) -> tuple[bool, bool]:
         """Charge the record that has arrived; return (asked, audited).
 
         `wanted` is the rule's answer, given before this call and only when `affordable`.
         """
-        audited = self.auditing and self.records == self._place
-        asked = wanted or audited
-        self._bank -= self._price if wanted else 0
-        self.audits += audited
-        self.requests += asked
-        return asked, audited
+        audited = self.audited
+        self.spend(int(wanted))
+        if audited:
+            self.audit(buys=not wanted)
+        return wanted or audited, audited
+
+    def spend(self, tokens: int) -> None:
+        """Charge the rule for as many requests; `affordable` must cover them."""
+        self._bank -= tokens * self._price
+        self.requests += tokens
+
+    def audit(self, *, buys: bool) -> None:
+        """Count an audit, for which a token is set apart; it `buys` no label asked for before."""
+        self.audits += 1
+        self.requests += buys
 
     def state(self) -> dict[str, Any]:
         """Return all that changes, as JSON can hold it."""

@@ -1,38 +1,18 @@
-"""Which records to ask for: utilities, the pace of spending and the decision."""
+"""Which records to ask for: the settings, and the requests that come of them."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from streamboost.active.budget import Budget, Ledger
-from streamboost.active.settings import check_whole, is_finite
-from streamboost.active.window import UtilityWindow
+from streamboost.active.rules import RULES
+from streamboost.active.settings import as_decimal, check_choice, check_whole
+from streamboost.active.utilities import UTILITIES, Needs
 from streamboost.errors import ConfigurationError
 
-__all__ = ["Querier", "QueryStrategy", "Requests"]
+__all__ = ["QueryStrategy", "Requests"]
 
-
-def _by_margin(margins: np.ndarray) -> np.ndarray:
-    """1 / (1 + margin): finite on ties and ordered as 1 / margin, query by committee's measure."""
-    return np.asarray(1.0 / (1.0 + margins))
-
-
-def _by_nothing(margins: np.ndarray) -> np.ndarray:
-    """One for every record: as far as is known, each label would teach the same."""
-    return np.ones(len(margins))
-
-
-_UTILITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "margin": _by_margin,
-    "random": _by_nothing,
-}
-
-_SMALL_BUDGET = Fraction(1, 20)
-"""Up to here the decision is drawn, which stands delay best; above it, the rank decides alone."""
+MODES = ("stream", "pool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +22,17 @@ class QueryStrategy:
     Parameters
     ----------
     utility
-        "margin" asks where the committee's two best scores are close, "random" asks anywhere.
+        What a label is thought to teach: "margin" where the committee's two best scores are
+        close; "entropy" of the probabilities; "least_confident" where the best probability is
+        low; "vote_entropy" where the committees after 1, 2, ... rounds differ in the class they
+        vote for; "random" asks anywhere.
+    mode
+        "stream" decides about each record when it arrives. "pool" keeps the newest `window`
+        records and, from when they have come, asks for the `round_size` best of them whenever as
+        many tokens are there.
+    rule
+        How stream mode decides: "pace" by rank, spending evenly; "quantile_filter" or
+        "variable_uncertainty" by threshold.
     budget
         Share of the records whose label may be bought, in (0, 1], taken as the decimal number
         it is written as.
@@ -50,9 +40,17 @@ class QueryStrategy:
         Requests over any n consecutive records stay within budget * n + burst.
     audit
         Share of the budget spent uniformly at random, in [0, 1], so that accuracy can be
-        estimated without bias. It needs a burst of at least 2.
+        estimated without bias. It needs a burst of at least 2. In pool mode a record's audit
+        falls due when it leaves the pool, as before it may still be asked for anyway.
     window
-        The newest records among which a record's utility is ranked.
+        The newest records among which a record's utility is ranked, or the pool.
+    round_size
+        Requests that pool mode makes together; with audits, at most `burst` - 2.
+    loan
+        Tokens to start with, repaid evenly until record `expected_records`: at most `burst`
+        (with audits, less 1), and at most a third of what the budget buys until then.
+    expected_records
+        Length of the stream, for the loan; None without one.
 
     Raises
     ------
@@ -64,44 +62,93 @@ class QueryStrategy:
 
     >>> QueryStrategy(budget=0.1).utility
     'margin'
+    >>> QueryStrategy(budget=0.02, loan=10, expected_records=2_000).share
+    Fraction(1, 50)
     """
 
     utility: str = "margin"
+    mode: str = "stream"
+    rule: str = "pace"
     budget: float = 0.05
     burst: int = 20
     audit: float = 0.1
     window: int = 200
+    round_size: int = 10
+    loan: int = 0
+    expected_records: int | None = None
 
     def __post_init__(self) -> None:
-        if self.utility not in _UTILITIES:
-            names = ", ".join(_UTILITIES)
+        check_choice("query utility", self.utility, UTILITIES)
+        check_choice("query mode", self.mode, MODES)
+        check_choice("query rule", self.rule, RULES)
+        if self.mode == "pool" and self.rule != "pace":
             raise ConfigurationError(
-                f"query utility {self.utility!r} is not known: choose one of {names}"
+                f'query rule is {self.rule!r}, and mode "pool" has none but its rounds: leave the '
+                'rule out, or choose mode "stream"'
             )
-        if not 0 < _exact("budget", self.budget) <= 1:
+        if not 0 < self.share <= 1:
             raise ConfigurationError(
                 f"query budget is {self.budget!r}: give the share of records that may be asked "
                 "for, above 0 and at most 1"
             )
-        if not 0 <= _exact("audit", self.audit) <= 1:
+        if not 0 <= self.audit_share <= 1:
             raise ConfigurationError(
                 f"query audit is {self.audit!r}: give a share of the budget from 0 to 1"
             )
         check_whole("query window", self.window)
-        if self.audit:
-            reason = " with audits, without which 1 will do"
-            check_whole("query burst", self.burst, at_least=2, reason=reason)
-        else:
-            check_whole("query burst", self.burst)
+        check_whole("query round_size", self.round_size)
+        self._check_loan()
+        self._check_burst()
+
+    def _check_loan(self) -> None:
+        check_whole("query loan", self.loan, at_least=0)
+        if self.expected_records is not None:
+            check_whole("query expected_records", self.expected_records)
+        if self.loan and self.expected_records is None:
+            raise ConfigurationError(
+                f"query loan is {self.loan}, and expected_records is not given: say how long the "
+                "stream will be, by when the loan is repaid"
+            )
+        bought = self.share * (self.expected_records or 0)
+        if 3 * self.loan > bought:
+            raise ConfigurationError(
+                f"query loan is {self.loan}: give at most {int(bought / 3)}, a third of what the "
+                f"budget buys of {self.expected_records} records"
+            )
+
+    def _check_burst(self) -> None:
+        audits = self.audit_share > 0
+        reason = " with audits, without which 1 will do" if audits else ""
+        check_whole("query burst", self.burst, at_least=1 + audits, reason=reason)
+        reason = ", as a round is asked for at once"
+        if self.mode == "pool":
+            least = self.round_size + 2 * audits
+            check_whole("query burst", self.burst, at_least=least, reason=reason)
+        reason = ", as the loan is there at once"
+        check_whole("query burst", self.burst, at_least=self.loan + audits, reason=reason)
 
     @property
     def share(self) -> Fraction:
         """The budget as an exact fraction: 0.1 is 1/10."""
-        return _exact("budget", self.budget)
+        return as_decimal("query budget", self.budget)
 
-    def measure(self, margins: np.ndarray) -> np.ndarray:
-        """Return the utility (n,) of records with raw score `margins` (n,); higher asks first."""
-        return _UTILITIES[self.utility](margins)
+    @property
+    def audit_share(self) -> Fraction:
+        """The audit as an exact fraction."""
+        return as_decimal("query audit", self.audit)
+
+    @property
+    def needs(self) -> Needs:
+        """What `measure` takes: "margins", "probabilities", "votes" or "nothing"."""
+        return UTILITIES[self.utility].needs
+
+    def measure(self, evidence: np.ndarray) -> np.ndarray:
+        """Return the utility (n,), in [0, 1], of n records; higher asks first.
+
+        `evidence` is what `needs` names: raw score margins (n,), or probabilities or shares of
+        the votes (n, K); for "nothing", any array with n rows.
+        """
+        return UTILITIES[self.utility].measure(evidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,11 +158,11 @@ class Requests:
     Attributes
     ----------
     ids
-        The records' ids.
+        The records' ids; in pool mode also of records that came in earlier batches.
     utility
         float64 (m,), how much each label would teach.
     propensity
-        float64 (m,), the chance with which each record was asked for.
+        float64 (m,), the chance with which each record was asked for, given what came before.
     audit
         bool (m,), the record was its block's audited place.
     rule
@@ -130,127 +177,3 @@ class Requests:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-
-class Querier:
-    """A query strategy at work: its budget, its window and its random numbers.
-
-    One number is drawn per record and one per audited block, from two generators, so that the
-    answers do not depend on how a stream is cut into batches.
-    """
-
-    def __init__(self, strategy: QueryStrategy, seeds: np.random.SeedSequence) -> None:
-        self.strategy = strategy
-        self.budget = Budget(strategy.share, strategy.burst, _exact("audit", strategy.audit))
-        self.window = UtilityWindow(strategy.window)
-        self._draws, self._places = (np.random.default_rng(seed) for seed in seeds.spawn(2))
-        rate = self.budget.rule_share
-        self._rate = rate
-        self._horizon = max(50.0, 5.0 / float(strategy.share))
-        self._density = _drawn if strategy.share <= _SMALL_BUDGET else _cut
-
-    def decide(
-        self, ids: Sequence[str], X: np.ndarray, utility: np.ndarray, *, cold: bool
-    ) -> Requests:
-        """Decide for each record in turn whether to ask for its label.
-
-        Parameters
-        ----------
-        ids
-            The records' ids, n of them.
-        X
-            float32 (n, D), kept to measure the window again.
-        utility
-            float64 (n,), of the committee version that `window` follows.
-        cold
-            There is nothing to rank by yet: ask at random.
-        """
-        draws = self._draws.random(len(ids))
-        by_rank = self.strategy.utility != "random"
-        chosen: list[int] = []
-        propensity, audits, wants = [], [], []
-        for i in range(len(ids)):
-            self.budget.arrive(self._places)
-            p = self._probability(float(utility[i]), at_random=cold or not by_rank)
-            wanted = bool(draws[i] < p)
-            asked, audited = self.budget.settle(wanted)
-            if by_rank:
-                self.window.push(X[i], float(utility[i]))
-            if asked:
-                chosen.append(i)
-                propensity.append(self.budget.combine(p))
-                audits.append(audited)
-                wants.append(wanted)
-        return Requests(
-            ids=[ids[i] for i in chosen],
-            utility=np.asarray(utility, dtype=np.float64)[chosen],
-            propensity=np.array(propensity, dtype=np.float64),
-            audit=np.array(audits, dtype=bool),
-            rule=np.array(wants, dtype=bool),
-        )
-
-    def _probability(self, utility: float, *, at_random: bool) -> float:
-        """Return the rule's own chance of asking for the record that has arrived."""
-        if not self.budget.affordable:
-            return 0.0
-        # One token is kept in hand and what is saved beyond it is spent over the horizon.
-        pace = self._rate + (self.budget.free - 1.0) / self._horizon
-        pace = min(max(pace, 0.0), 3.0 * self._rate)
-        if at_random:
-            return min(1.0, pace)
-        low, high = self.window.rank(utility)
-        share = (self._density(high, pace) - self._density(low, pace)) / (high - low)
-        return min(max(share, 0.0), 1.0)
-
-    def ledger(self, *, answered: int, expired: int) -> Ledger:
-        """Return the budget's counts beside those of the answers, which the caller keeps."""
-        budget = self.budget
-        return Ledger(
-            records=budget.records,
-            requests=budget.requests,
-            audits=budget.audits,
-            answered=answered,
-            expired=expired,
-            tokens=budget.tokens,
-        )
-
-    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return all that changes: one part as JSON can hold it, the other as arrays."""
-        version, arrays = self.window.state()
-        state = {
-            "budget": self.budget.state(),
-            "draws": self._draws.bit_generator.state,
-            "places": self._places.bit_generator.state,
-            "window_version": version,
-        }
-        return state, arrays
-
-    def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """Go on from what `state` returned for a querier of the same strategy."""
-        self.budget.resume(state["budget"])
-        self._draws.bit_generator.state = state["draws"]
-        self._places.bit_generator.state = state["places"]
-        self.window.resume(state["window_version"], arrays)
-
-
-def _cut(rank: float, pace: float) -> float:
-    """Integral over ranks 0..rank of the rule "ask when the rank is under the pace".
-
-    Ranks are spread evenly, so over all of them either rule asks for a share `pace` of the
-    records. A record's chance is the mean over the part of [0, 1) it takes up.
-    """
-    return min(rank, pace)
-
-
-def _drawn(rank: float, pace: float) -> float:
-    """Integral over ranks 0..rank of the rule "ask with p = min(1, 10 pace (1 - rank)^9)"."""
-    certain = max(0.0, 1.0 - (10.0 * pace) ** (-1.0 / 9.0)) if pace > 0.0 else 0.0
-    drawn = (1.0 - certain) ** 10 - (1.0 - max(rank, certain)) ** 10
-    return min(rank, certain) + pace * drawn
-
-
-def _exact(name: str, value: float) -> Fraction:
-    """Return the decimal number `value` is written as: 0.1 is 1/10, not the nearest double."""
-    if not is_finite(value):
-        raise ConfigurationError(f"query {name} is {value!r}: give a finite number")
-    return Fraction(Decimal(repr(float(value))))

@@ -1,11 +1,14 @@
 """Numbers that a user sets, checked."""
 
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
 from math import isfinite
 from typing import Any
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["check_whole", "is_finite"]
+__all__ = ["as_decimal", "check_choice", "check_whole", "is_finite"]
 
 
 def check_whole(what: str, value: Any, *, at_least: int = 1, reason: str = "") -> None:
@@ -17,6 +20,24 @@ def check_whole(what: str, value: Any, *, at_least: int = 1, reason: str = "") -
         raise ConfigurationError(
             f"{what} is {value!r}: give a whole number of at least {at_least}{reason}"
         )
+
+
+def check_choice(what: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise ConfigurationError unless `value` is one of `choices`."""
+    names = list(choices)
+    if value not in names:
+        raise ConfigurationError(f"{what} {value!r} is not known: choose one of {', '.join(names)}")
+
+
+def as_decimal(what: str, value: Any) -> Fraction:
+    """Return the decimal number `value` is written as: 0.1 is 1/10, not the nearest double.
+
+    >>> as_decimal("a share", 0.1)
+    Fraction(1, 10)
+    """
+    if not is_finite(value):
+        raise ConfigurationError(f"{what} is {value!r}: give a finite number")
+    return Fraction(Decimal(repr(float(value))))
 
 
 def is_finite(value: Any) -> bool:

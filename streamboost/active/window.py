@@ -45,11 +45,21 @@ class UtilityWindow:
     def follow(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
         """Measure the records again if their utilities are not those of `version`.
 
-        `measure` maps features (n, D) to utilities (n,).
+        `measure` maps features (n, D), oldest first, to utilities (n,).
         """
         if version != self._version and self._count:
-            self._utility[: self._count] = measure(self._X[: self._count])
+            order = self._order()
+            self._utility[order] = measure(self._X[order])
         self._version = version
+
+    @property
+    def utilities(self) -> np.ndarray:
+        """The kept utilities (n,), in no particular order."""
+        return self._utility[: self._count]
+
+    def _order(self) -> np.ndarray:
+        """Return the places of the records, oldest first."""
+        return (np.arange(self._count) + self._next - self._count) % len(self._X)
 
     def widen(self, n_features: int) -> None:
         """Let records have `n_features` features; the ones kept miss the new ones."""
@@ -64,7 +74,7 @@ class UtilityWindow:
 
     def state(self) -> tuple[int, dict[str, np.ndarray]]:
         """Return the version and the records, oldest first."""
-        order = (np.arange(self._count) + self._next - self._count) % len(self._X)
+        order = self._order()
         return self._version, {"X": self._X[order], "utility": self._utility[order]}
 
     def resume(self, version: int, arrays: dict[str, np.ndarray]) -> None:

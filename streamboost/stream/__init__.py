@@ -1,5 +1,6 @@
 """When to learn: working set, schedule and the stream learner."""
 
+from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.stream.evaluation import Evaluation
 from streamboost.stream.figures import Report
@@ -10,6 +11,7 @@ from streamboost.stream.working_set import WorkingSet
 
 __all__ = [
     "Evaluation",
+    "Querier",
     "QueryStrategy",
     "Report",
     "Requests",

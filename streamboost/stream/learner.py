@@ -1,12 +1,14 @@
 """A committee that is kept current: it scores, asks, learns and can be stopped at any step."""
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamboost.active.budget import Ledger
-from streamboost.active.query import Querier, QueryStrategy, Requests
+from streamboost.active.querier import Querier
+from streamboost.active.query import QueryStrategy, Requests
 from streamboost.errors import DataError
 from streamboost.storage import Arrays
 from streamboost.stream.checks import (
@@ -26,10 +28,11 @@ from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.schedule import Schedule, Training
 from streamboost.stream.scoring import (
     Scored,
+    evidence,
     labels_of,
-    margins_of,
     score_with_committee,
     score_with_shares,
+    uncalibrated,
 )
 from streamboost.stream.snapshots import pack, unpack
 from streamboost.stream.trainer import Trainer
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
 __all__ = ["StreamLearner"]
+
+_RANDOM_START = Fraction(1, 20)
+"""The least budget whose first labels are drawn at random although there is a committee."""
 
 
 class StreamLearner:
@@ -178,15 +184,50 @@ class StreamLearner:
         ids = as_ids(ids, len(rows))
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
-        version = self.committee.version if self.committee else 0
+        version = self._follow()
         self._drift.watch(scored, self.committee, self._rows, self._querier.budget.records)
-        margins = scored.margins if scored.version == version else self._margins(rows)
-        self._querier.window.follow(version, lambda X: self.strategy.measure(self._margins(X)))
-        # Two labels per class, drawn at random, before margins of so young a committee decide.
-        cold = self.committee is None or self.n_labels < 2 * len(self._rows.counts)
-        asked = self._querier.decide(ids, rows, self.strategy.measure(margins), cold=cold)
+        utility = self._utility(rows, uncalibrated(scored) if scored.version == version else None)
+        asked = self._querier.decide(ids, rows, utility, cold=self._cold)
         self.judge.arrive(ids, scored, asked)
         return asked
+
+    def query_pool(self, n: int) -> Requests:
+        """Ask for the `n` best records of the pool now, as far as tokens go, in pool mode.
+
+        No record is counted. With labels learned in between, this is a round of query by
+        committee on a standing pool (Huang 2007, Algorithm 4).
+
+        Raises
+        ------
+        ConfigurationError
+            When the strategy is not in pool mode, or `n` is not a whole number of at least 1.
+        """
+        self._follow()
+        return self._querier.ask(n, cold=self._cold)
+
+    @property
+    def _cold(self) -> bool:
+        """Whether to ask at random.
+
+        Without a committee there is nothing to rank by. From a budget of 5 % on, two labels per
+        class drawn at random are affordable before the margins of so young a committee decide;
+        below, they would cost more than they teach. Labels on their way count.
+        """
+        if self.committee is None or self.strategy.share < _RANDOM_START:
+            return self.committee is None
+        return self.n_labels + self.ledger.pending < 2 * len(self._rows.counts)
+
+    def _follow(self) -> int:
+        """Let what is kept for querying be rated by the committee there is; return its version."""
+        version = self.committee.version if self.committee else 0
+        self._querier.follow(version, self._utility)
+        return version
+
+    def _utility(self, rows: np.ndarray, scored: Scored | None = None) -> np.ndarray:
+        """Return the utility (n,) of records, `scored` by the committee there is or not yet."""
+        if self.committee is None:
+            return np.ones(len(rows))
+        return self.strategy.measure(evidence(self.strategy.needs, self.committee, rows, scored))
 
     def learn(
         self,
@@ -236,6 +277,7 @@ class StreamLearner:
         tick = as_tick(tick)
         if self.n_features is None:
             self.widen(rows.shape[1])
+        self._querier.known(ids)
         self.judge.label(ids, labels)
         started: list[Training] = []
         for row, label, chance, guess in zip(rows, labels, chances.tolist(), guesses, strict=True):
@@ -294,7 +336,7 @@ class StreamLearner:
             )
         if n_features > self._rows.n_features:
             self._rows.widen(n_features)
-            self._querier.window.widen(n_features)
+            self._querier.widen(n_features)
         self.n_features = n_features
 
     @property
@@ -309,9 +351,6 @@ class StreamLearner:
         if self.n_features is None:
             self.widen(rows.shape[1])
         return rows
-
-    def _margins(self, rows: np.ndarray) -> np.ndarray:
-        return np.zeros(len(rows)) if self.committee is None else margins_of(self.committee, rows)
 
     def snapshot(self) -> Arrays:
         """Return all there is to the learner as arrays; `restore` makes it again from them.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from streamboost.active.utilities import Needs
 from streamboost.stream.checks import Label, as_array
 
 if TYPE_CHECKING:
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Scored",
+    "evidence",
     "gap_of",
     "labels_of",
-    "margins_of",
     "score_with_committee",
     "score_with_shares",
     "uncalibrated",
@@ -93,9 +94,32 @@ def labels_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
     return _best(committee, _decision(committee, X))
 
 
-def margins_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
-    """Return the raw score margins (n,) of `X` (n, D)."""
-    return gap_of(_decision(committee, X))
+def evidence(
+    needs: Needs, committee: "Committee", X: np.ndarray, scored: Scored | None = None
+) -> np.ndarray:
+    """Return what a utility needs to know of `X` (n, D), `scored` by `committee` if given.
+
+    Margins are (n,), probabilities and shares of the votes (n, K).
+    """
+    if needs == "nothing":
+        return X
+    if needs == "votes":
+        return _votes(committee, X)
+    scored = scored or score_with_committee(committee, X)
+    return scored.margins if needs == "margins" else scored.probabilities
+
+
+def _votes(committee: "Committee", X: np.ndarray) -> np.ndarray:
+    """Return the share (n, K) of the stages that vote for each class.
+
+    The members are the committees after 1, 2, ... rounds: a single round's weak learner is too
+    weak for its vote to tell doubt from ignorance.
+    """
+    votes = np.zeros((len(X), len(committee.classes)))
+    rows = np.arange(len(X))
+    for scores in committee.staged_decision(X[:, : committee.n_features]):
+        votes[rows, scores.argmax(axis=1)] += 1.0
+    return votes / max(committee.n_rounds, 1)
 
 
 def _decision(committee: "Committee", X: np.ndarray) -> np.ndarray:

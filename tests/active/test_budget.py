@@ -20,7 +20,7 @@ def spend(budget, seed, wishes):
     answers = []
     for wish in wishes:
         budget.arrive(places)
-        wanted = bool(wish) and budget.affordable
+        wanted = bool(wish and budget.affordable)
         answers.append((wanted, *budget.settle(wanted)))
     return np.array(answers, dtype=bool).reshape(-1, 3)
 
@@ -90,6 +90,46 @@ def test_a_resumed_budget_goes_on_as_if_never_stopped(share, burst, audit, wishe
             assert resumed.state() == budget.state()
 
 
+@given(SHARES, AUDITS, st.integers(0, 99), st.integers(0, 400), st.floats(0, 1), st.data())
+def test_a_loan_is_repaid_by_the_expected_end_and_bursts_hold(
+    share, audit, seed, expected, appetite, data
+):
+    expected += ceil(3 / share)
+    loan = data.draw(st.integers(1, int(share * expected / 3)))
+    burst = loan + bool(audit) + data.draw(st.integers(1, 20))
+    n = data.draw(st.integers(0, 2 * expected))
+    wishes = np.random.default_rng(seed).random(n) < appetite
+    asked = spend(Budget(share, burst, audit, loan, expected), seed, wishes)[:, 1]
+    level = np.concatenate([[0], np.cumsum(asked)]) * share.denominator
+    level = level - np.arange(n + 1) * share.numerator
+    assert level.max() <= loan * share.denominator
+    assert level[expected:].max(initial=0) <= 0
+    assert (level - np.minimum.accumulate(level)).max() <= burst * share.denominator
+
+
+def test_a_loan_is_there_from_the_first_record_on():
+    budget = Budget(Fraction(1, 100), 20, Fraction(0), loan=10, expected=3000)
+    assert spend(budget, 0, [True] * 10)[:, 1].all()
+    assert not spend(budget, 0, [True] * 100)[:, 1].any()
+
+
+def test_a_loan_lowers_what_is_earned_until_it_is_repaid():
+    budget = Budget(Fraction(1, 10), 50, Fraction(0), loan=30, expected=1000)
+    asked = spend(budget, 0, [True] * 2000)[:, 1]
+    assert asked[:1000].sum() == 100
+    assert asked[1000:].sum() == 100
+    assert asked[500:1000].sum() == 35
+
+
+def test_with_a_loan_every_block_still_has_its_audit():
+    budget = Budget(Fraction(1, 10), 40, Fraction(1), loan=30, expected=1000)
+    answers = spend(budget, 0, [True] * 1500)
+    first = ceil(1 / Fraction(1, 10)) - 1
+    audited = answers[first:, 2]
+    whole = len(audited) // budget.block * budget.block
+    assert (audited[:whole].reshape(-1, budget.block).sum(axis=1) == 1).all()
+
+
 def test_audited_places_are_spread_evenly_over_the_block():
     budget = Budget(Fraction(1, 2), 2, Fraction(1, 2))  # blocks of four, from the second record
     answers = spend(budget, 11, [False] * 8001)
@@ -113,7 +153,7 @@ def test_tokens_count_what_is_saved_and_what_is_set_apart():
     spend(budget, 0, [False] * 9)
     assert budget.tokens == 0.9
     budget.arrive(np.random.default_rng(0))  # the first block begins: one token is set apart
-    assert (budget.tokens, budget.affordable) == (1.0, False)
+    assert (budget.tokens, budget.affordable) == (1.0, 0)
 
 
 def test_the_chance_of_either_asking_is_one_minus_neither():

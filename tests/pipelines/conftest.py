@@ -47,19 +47,23 @@ class World:
         batch=10,
         rounds=5,
         label="string",
+        time=None,
+        query=None,
         **schedule,
     ):
         self.records, self.labels, self.commands = MemoryLog(), MemoryLog(), MemoryLog()
         self.predictions, self.requests, self.dead = MemoryLog(), MemoryLog(), MemoryLog()
         self.transaction = MemoryTransaction()
         self.ticks = itertools.count(1_000, 1_000)
-        self.settings = (budget, window, expires_after, batch, rounds, label)
+        self.settings = (window, expires_after, batch, rounds)
+        self.schema = Schema(numeric=["a", "b"], label=label, time=time)
+        self.query = QueryStrategy(budget=budget, **(query or {}))
         self.schedule = Schedule(**schedule)
         self.pipeline = self.fresh()
 
     def fresh(self, observer=None):
         """Return a pipeline over the same logs that knows nothing."""
-        budget, window, expires_after, batch, rounds, label = self.settings
+        window, expires_after, batch, rounds = self.settings
         intake = Intake(
             MemorySource(self.records),
             MemorySource(self.labels),
@@ -70,11 +74,11 @@ class World:
         )
         sinks = (MemorySink(log) for log in (self.predictions, self.requests, self.dead))
         return Pipeline(
-            Schema(numeric=["a", "b"], label=label),
+            self.schema,
             StreamLearner(
                 default_estimator().set_params(n_estimators=rounds),
                 schedule=self.schedule,
-                query=QueryStrategy(budget=budget),
+                query=self.query,
                 n_features=2,
                 random_state=3,
             ),

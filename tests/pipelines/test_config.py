@@ -130,7 +130,8 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
         (
             "query",
             {"strategy": "repeat_last"},
-            'strategy: must be one of "margin", "random", "all", and is \'repeat_last\'',
+            'strategy: must be one of "margin", "entropy", "least_confident", "vote_entropy", '
+            '"random", "all", and is \'repeat_last\'',
         ),
         (
             "query",
@@ -245,6 +246,22 @@ def test_the_name_is_written_out(tmp_path):
 def test_strategy_all_buys_every_label(tmp_path):
     query = made(tmp_path, query={"strategy": "all"}).core.query
     assert (query.utility, query.budget, query.audit) == ("random", 1.0, 0.0)
+
+
+def test_queries_take_a_utility_a_rule_and_a_loan(tmp_path):
+    keys = {"strategy": "entropy", "rule": "quantile_filter", "budget": 0.1}
+    loan = {"loan": 5, "expected_records": 1_000}
+    query = made(tmp_path, query=keys | loan).core.query
+    assert (query.utility, query.rule) == ("entropy", "quantile_filter")
+    assert (query.loan, query.expected_records) == (5, 1_000)
+
+
+def test_a_pool_needs_records_to_be_held_for_as_long_as_they_may_be_asked_for(tmp_path):
+    pool = {"mode": "pool", "window": 300}
+    for held in (200, "2h"):
+        (line,) = problems(tmp_path, pipeline={"join_window": held}, query=pool)
+        assert line.startswith('[query] mode: "pool" asks for any of the newest 300 records')
+    assert made(tmp_path, pipeline={"join_window": 300}, query=pool).core.query.mode == "pool"
 
 
 def test_the_text_none_stands_for_no_limit(tmp_path):

@@ -56,6 +56,46 @@ def test_a_request_carries_all_that_somebody_needs_to_answer_it(world, make_reco
     assert {p["id"] for p in predicted.values() if p["asked"]} == {r["id"] for r in requests}
 
 
+def test_a_pool_asks_for_earlier_records_with_all_that_they_came_with(make_world, make_records):
+    pool = {"mode": "pool", "window": 50, "round_size": 5, "audit": 0.3}
+    world = make_world(budget=0.2, time="at", query=pool)
+    records, truth = make_records(300)
+    for i, record in enumerate(records):
+        record["at"] = f"t{i}"
+    world.feed(records)
+    answered = 0
+    for stop in range(10, 310, 10):
+        world.pipeline.commit(world.pipeline.step(world.pipeline.intake.poll()))
+        new = world.read("requests")[answered:]
+        world.feed(labels=[{"id": r["id"], "label": truth[int(r["id"])]} for r in new])
+        answered += len(new)
+        if stop == 150:
+            arrays, manifest = world.pipeline.snapshot()
+            world.pipeline.restore(arrays, manifest)
+    requests = world.read("requests")
+    earlier = [r for r in requests if int(r["id"]) < 10 * (r["sequence"] - 1)]
+    assert len(earlier) > 20
+    assert len({r["id"] for r in requests}) == len(requests) <= 60
+    for request in requests:
+        record = records[int(request["id"])]
+        assert request["features"] == {name: record[name] for name in "ab"}
+        assert request["time"] == record["at"]
+    assert {r["label"] for r in requests[20:]} == {"left", "right"}
+    counts = world.pipeline.join.counts
+    assert counts.answered == len(requests) - len(new)
+    assert counts.unasked == counts.late == counts.unknown == 0
+
+
+def test_a_record_whose_label_is_known_is_not_asked_for_later(make_world, make_records):
+    world = make_world(query={"mode": "pool", "window": 30, "round_size": 5})
+    records, truth = make_records(200)
+    world.feed(records, [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)])
+    world.run()
+    requests = world.read("requests")
+    assert len(requests) > 20
+    assert all(int(r["id"]) >= 10 * (r["sequence"] - 1) for r in requests)
+
+
 def test_requests_that_expire_by_time_say_when(make_world, make_records):
     world = make_world(expires_after="1h")
     world.feed(make_records(10)[0])

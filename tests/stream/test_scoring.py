@@ -1,7 +1,7 @@
 import numpy as np
 
 from streamboost.boosting.sketch import SketchLogitBoostClassifier
-from streamboost.stream.scoring import margins_of, score_with_committee, score_with_shares
+from streamboost.stream.scoring import evidence, score_with_committee, score_with_shares
 
 
 def committee():
@@ -36,7 +36,7 @@ def test_a_committee_predicts_the_class_of_the_largest_score():
     assert scored.labels.tolist() == model.classes[model.decision(X).argmax(axis=1)].tolist()
     assert type(scored.labels[0]) is str
     np.testing.assert_array_equal(scored.margins, scores[:, -1] - scores[:, -2])
-    np.testing.assert_array_equal(scored.margins, margins_of(model, X))
+    np.testing.assert_array_equal(scored.margins, evidence("margins", model, X))
     np.testing.assert_allclose(scored.probabilities.sum(axis=1), 1)
 
 
@@ -52,10 +52,10 @@ def test_a_committee_of_one_class_predicts_it_without_a_margin():
 def test_columns_a_committee_does_not_know_are_left_out():
     model, X = committee()
     wider = np.hstack([X, np.full((len(X), 1), 9, dtype=np.float32)])
-    np.testing.assert_array_equal(margins_of(model, wider), margins_of(model, X))
+    np.testing.assert_array_equal(evidence("margins", model, wider), evidence("margins", model, X))
 
 
 def test_no_records_give_no_predictions():
     model, X = committee()
     assert len(score_with_committee(model, X[:0])) == 0
-    assert margins_of(model, X[:0]).shape == (0,)
+    assert evidence("margins", model, X[:0]).shape == (0,)

@@ -1,0 +1,293 @@
+"""Accuracy bought with few labels: query strategies over budgets, on streams and from a pool.
+
+    python -m benchmarks.label_efficiency [--sets segments letter satimage] [--seeds 5]
+        [--budgets 0.01 0.02 0.05 0.1 0.2] [--strategies ...] [--rows N] [--delay N] [--out FOLDER]
+
+Streams: one pass in batches of ten records. Each record is predicted, then labels are asked for,
+and those that are due (at once, or `--delay` records later) are learned. The figure is the
+accuracy of the predictions made on arrival over the second half, with the 95 % t interval over the
+seeds, and its difference to random queries on the same streams; letter and satimage (their two
+halves joined) are shuffled by the seed, River's ImageSegments stands as it is. All strategies
+feed the same learner; "every label" teaches it every record, "repeat last" predicts the label
+before. scikit-activeml's strategies run where it is installed; its budgets are soft, so the labels
+bought are shown.
+
+Pool: satimage's training half stands as one pool, from which rounds of ten are asked, with a
+training after each label; the error on the test half is that of Huang's thesis (2007), whose
+Active GAMBLE (Algorithm 4) reached 11.3 % with 600 of the 4,435 labels.
+"""
+
+import argparse
+from collections import deque
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import t as student
+
+from benchmarks.data import load
+from streamboost import QueryStrategy, StreamLearner
+
+mpl.use("agg")
+from matplotlib import pyplot as plt
+
+try:
+    from benchmarks.activeml import PEERS, Peer
+except ImportError:
+    PEERS = {}
+
+FILES = {"segments": "image_segments_river", "letter": "letter", "satimage": "satimage"}
+OURS = {
+    "margin": {},
+    "entropy": {"utility": "entropy"},
+    "vote entropy": {"utility": "vote_entropy"},
+    "quantile filter": {"rule": "quantile_filter"},
+    "variable uncertainty": {"utility": "least_confident", "rule": "variable_uncertainty"},
+    "pool": {"mode": "pool"},
+    "random": {"utility": "random"},
+}
+BATCH = 10
+LABELS, ROUND, THESIS = 600, 10, 11.3
+
+
+class Ours:
+    """A learner that asks by a strategy of its own."""
+
+    def __init__(self, budget, seed, settings):
+        strategy = QueryStrategy(budget=budget, **settings)
+        self.learner = StreamLearner(query=strategy, random_state=seed)
+
+    def ask(self, X, scored, ids):
+        return self.learner.query(X, scored, ids).ids
+
+
+def stream(name, seed, rows):
+    """Return X, y of a set in the order that the seed gives it; None where it is missing."""
+    data = load(FILES[name])
+    if data is None:
+        return None
+    if name == "segments":
+        X, y = data["X"], data["y"]
+        order = np.arange(len(y))
+    else:
+        X, y = (np.concatenate([data[f"{a}_train"], data[f"{a}_test"]]) for a in "Xy")
+        order = np.random.default_rng(seed).permutation(len(y))
+    return X[order[:rows]], y[order[:rows]]
+
+
+def second_half(asker, X, y, delay):
+    """Return the accuracy on arrival over the second half, and the labels bought, in percent."""
+    learner, waiting = asker.learner, deque()
+    right, bought = np.zeros(len(y), dtype=bool), 0
+    for start in range(0, len(y), BATCH):
+        rows = np.arange(start, min(start + BATCH, len(y)))
+        scored = learner.score(X[rows])
+        right[rows] = scored.labels == y[rows]
+        asked = [int(id) for id in asker.ask(X[rows], scored, [str(i) for i in rows])]
+        bought += len(asked)
+        waiting.extend((rows[-1] + delay, i) for i in asked)
+        due = []
+        while waiting and waiting[0][0] <= rows[-1]:
+            due.append(waiting.popleft()[1])
+        learner.learn([str(i) for i in due], X[due], y[due])
+    return 100 * right[len(y) // 2 :].mean(), 100 * bought / len(y)
+
+
+def make(strategy, budget, seed):
+    """Return the asker of that name."""
+    if strategy in OURS:
+        return Ours(budget, seed, OURS[strategy])
+    return Peer(strategy, budget, seed)
+
+
+def references(name, seed, arguments):
+    """Return the accuracy with every label, and that of repeating the last one."""
+    X, y = stream(name, seed, arguments.rows)
+    everything = Ours(1.0, seed, {"utility": "random", "audit": 0})
+    half = len(y) // 2
+    repeated = 100 * (y[half:] == y[half - 1 : -1]).mean()
+    return second_half(everything, X, y, arguments.delay)[0], repeated
+
+
+def interval(values):
+    """Return mean and half-width of the 95 % t interval over the seeds."""
+    if len(values) < 2:
+        return np.mean(values), np.nan
+    quantile = student.ppf(0.975, len(values) - 1)
+    return np.mean(values), quantile * np.std(values, ddof=1) / np.sqrt(len(values))
+
+
+def cell(values, sign=""):
+    mean, half = interval(values)
+    return f"{mean:{sign}.2f} ± {half:.2f}" if np.isfinite(half) else f"{mean:{sign}.2f}"
+
+
+def measure(name, arguments):
+    """Return accuracies and shares bought, each {(strategy, budget): one value per seed}."""
+    accuracy, bought = {}, {}
+    for seed in range(arguments.seeds):
+        X, y = stream(name, seed, arguments.rows)
+        for budget in arguments.budgets:
+            for strategy in arguments.strategies:
+                asker = make(strategy, budget, seed)
+                figures = second_half(asker, X, y, arguments.delay)
+                accuracy.setdefault((strategy, budget), []).append(figures[0])
+                bought.setdefault((strategy, budget), []).append(figures[1])
+    return accuracy, bought
+
+
+def tabulate(console, title, accuracy, bought, arguments):
+    """Print a row per strategy and budget: accuracy, difference to random, labels bought."""
+    table = Table(title=title, title_justify="left")
+    for column in ("budget %", "strategy", "accuracy %", "less random", "bought %"):
+        table.add_column(column, justify="left" if column == "strategy" else "right")
+    for budget in arguments.budgets:
+        at_random = np.array(accuracy.get(("random", budget), np.nan))
+        for strategy in arguments.strategies:
+            values = np.array(accuracy[strategy, budget])
+            difference = "" if strategy == "random" else cell(values - at_random, "+")
+            cells = [cell(values), difference, f"{np.mean(bought[strategy, budget]):.2f}"]
+            table.add_row(f"{100 * budget:g}", strategy, *cells)
+        table.add_section()
+    console.print(table)
+
+
+def draw(found, lines, arguments, path):
+    """Draw accuracy over budget, a panel per set, with the two lines that frame it."""
+    size = (4.6 * len(found) + 2.2, 4.4)
+    figure, panels = plt.subplots(1, len(found), figsize=size, squeeze=False, layout="constrained")
+    colours = plt.get_cmap("tab10")
+    mine = [strategy for strategy in arguments.strategies if strategy in OURS]
+    budgets = 100 * np.array(arguments.budgets)
+    for panel, (name, accuracy) in zip(panels[0], found.items(), strict=True):
+        for strategy in arguments.strategies:
+            means, halves = zip(
+                *(interval(accuracy[strategy, b]) for b in arguments.budgets), strict=True
+            )
+            ours = strategy in OURS
+            group = mine if ours else list(PEERS)
+            panel.errorbar(
+                budgets,
+                means,
+                np.nan_to_num(halves),
+                label=strategy,
+                color="black" if strategy == "random" else colours(group.index(strategy)),
+                linestyle="-" if ours else ":",
+                marker="o" if ours else "s",
+                markersize=3,
+                linewidth=2.2 if strategy == "margin" else 1.2,
+                capsize=2,
+            )
+        every, repeated = lines[name]
+        panel.axhline(every, color="0.4", linestyle="--", linewidth=1)
+        panel.text(budgets[0], every, "every label", va="bottom", fontsize=8, color="0.3")
+        panel.set(xscale="log", title=name, xlabel="labels bought, % of the records")
+        panel.set_xticks(budgets, [f"{b:g}" for b in budgets])
+        panel.minorticks_off()
+        low = min(np.mean(values) for values in accuracy.values())
+        if repeated > low - 15:
+            panel.axhline(repeated, color="0.4", linestyle="-.", linewidth=1)
+            panel.text(budgets[-1], repeated, "repeat last", va="bottom", ha="right", fontsize=8)
+        else:
+            panel.text(
+                0.98, 0.02, f"repeat last: {repeated:.1f} %", transform=panel.transAxes,
+                ha="right", fontsize=8, color="0.3",
+            )  # fmt: skip
+        panel.grid(alpha=0.25)
+    panels[0, 0].set_ylabel("accuracy on arrival, second half, %")
+    handles, names = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside right center", fontsize=8, frameon=False)
+    figure.savefig(path, dpi=130)
+
+
+def standing_pool(utility, data, seed):
+    """Return {labels: test error in percent} while rounds are asked from the training half."""
+    X, y = data["X_train"], data["y_train"]
+    n = len(y)
+    order = np.random.default_rng(seed).permutation(n)
+    ids = [str(i) for i in order]
+    strategy = QueryStrategy(
+        utility=utility, mode="pool", round_size=ROUND, window=n, budget=1.0, burst=n, audit=0
+    )
+    learner = StreamLearner(query=strategy, random_state=seed)
+    asked = learner.query(X[order], learner.score(X[order]), ids)  # the first round, at random
+    errors = {}
+    while True:
+        rows = [int(id) for id in asked.ids]
+        learner.learn(asked.ids, X[rows], y[rows])
+        if learner.n_labels % 50 == 0:
+            wrong = learner.predict(data["X_test"]) != data["y_test"]
+            errors[learner.n_labels] = 100 * wrong.mean()
+        if learner.n_labels >= LABELS:
+            return errors
+        asked = learner.query_pool(ROUND)
+
+
+def pool(console, seeds, path):
+    """Print and draw test error over labels from satimage's training half as one pool."""
+    data = load("satimage")
+    if data is None:
+        return
+    table = Table(title="satimage's training half as one pool: test error %", title_justify="left")
+    table.add_column("labels", justify="right")
+    figure, panel = plt.subplots(figsize=(6, 4.2))
+    columns = []
+    for utility, colour in (("margin", "tab:blue"), ("random", "black")):
+        runs = [standing_pool(utility, data, seed) for seed in range(seeds)]
+        labels = list(runs[0])
+        values = [[run[n] for run in runs] for n in labels]
+        means, halves = zip(*map(interval, values), strict=True)
+        panel.errorbar(labels, means, np.nan_to_num(halves), label=utility, color=colour, capsize=2)
+        columns.append([cell(value) for value in values])
+        table.add_column(utility, justify="right")
+    for row in zip(labels, *columns, strict=True):
+        table.add_row(*map(str, row))
+    console.print(table)
+    panel.axhline(THESIS, color="0.4", linestyle="--", linewidth=1)
+    panel.text(labels[0], THESIS, "Active GAMBLE, 600 labels", va="top", fontsize=8)
+    panel.set(xlabel="labels", ylabel="test error, %", title="satimage, a standing pool of 4,435")
+    panel.legend(frameon=False)
+    panel.grid(alpha=0.25)
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    strategies = [*OURS, *PEERS]
+    parser.add_argument("--sets", nargs="+", choices=FILES, default=list(FILES))
+    budgets = [0.01, 0.02, 0.05, 0.1, 0.2]
+    parser.add_argument("--budgets", nargs="+", type=float, default=budgets)
+    parser.add_argument("--strategies", nargs="+", choices=strategies, default=strategies)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, help="only so many records of each set")
+    parser.add_argument("--delay", type=int, default=0, help="records until a label comes")
+    parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    console = Console(width=100)
+    found, lines, shares = {}, {}, {}
+    for name in arguments.sets:
+        if stream(name, 0, 1) is None:
+            continue
+        found[name], bought = measure(name, arguments)
+        shares = bought
+        lines[name] = references(name, 0, arguments)
+        title = f"{name}: every label {lines[name][0]:.2f} %, repeat last {lines[name][1]:.2f} %"
+        tabulate(console, title, found[name], bought, arguments)
+    if found:
+        mean = {key: np.mean([a[key] for a in found.values()], axis=0) for key in shares}
+        tabulate(console, "mean over the sets", mean, shares, arguments)
+        draw(found, lines, arguments, arguments.out / "label_efficiency.png")
+    pool(console, arguments.seeds, arguments.out / "label_efficiency_pool.png")
+    console.print(f"drawn into {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

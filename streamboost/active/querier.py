@@ -1,0 +1,219 @@
+"""A query strategy at work on a stream."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streamboost.active.budget import Budget, Ledger
+from streamboost.active.pool import Pool
+from streamboost.active.query import QueryStrategy, Requests
+from streamboost.active.rules import Pace, make_rule
+from streamboost.active.settings import check_whole
+from streamboost.active.window import UtilityWindow
+from streamboost.errors import ConfigurationError
+
+__all__ = ["Querier"]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Requests as they come up."""
+
+    ids: list[str] = field(default_factory=list)
+    utility: list[float] = field(default_factory=list)
+    propensity: list[float] = field(default_factory=list)
+    audit: list[bool] = field(default_factory=list)
+    rule: list[bool] = field(default_factory=list)
+
+    def add(self, id: str, utility: float, propensity: float, *, audit: bool, rule: bool) -> None:
+        """Append one request."""
+        self.ids.append(id)
+        self.utility.append(utility)
+        self.propensity.append(propensity)
+        self.audit.append(audit)
+        self.rule.append(rule)
+
+    def requests(self) -> Requests:
+        """Return what was appended."""
+        return Requests(
+            ids=self.ids,
+            utility=np.array(self.utility, dtype=np.float64),
+            propensity=np.array(self.propensity, dtype=np.float64),
+            audit=np.array(self.audit, dtype=bool),
+            rule=np.array(self.rule, dtype=bool),
+        )
+
+
+class Querier:
+    """A query strategy at work: its budget, its window or pool, and its random numbers.
+
+    One number is drawn per record, one per audited block, and those of a pool's round by
+    themselves, from three generators, so that the answers do not depend on how a stream is cut
+    into batches.
+    """
+
+    def __init__(self, strategy: QueryStrategy, seeds: np.random.SeedSequence) -> None:
+        self.strategy = strategy
+        self.budget = Budget(
+            strategy.share,
+            strategy.burst,
+            strategy.audit_share,
+            strategy.loan,
+            strategy.expected_records or 0,
+        )
+        self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
+        self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
+        self._pace = Pace(float(strategy.share))
+        self._rule = make_rule(strategy.rule, float(strategy.share))
+        self._draws, self._places, self._lots = (
+            np.random.default_rng(seed) for seed in seeds.spawn(3)
+        )
+
+    def follow(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Measure the kept records again if their utilities are not those of `version`.
+
+        `measure` maps features (n, D), oldest first, to utilities (n,).
+        """
+        self._window.follow(version, measure)
+
+    def widen(self, n_features: int) -> None:
+        """Let records have `n_features` features; the ones kept miss the new ones."""
+        self._window.widen(n_features)
+
+    def known(self, ids: Iterable[str]) -> None:
+        """Ask for none of these records from now on: their labels are there."""
+        if self._pool is not None:
+            self._pool.take(ids)
+
+    def decide(
+        self, ids: Sequence[str], X: np.ndarray, utility: np.ndarray, *, cold: bool
+    ) -> Requests:
+        """Let each record arrive in turn, and decide what to ask for.
+
+        Parameters
+        ----------
+        ids
+            The records' ids, n of them.
+        X
+            float32 (n, D), kept to measure the window again.
+        utility
+            float64 (n,), of the committee version that the window follows.
+        cold
+            There is nothing to rank by yet: ask at random.
+        """
+        asked = _Asked()
+        draws = self._draws.random(len(ids))
+        for i, id in enumerate(ids):
+            self.budget.arrive(self._places)
+            if self._pool is None:
+                self._rate(asked, id, X[i], float(utility[i]), draws[i], cold=cold)
+            else:
+                self._collect(asked, self._pool, id, X[i], float(utility[i]), cold=cold)
+        return asked.requests()
+
+    def ask(self, n: int, *, cold: bool) -> Requests:
+        """Ask for the `n` best of the pool now, as far as tokens go; no record arrives.
+
+        Raises
+        ------
+        ConfigurationError
+            When there is no pool, or `n` is not a whole number of at least 1.
+        """
+        if self._pool is None:
+            raise ConfigurationError(
+                f'query mode is "{self.strategy.mode}", which keeps no pool to ask from: choose '
+                'mode "pool"'
+            )
+        check_whole("n, the requests of a round,", n)
+        asked = _Asked()
+        self._round(asked, self._pool, n, cold=cold)
+        return asked.requests()
+
+    def _rate(
+        self, asked: _Asked, id: str, row: np.ndarray, utility: float, draw: float, *, cold: bool
+    ) -> None:
+        """Decide about the record that has arrived."""
+        by_rank = self.strategy.utility != "random"
+        ranked = by_rank and not cold
+        p = self.probability(utility, ranked=ranked)
+        wanted = bool(draw < p)
+        if ranked and self.budget.affordable:
+            self._rule.settle(wanted)
+        is_asked, audited = self.budget.settle(wanted)
+        if by_rank:
+            self._window.push(row, utility)
+        if is_asked:
+            asked.add(id, utility, self.budget.combine(p), audit=audited, rule=wanted)
+
+    def probability(self, utility: float, *, ranked: bool) -> float:
+        """Return the rule's own chance of asking for the record that has arrived."""
+        if not self.budget.affordable:
+            return 0.0
+        if not ranked:
+            return self._pace.share(self.budget)
+        return self._rule.probability(utility, self._window, self.budget)
+
+    def _collect(
+        self, asked: _Asked, pool: Pool, id: str, row: np.ndarray, utility: float, *, cold: bool
+    ) -> None:
+        """Put the record that has arrived into the pool, and ask for a round if it is due.
+
+        The audit looks at the record that leaves the pool. If it looked at the one that arrives,
+        the rounds would meet audited records whose labels are known, and pass them over: those
+        they do ask for would no longer be chosen without regard to the audit.
+        """
+        left = pool.admit(id, row, utility)
+        if pool.full and self.budget.affordable >= self.strategy.round_size:
+            self._round(asked, pool, self.strategy.round_size, cold=cold)
+        if self.budget.audited:
+            self.budget.audit(buys=left is not None)
+            if left is not None:
+                chance = self.budget.combine(0.0)
+                asked.add(left.id, left.utility, chance, audit=True, rule=False)
+
+    def _round(self, asked: _Asked, pool: Pool, n: int, *, cold: bool) -> None:
+        """Ask for the best of the pool, at most `n` and what can be paid."""
+        n = min(n, self.budget.affordable)
+        chosen = pool.choose(n, self._lots, at_random=cold)
+        self.budget.spend(len(chosen))
+        for id, utility, p in chosen:
+            asked.add(id, utility, self.budget.combine(p), audit=False, rule=True)
+
+    def ledger(self, *, answered: int, expired: int) -> Ledger:
+        """Return the budget's counts beside those of the answers, which the caller keeps."""
+        budget = self.budget
+        return Ledger(
+            records=budget.records,
+            requests=budget.requests,
+            audits=budget.audits,
+            answered=answered,
+            expired=expired,
+            tokens=budget.tokens,
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        version, arrays = self._window.state()
+        state = {
+            "budget": self.budget.state(),
+            "draws": self._draws.bit_generator.state,
+            "places": self._places.bit_generator.state,
+            "lots": self._lots.bit_generator.state,
+            "rule": self._rule.memory,
+            "window_version": version,
+            "pool": self._pool.ids() if self._pool is not None else [],
+        }
+        return state, arrays
+
+    def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Go on from what `state` returned for a querier of the same strategy."""
+        self.budget.resume(state["budget"])
+        self._draws.bit_generator.state = state["draws"]
+        self._places.bit_generator.state = state["places"]
+        self._lots.bit_generator.state = state["lots"]
+        self._rule.memory = state["rule"]
+        self._window.resume(state["window_version"], arrays)
+        if self._pool is not None:
+            self._pool.name(state["pool"])

@@ -1,0 +1,140 @@
+"""With what chance to ask for a record that has just arrived: the rules of stream mode.
+
+A rule is asked only where the budget has a token for it. Its chance follows from what came
+before; nothing else is drawn.
+"""
+
+from math import erf, sqrt
+from typing import Protocol
+
+import numpy as np
+
+from streamboost.active.budget import Budget
+from streamboost.active.window import UtilityWindow
+
+__all__ = ["RULES", "Pace", "Rule", "make_rule"]
+
+RULES = ("pace", "quantile_filter", "variable_uncertainty")
+
+_SMALL_BUDGET = 0.05
+"""Up to here the decision is drawn, which stands delay best; above it, the rank decides alone."""
+
+_TOLERANCE = 50.0
+"""Tokens saved that lower the quantile filter's threshold by the whole range of the utilities."""
+
+_STEP = 0.01
+"""Share by which the variable threshold moves with each decision; the paper's s."""
+
+
+class Rule(Protocol):
+    """Gives each record its chance, and hears what came of it."""
+
+    memory: float
+
+    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
+        """Return the chance of asking for a record of `utility`, the newest of the stream."""
+
+    def settle(self, wanted: bool) -> None:
+        """Hear whether the record just rated was asked for."""
+
+
+class Pace:
+    """Spend evenly over time on the records that rank highest in the window.
+
+    The share q of the records to ask for now is what the rule earns per record, plus the tokens
+    saved beyond one spread over H = max(50, 5 / budget) records, at most three times the earnings.
+    With budgets up to 5 % a record of rank r in [0, 1) is asked for with chance
+    min(1, 10 q (1 - r)^9), above that when r < q. Either asks for a share q of the records, and
+    records that tie have the mean chance of the ranks that they fill together.
+    """
+
+    memory = 0.0
+
+    def __init__(self, share: float) -> None:
+        self._horizon = max(50.0, 5.0 / share)
+        self._density = _drawn if share <= _SMALL_BUDGET else _cut
+
+    def share(self, budget: Budget) -> float:
+        """Return q, the share of records to ask for now."""
+        pace = budget.rule_share + (budget.free - 1.0) / self._horizon
+        return min(max(pace, 0.0), 3.0 * budget.rule_share, 1.0)
+
+    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
+        """Return the mean chance of the ranks that the record fills."""
+        pace = self.share(budget)
+        low, high = window.rank(utility)
+        share = (self._density(high, pace) - self._density(low, pace)) / (high - low)
+        return min(max(share, 0.0), 1.0)
+
+    def settle(self, wanted: bool) -> None:
+        """Keep nothing: what was spent shows in the budget."""
+
+
+class QuantileFilter:
+    """The balanced incremental quantile filter: ask where the utility is among the highest.
+
+    The threshold is the quantile 1 - q of the window's utilities, with q what the rule earns per
+    record, lowered by the utilities' range times (tokens - 1) / 50: what has been saved is spent.
+    The paper counts tokens from a soft budget that may be overdrawn; here it never is.
+
+    References
+    ----------
+    .. [1] Kottke, D., Krempl, G. and Spiliopoulou, M. (2015). Probabilistic active learning in
+       datastreams. Advances in Intelligent Data Analysis XIV.
+    """
+
+    memory = 0.0
+
+    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
+        """Return 1 from the threshold on, and 0 below."""
+        known = np.append(window.utilities, utility)
+        threshold = np.quantile(known, 1.0 - max(budget.rule_share, 0.0))
+        lowered = threshold - np.ptp(known) * (budget.free - 1.0) / _TOLERANCE
+        return float(utility >= lowered)
+
+    def settle(self, wanted: bool) -> None:
+        """Keep nothing: what was spent shows in the budget."""
+
+
+class VariableUncertainty:
+    """A threshold on the confidence that falls with each request and rises in between.
+
+    A record of confidence c = 1 - utility is asked for when c < t * e, e normal with mean 1 and
+    deviation 1: with chance Phi(1 - c / t). Then t falls by 1 %, and rises by 1 % where it was not
+    asked for. The paper estimates what was spent lately; here the exact budget decides.
+
+    References
+    ----------
+    .. [1] Žliobaitė, I., Bifet, A., Pfahringer, B. and Holmes, G. (2014). Active learning with
+       drifting streaming data. IEEE TNNLS 25 (1), Algorithm 4.
+    """
+
+    def __init__(self) -> None:
+        self.memory = 1.0  # the threshold t
+
+    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
+        """Return Phi(1 - c / t)."""
+        return 0.5 + 0.5 * erf((1.0 - (1.0 - utility) / self.memory) / sqrt(2.0))
+
+    def settle(self, wanted: bool) -> None:
+        """Move the threshold."""
+        self.memory *= 1.0 - _STEP if wanted else 1.0 + _STEP
+
+
+def make_rule(name: str, share: float) -> Rule:
+    """Return a new rule of RULES for a budget of `share`."""
+    if name == "quantile_filter":
+        return QuantileFilter()
+    return VariableUncertainty() if name == "variable_uncertainty" else Pace(share)
+
+
+def _cut(rank: float, pace: float) -> float:
+    """Integral over ranks 0..rank of the rule "ask when the rank is under the pace"."""
+    return min(rank, pace)
+
+
+def _drawn(rank: float, pace: float) -> float:
+    """Integral over ranks 0..rank of the rule "ask with p = min(1, 10 pace (1 - rank)^9)"."""
+    certain = max(0.0, 1.0 - (10.0 * pace) ** (-1.0 / 9.0)) if pace > 0.0 else 0.0
+    drawn = (1.0 - certain) ** 10 - (1.0 - max(rank, certain)) ** 10
+    return min(rank, certain) + pace * drawn

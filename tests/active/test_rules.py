@@ -1,0 +1,85 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from streamboost.active.budget import Budget
+from streamboost.active.rules import Pace, QuantileFilter, VariableUncertainty
+from streamboost.active.window import UtilityWindow
+
+
+def window(utilities):
+    kept = UtilityWindow(len(utilities))
+    kept.widen(1)
+    for utility in utilities:
+        kept.push(np.zeros(1, dtype=np.float32), utility)
+    return kept
+
+
+def saved(tokens, share=Fraction(1, 10)):
+    """A budget without audits and with so many tokens in hand."""
+    budget = Budget(share, 50, Fraction(0))
+    while budget.free < tokens:
+        budget.arrive(np.random.default_rng(0))
+    return budget
+
+
+KEPT = window(np.linspace(0, 1, 100, endpoint=False))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_the_pace_is_what_is_earned_and_what_is_saved_over_the_horizon_at_most_threefold(share):
+    budget = saved(1, Fraction(str(share)))
+    assert Pace(share).share(budget) == pytest.approx(share)
+    budget = saved(3, Fraction(str(share)))
+    assert Pace(share).share(budget) == pytest.approx(share + 2 / max(50, 5 / share))
+    assert Pace(share).share(saved(40, Fraction(str(share)))) == pytest.approx(3 * share)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.1, 0.2])
+def test_over_all_ranks_the_pace_asks_for_its_share(share):
+    budget, rule = saved(2, Fraction(str(share))), Pace(share)
+    chances = [rule.probability(u, KEPT, budget) for u in KEPT.utilities + 0.001]
+    assert np.mean(chances) == pytest.approx(rule.share(budget), rel=0.1)
+
+
+def test_small_budgets_ask_with_ten_times_the_pace_times_the_ninth_power():
+    budget, rule = saved(1, Fraction(1, 20)), Pace(0.05)
+    chance = rule.probability(0.905, KEPT, budget)
+    low, high = KEPT.rank(0.905)
+    middle = 1 - (low + high) / 2
+    assert chance == pytest.approx(10 * 0.05 * middle**9, rel=0.01)
+
+
+def test_the_quantile_filter_asks_from_its_quantile_on():
+    rule, budget = QuantileFilter(), saved(1)
+    assert rule.probability(0.905, KEPT, budget) == 1.0
+    assert rule.probability(0.88, KEPT, budget) == 0.0
+
+
+def test_the_quantile_filter_spends_what_is_saved():
+    # Six tokens: the threshold falls by five fiftieths of the range, to the quantile 0.8.
+    rule, budget = QuantileFilter(), saved(6)
+    assert rule.probability(0.81, KEPT, budget) == 1.0
+    assert rule.probability(0.78, KEPT, budget) == 0.0
+
+
+def test_the_variable_threshold_falls_with_requests_and_rises_without():
+    rule = VariableUncertainty()
+    rule.settle(True)
+    assert rule.memory == pytest.approx(0.99)
+    rule.settle(False)
+    assert rule.memory == pytest.approx(0.99 * 1.01)
+
+
+def test_the_variable_threshold_is_drawn_around_its_value():
+    """c < t e with e normal around 1: drawn 10,000 times, it holds as often as is said."""
+    rule = VariableUncertainty()
+    rule.memory = 0.7
+    for confidence in (0.2, 0.9):
+        p = rule.probability(1 - confidence, KEPT, saved(1))
+        assert p == pytest.approx(norm.sf(confidence / 0.7, loc=1))
+        drawn = np.random.default_rng(1).normal(1, 1, 10_000)
+        hits = (confidence < 0.7 * drawn).mean()
+        assert abs(hits - p) < 4 * np.sqrt(p * (1 - p) / 10_000)

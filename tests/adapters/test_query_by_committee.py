@@ -1,0 +1,122 @@
+import pickle
+
+import numpy as np
+import pytest
+from river import active, checks, datasets, linear_model, naive_bayes, preprocessing, tree
+
+from streamboost.adapters.query_by_committee import QueryByCommittee
+from streamboost.adapters.river import StreamBoostClassifier
+from streamboost.boosting.sketch import SketchLogitBoostClassifier
+from streamboost.errors import ConfigurationError
+
+SEGMENTS = list(datasets.ImageSegments().take(400))
+
+
+def quick():
+    """Our classifier with few and small trainings, as the checks learn thousands of labels."""
+    estimator = SketchLogitBoostClassifier(n_estimators=5)
+    return QueryByCommittee(StreamBoostClassifier(estimator, growth=2.0, extend_every=None))
+
+
+CHECKS = list(checks.yield_checks(quick()))
+
+
+def run(model, records=SEGMENTS):
+    """Return which predictions were right, and which labels were asked for and learned."""
+    right, asked = [], []
+    for x, y in records:
+        prediction, ask = model.predict_one(x)
+        right.append(prediction == y)
+        asked.append(ask)
+        if ask:
+            model.learn_one(x, y)
+    return np.array(right), np.array(asked)
+
+
+@pytest.mark.parametrize(
+    "check", CHECKS, ids=[f"{i}-{check.__name__}" for i, check in enumerate(CHECKS)]
+)
+def test_river_check(check):
+    check(quick())
+
+
+def test_no_river_check_is_skipped():
+    assert quick()._unit_test_skips() == set()
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        naive_bayes.GaussianNB(),
+        tree.HoeffdingTreeClassifier(),
+        preprocessing.StandardScaler() | linear_model.SoftmaxRegression(),
+        preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+    ],
+    ids=["bayes", "tree", "softmax pipeline", "two-class pipeline"],
+)
+@pytest.mark.parametrize("utility", ["margin", "entropy"])
+def test_around_any_classifier_the_budget_is_kept_and_spent(classifier, utility):
+    records = SEGMENTS
+    if "Logistic" in str(classifier):
+        records = [(x, y == "sky") for x, y in SEGMENTS]
+    _, asked = run(QueryByCommittee(classifier.clone(), 0.1, utility, seed=1), records)
+    assert (np.cumsum(asked) <= 0.1 * np.arange(1, len(asked) + 1) + 1e-9).all()
+    assert asked.sum() >= 20
+
+
+def test_it_goes_on_asking_before_anything_is_learned():
+    """A classifier that is never taught has no doubts: River's sampler then asks for nothing."""
+    silent = active.EntropySampler(naive_bayes.GaussianNB(), seed=1)
+    ours = QueryByCommittee(naive_bayes.GaussianNB(), budget=0.1, seed=1)
+    assert not any(silent.predict_one(x)[1] for x, _ in SEGMENTS)
+    assert sum(ours.predict_one(x)[1] for x, _ in SEGMENTS) > 30
+    assert ours.predict_one(SEGMENTS[0][0])[0] is None
+
+
+def test_what_is_predicted_is_the_classifiers_own_best():
+    model = QueryByCommittee(StreamBoostClassifier(seed=1), seed=1)
+    for x, y in SEGMENTS[:100]:
+        model.learn_one(x, y)
+    for x, _ in SEGMENTS[100:120]:
+        chances, ask = model.predict_proba_one(x)
+        assert chances == model.classifier.predict_proba_one(x)
+        assert type(ask) is bool
+        assert model.predict_one(x)[0] == model.classifier.predict_one(x)
+
+
+def test_the_doubtful_records_are_asked_for():
+    """Half the records are plain, half lie between the classes."""
+    rng = np.random.default_rng(4)
+    model = QueryByCommittee(linear_model.LogisticRegression(), budget=0.1, seed=1)
+    asked = []
+    for i in range(1_000):
+        label = bool(rng.integers(2))
+        spread = 0.05 if i % 2 else 1.0
+        x = {"a": (1 if label else -1) * spread}
+        if model.predict_one(x)[1]:
+            asked.append(spread < 1)
+            model.learn_one(x, label)
+    assert np.mean(asked[20:]) > 0.9
+
+
+def test_the_same_seed_asks_for_the_same_records_and_another_for_others():
+    def asked(seed):
+        model = QueryByCommittee(tree.HoeffdingTreeClassifier(), 0.1, seed=seed)
+        return run(model)[1].tolist()
+
+    assert asked(1) == asked(1)
+    assert asked(1) != asked(2)
+
+
+def test_a_pickled_model_goes_on_as_if_never_stopped():
+    model = QueryByCommittee(tree.HoeffdingTreeClassifier(), budget=0.2, seed=1)
+    run(model, SEGMENTS[:150])
+    twin = pickle.loads(pickle.dumps(model))
+    for one, other in zip(run(model, SEGMENTS[150:300]), run(twin, SEGMENTS[150:300]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("wrong", "said"), [("vote_entropy", "votes"), ("entropie", "not known")])
+def test_a_utility_that_cannot_be_had_is_refused(wrong, said):
+    with pytest.raises(ConfigurationError, match=said):
+        QueryByCommittee(naive_bayes.GaussianNB(), utility=wrong)

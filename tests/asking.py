@@ -1,0 +1,33 @@
+"""Query strategies at work on records of one feature, their utility."""
+
+import numpy as np
+
+from streamboost.active.querier import Querier
+from streamboost.active.query import QueryStrategy
+
+
+def querier(seed=0, **settings):
+    one = Querier(QueryStrategy(**settings), np.random.SeedSequence(seed))
+    one.widen(1)
+    return one
+
+
+def decide(one, utility, *, start=0, cold=False):
+    X = np.asarray(utility, dtype=np.float32)[:, None]
+    ids = [str(start + i) for i in range(len(X))]
+    return one.decide(ids, X, np.asarray(utility, dtype=float), cold=cold)
+
+
+def stream(n, seed=5):
+    return np.random.default_rng(seed).random(n)
+
+
+def equal(first, second):
+    assert first.ids == second.ids
+    for name in ("utility", "propensity", "audit", "rule"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+
+
+def pool(seed=0, **settings):
+    chosen = {"mode": "pool", "window": 40, "round_size": 4, "budget": 0.1, "audit": 0.0}
+    return querier(seed, **(chosen | settings))
