@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamboost.storage import Arrays, pack_json, unpack_json
+from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.checks import as_array
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.schedule import Training
@@ -61,24 +61,28 @@ class Job:
         return replace(self, X=self.X.copy())
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the job without the committee it extends, for `resume`."""
-        about = {
-            "training": asdict(self.training),
-            "extends": self.committee is not None,
-            "n_estimators": self.n_estimators,
-        }
+        """Return all of it, for `resume`: one part as JSON can hold it, the other as arrays."""
+        about = {"training": asdict(self.training), "n_estimators": self.n_estimators}
         arrays = {"X": self.X, "y": pack_json(self.y.tolist())}
-        return about, arrays if self.weight is None else arrays | {"weight": self.weight}
+        if self.weight is not None:
+            arrays["weight"] = self.weight
+        if self.committee is not None:
+            extended = self.committee.to_arrays()
+            arrays |= {f"committee.{name}": array for name, array in extended.items()}
+        return about, arrays
 
     @classmethod
-    def resume(cls, about: dict[str, Any], arrays: Arrays, champion: "Committee | None") -> "Job":
-        """Return the job that `state` described, extending `champion` if it extends any."""
+    def resume(cls, about: dict[str, Any], arrays: Arrays) -> "Job":
+        """Return the job that `state` took apart."""
+        from streamboost.boosting.committee import Committee
+
+        extended = part(arrays, "committee.")
         return cls(
             training=Training(**about["training"]),
             X=arrays["X"],
             y=as_array(unpack_json(arrays["y"])),
             weight=arrays.get("weight"),
-            committee=champion if about["extends"] else None,
+            committee=Committee.from_arrays(extended) if extended else None,
             n_estimators=about["n_estimators"],
         )
 

@@ -28,9 +28,9 @@ __all__ = ["Trainer"]
 
 @dataclass(slots=True)
 class Underway:
-    """A training, and its committee once that has come in."""
+    """A training: what it works on, and then the committee that has come of it."""
 
-    job: Job
+    job: Job | None
     shadow: Shadow
     challenger: "Committee | None" = None
 
@@ -78,8 +78,8 @@ class Trainer:
     @property
     def running(self) -> Training | None:
         """The training that a thread is at, until `StreamLearner.swap` takes what it made."""
-        underway = self._underway
-        return underway.job.training if underway and underway.challenger is None else None
+        job = self._underway.job if self._underway else None
+        return job.training if job else None
 
     @property
     def challenger(self) -> "Committee | None":
@@ -126,7 +126,8 @@ class Trainer:
 
     def arrive(self, challenger: "Committee") -> tuple[Training, ...]:
         """Take in what the running training made; return the training that was started."""
-        self._take(challenger)
+        assert self._underway is not None
+        self._take(challenger, self._underway.shadow)
         return self._proceed()
 
     def stamp(self, committee: "Committee") -> None:
@@ -149,18 +150,17 @@ class Trainer:
             return ()
         shadow = Shadow(self.schedule.jury(self._rows.total))
         if self.schedule.training == "background":
-            self._underway = Underway(job.detached(), shadow)
-            self._worker.start(self._underway.job, self.estimator)
-        else:
-            made = job.run(self.estimator)
+            job = job.detached()
+            self._worker.start(job, self.estimator)
             self._underway = Underway(job, shadow)
-            self._take(made)
+        else:
+            self._take(job.run(self.estimator), shadow)
             self._decide()
         return (job.training,)
 
-    def _take(self, challenger: "Committee") -> None:
-        assert self._underway is not None
-        self._underway.challenger = challenger
+    def _take(self, challenger: "Committee", shadow: Shadow) -> None:
+        """Let `challenger` be judged by `shadow`; what it was trained on has had its use."""
+        self._underway = Underway(None, shadow, challenger)
         self._family = challenger.family
 
     def _decide(self) -> None:
@@ -239,14 +239,14 @@ class Trainer:
             "wanted": self._wanted,
             "underway": None,
         }
-        arrays = _prefixed("champion.", self.champion.to_arrays() if self.champion else {})
-        if self._underway is not None:
-            job, inputs = self._underway.job.state()
-            labels, shadow = self._underway.shadow.state()
-            challenger = self._underway.challenger
-            about["underway"] = {"job": job, "labels": labels, "most": self._underway.shadow.most}
-            arrays |= _prefixed("job.", inputs) | _prefixed("shadow.", shadow)
-            arrays |= _prefixed("challenger.", challenger.to_arrays() if challenger else {})
+        arrays = _prefixed("champion.", self.champion)
+        if (underway := self._underway) is not None:
+            labels, rows = underway.shadow.state()
+            job, inputs = underway.job.state() if underway.job else (None, {})
+            about["underway"] = {"job": job, "labels": labels, "most": underway.shadow.most}
+            arrays |= {f"shadow.{name}": array for name, array in rows.items()}
+            arrays |= {f"job.{name}": array for name, array in inputs.items()}
+            arrays |= _prefixed("challenger.", underway.challenger)
         return about, arrays
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
@@ -261,13 +261,15 @@ class Trainer:
         underway = about["underway"]
         if underway is not None:
             shadow = Shadow.resume(underway["most"], underway["labels"], part(arrays, "shadow."))
-            job = Job.resume(underway["job"], part(arrays, "job."), self.champion)
+            about_job = underway["job"]
+            job = Job.resume(about_job, part(arrays, "job.")) if about_job else None
             self._underway = Underway(job, shadow, _committee(part(arrays, "challenger.")))
-            if self.running:
+            if job is not None:
                 self._worker.start(job, self.estimator)
 
 
-def _prefixed(prefix: str, arrays: Arrays) -> Arrays:
+def _prefixed(prefix: str, committee: "Committee | None") -> Arrays:
+    arrays = committee.to_arrays() if committee else {}
     return {prefix + name: array for name, array in arrays.items()}
 
 
