@@ -205,8 +205,7 @@ def _go_on(pipeline: Pipeline, state: State, committed: Committed | None) -> Non
         return
     pipeline.intake.seek(committed.positions)
     state.checkpoints.drop_after(committed.sequence)
-    if "gap" in pipeline.notes:
-        pipeline.versions.forget_after(pipeline.learner.trainer.made)
+    pipeline.versions.forget_after(pipeline.learner.trainer.made)
     if pipeline.notes:
         pipeline.try_checkpoint()
 

@@ -108,8 +108,8 @@ class Schedule:
         which knows more labels.
     at_limit
         "retrain": that is all. "drop_oldest": once the retrained committee serves, the newer half
-        of the full one, extended, challenges it, and serves if it makes fewer errors on the next
-        `shadow` labels. Dropping old rounds costs accuracy at once, so that it seldom does.
+        of the full one, extended, challenges it, and serves if it makes no more errors on the
+        next `shadow` labels. Dropping old rounds costs accuracy at once, so that it seldom does.
     shadow
         How many labels such judgements wait for; with promotion="better", a tenth of the labels
         learned when the training started is enough, so that a young learner need not wait long.

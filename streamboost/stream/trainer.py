@@ -28,9 +28,9 @@ __all__ = ["Trainer"]
 
 @dataclass(slots=True)
 class Underway:
-    """A training, and its committee once that has come in."""
+    """A training: what it works on, and then the committee that has come of it."""
 
-    job: Job
+    job: Job | None
     shadow: Shadow
     challenger: "Committee | None" = None
 
@@ -79,8 +79,8 @@ class Trainer:
     @property
     def running(self) -> Training | None:
         """The training that a thread is at, until `StreamLearner.swap` takes what it made."""
-        underway = self._underway
-        return underway.job.training if underway and underway.challenger is None else None
+        job = self._underway.job if self._underway else None
+        return job.training if job else None
 
     @property
     def challenger(self) -> "Committee | None":
@@ -127,7 +127,8 @@ class Trainer:
 
     def arrive(self, challenger: "Committee") -> tuple[Training, ...]:
         """Take in what the running training made; return the training that was started."""
-        self._take(challenger)
+        assert self._underway is not None
+        self._take(challenger, self._underway.shadow)
         return self._proceed()
 
     def stamp(self, committee: "Committee") -> None:
@@ -150,18 +151,17 @@ class Trainer:
             return ()
         shadow = Shadow(self.schedule.jury(job.training.kind, job.training.labels))
         if self.schedule.training == "background":
-            self._underway = Underway(job.detached(), shadow)
-            self._worker.start(self._underway.job, self.estimator)
-        else:
-            made = job.run(self.estimator)
+            job = job.detached()
+            self._worker.start(job, self.estimator)
             self._underway = Underway(job, shadow)
-            self._take(made)
+        else:
+            self._take(job.run(self.estimator), shadow)
             self._decide()
         return (job.training,)
 
-    def _take(self, challenger: "Committee") -> None:
-        assert self._underway is not None
-        self._underway.challenger = challenger
+    def _take(self, challenger: "Committee", shadow: Shadow) -> None:
+        """Let `challenger` be judged by `shadow`; what it was trained on has had its use."""
+        self._underway = Underway(None, shadow, challenger)
         self._family = challenger.family
 
     def _decide(self) -> None:
@@ -172,10 +172,10 @@ class Trainer:
         if self.champion is not None and underway.shadow.most:
             if not underway.shadow.is_full:
                 return
-            theirs = shadow_error(underway.challenger, underway.shadow)
-            ours = shadow_error(self.champion, underway.shadow)
-            # One made of fewer labels' rounds does not win by a draw.
-            if theirs > ours or (theirs == ours and underway.job.training.kind == "drop_oldest"):
+            errors = [
+                shadow_error(c, underway.shadow) for c in (underway.challenger, self.champion)
+            ]
+            if errors[0] > errors[1]:
                 self._underway = None
                 return
         self.champion = underway.challenger
@@ -267,13 +267,13 @@ class Trainer:
             "underway": None,
         }
         arrays = in_arrays("champion.", self.champion) | in_arrays("full.", self._full)
-        if self._underway is not None:
-            job, inputs = self._underway.job.state()
-            labels, shadow = self._underway.shadow.state()
-            about["underway"] = {"job": job, "labels": labels, "most": self._underway.shadow.most}
+        if (underway := self._underway) is not None:
+            labels, rows = underway.shadow.state()
+            job, inputs = underway.job.state() if underway.job else (None, {})
+            about["underway"] = {"job": job, "labels": labels, "most": underway.shadow.most}
+            arrays |= {f"shadow.{name}": array for name, array in rows.items()}
             arrays |= {f"job.{name}": array for name, array in inputs.items()}
-            arrays |= {f"shadow.{name}": array for name, array in shadow.items()}
-            arrays |= in_arrays("challenger.", self._underway.challenger)
+            arrays |= in_arrays("challenger.", underway.challenger)
         return about, arrays
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
@@ -289,7 +289,8 @@ class Trainer:
         underway = about["underway"]
         if underway is not None:
             shadow = Shadow.resume(underway["most"], underway["labels"], part(arrays, "shadow."))
-            job = Job.resume(underway["job"], part(arrays, "job."))
+            known = underway["job"]
+            job = Job.resume(known, part(arrays, "job.")) if known else None
             self._underway = Underway(job, shadow, from_arrays("challenger.", arrays))
-            if self.running:
+            if job is not None:
                 self._worker.start(job, self.estimator)

@@ -231,3 +231,18 @@ def test_a_rollback_is_obeyed_by_the_next_run_and_by_every_replay(tmp_path, grow
     kill(tmp_path, after=6)
     assert run(config(tmp_path), until_idle=True) == 8
     assert "bit for bit" in verify(config(tmp_path))
+
+
+def test_with_an_older_log_put_back_the_state_is_that_of_then(tmp_path, grown):
+    grown(40)
+    run(config(tmp_path, checkpoint_every=2), until_idle=True)
+    log = (tmp_path / "state" / "log.db").read_bytes()
+    grown(75)
+    run(config(tmp_path, checkpoint_every=2), until_idle=True)
+    for path in (tmp_path / "state").glob("log.db-*"):
+        path.unlink()
+    (tmp_path / "state" / "log.db").write_bytes(log)
+    grown(80)
+    assert run(config(tmp_path), until_idle=True) == 8
+    assert ids(tmp_path) == [str(i) for i in range(80)]
+    assert "bit for bit" in verify(config(tmp_path))
