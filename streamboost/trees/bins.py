@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamboost.errors import ConfigurationError
+from streamboost.kernels.binning import code_values
 from streamboost.trees.categories import CategoryBins
 
 __all__ = ["MAX_BINS", "Bins"]
@@ -53,6 +54,7 @@ class Bins:
             raise ConfigurationError(f"max_bins={max_bins}: must be between 2 and {MAX_BINS}")
         cuts, categories = [], {}
         missing = np.zeros(X.shape[1], dtype=bool)
+        even = bool((weight == weight[0]).all())
         # One column at a time: an order of all of them would be twice as large as the data.
         for f in range(X.shape[1]):
             column = np.ascontiguousarray(X[:, f])
@@ -61,11 +63,13 @@ class Bins:
                 categories[f] = CategoryBins.fit(column, weight)
                 cuts.append(np.zeros(0, dtype=np.float32))
                 continue
-            order = np.argsort(column, kind="stable")  # NaN last
-            gone = np.count_nonzero(np.isnan(column))
-            missing[f] = gone > 0
-            order = order[: len(column) - gone]
-            cuts.append(_cuts(column[order], weight[order], max_bins))
+            present = len(column) - np.count_nonzero(np.isnan(column))
+            missing[f] = present < len(column)
+            if even:  # sorting values is some thirty times faster than finding their order
+                cuts.append(_cuts(np.sort(column)[:present], None, max_bins))  # NaN last
+            else:
+                order = np.argsort(column, kind="stable")[:present]
+                cuts.append(_cuts(column[order], weight[order], max_bins))
         return cls(cuts, missing, categories)
 
     @property
@@ -88,15 +92,12 @@ class Bins:
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Return the codes of `X` (n, D) feature by feature: uint8 (D, n)."""
+        X = np.ascontiguousarray(X, dtype=np.float32)
         codes = np.empty(X.shape[::-1], dtype=np.uint8)
-        for f, cuts in enumerate(self.cuts):
-            column = np.ascontiguousarray(X[:, f])
-            if f in self.categories:
-                codes[f] = self.categories[f].transform(column)
-                continue
-            codes[f] = np.searchsorted(cuts, column)
-            if self.missing[f]:
-                codes[f, np.isnan(column)] = len(cuts) + 1
+        first = np.cumsum([0, *map(len, self.cuts)])
+        code_values(X, np.concatenate(self.cuts), first, self.missing, codes)
+        for f, categories in self.categories.items():
+            codes[f] = categories.transform(np.ascontiguousarray(X[:, f]))
         return codes
 
     def thresholds(self) -> np.ndarray:
@@ -111,11 +112,11 @@ class Bins:
         return table
 
 
-def _cuts(values: np.ndarray, weight: np.ndarray, max_bins: int) -> np.ndarray:
-    """Return the cuts for sorted `values` without NaN."""
+def _cuts(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> np.ndarray:
+    """Return the cuts for sorted `values` without NaN; all weigh the same if `weight` is None."""
     ends = np.flatnonzero(values[1:] != values[:-1])  # the last place of each value but the largest
     if len(ends) >= max_bins:
-        mass = np.cumsum(weight)
+        mass = np.arange(1.0, len(values) + 1) if weight is None else np.cumsum(weight)
         by_record = (max_bins - 1) // 2
         by_value = max_bins - 1 - by_record
         wanted = mass[-1] * np.arange(1, by_record + 1) / (by_record + 1)
