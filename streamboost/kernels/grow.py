@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.kernels.jit import kernel
+from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = ["ERROR", "GINI", "LIMITS", "MH", "NEWTON", "NEWTON_SUMS", "NODE", "STUMP", "grow"]
 
@@ -60,6 +60,7 @@ LIMITS = np.dtype(
 _TIE = 1.0 + 1e-12  # a later split must be better by more than rounding
 _LOW = np.int64(0xFFFFFFFF)
 _CODES = 256
+_BLOCK = 32  # scores compared at once
 _POWER_STEPS = 8  # towards the leading direction; a rougher one only orders the bins less well
 
 
@@ -76,9 +77,12 @@ class _Work(NamedTuple):
     profile: np.ndarray  # float64 (256, channels)
     hist: np.ndarray  # int64 (257 x channels,): the bins in order, then the missing ones
     side: np.ndarray  # uint8 (256,): 1 for codes that go left
+    prefix: np.ndarray  # int64 (splits,): the packed sums left of each split of each feature
+    score: np.ndarray  # float64 (splits,)
+    ends: np.ndarray  # uint64 (d,): where the splits of each feature end
 
 
-@kernel
+@inner_kernel
 def _accumulate_packed(hist, codes, features, first, rows, start, stop, statistic):
     # Four features a pass: the row's index and statistic are read once for all four.
     n = features.size
@@ -104,7 +108,7 @@ def _accumulate_packed(hist, codes, features, first, rows, start, stop, statisti
         j += 1
 
 
-@kernel
+@inner_kernel
 def _accumulate_sums(hist, codes, features, first, rows, start, stop, statistic, n):
     width = np.uint64(n)
     for j in range(features.size):
@@ -117,7 +121,7 @@ def _accumulate_sums(hist, codes, features, first, rows, start, stop, statistic,
                 hist[to + k] += statistic[at + k]
 
 
-@kernel
+@inner_kernel
 def _accumulate_classes(hist, codes, features, first, rows, start, stop, statistic, channel, n):
     width = np.uint64(n)
     for j in range(features.size):
@@ -128,29 +132,19 @@ def _accumulate_classes(hist, codes, features, first, rows, start, stop, statist
             hist[(o + c[r]) * width + channel[r]] += statistic[r]
 
 
-@kernel
-def _scan_newton(hist, first, n_bins, missing, limits, total_g, total_h, floor):
-    best, best_bin, best_left = floor, -1, False
-    l2 = limits.l2
-    for side in range(2 if missing else 1):
-        packed = hist[first + n_bins] if side == 1 else np.int64(0)
-        # With missing values on the right, all values on the left is a split too.
-        last = n_bins if missing and side == 0 else n_bins - 1
-        for b in range(last):
-            packed += hist[first + b]
-            g, h = packed >> 32, packed & _LOW
-            if h < limits.min_child:
-                continue
-            if total_h - h < limits.min_child:
-                break
-            left, right = float(g), float(total_g - g)
-            score = left * left / (h + l2) + right * right / (total_h - h + l2)
-            if score > best * _TIE:
-                best, best_bin, best_left = score, b, side == 1
-    return best, best_bin, best_left
+@inner_kernel
+def _score_newton(prefix, limits, total_g, total_h, score):
+    # No branch and no exit: it runs on whole vectors, and most bins cannot be told apart early.
+    least, l2 = limits.min_child, limits.l2
+    all_g, all_h = np.float64(total_g), np.float64(total_h)
+    for c in range(prefix.size):
+        g, h = np.float64(np.int32(prefix[c] >> 32)), np.float64(np.int32(prefix[c]))
+        rest_g, rest_h = all_g - g, all_h - h
+        value = g * g / (h + l2) + rest_g * rest_g / (rest_h + l2)
+        score[c] = value if (h >= least) & (rest_h >= least) else -1.0
 
 
-@kernel
+@inner_kernel
 def _mass(sums, limits):
     """The weight or Hessian of a child, which must reach the least allowed."""
     n = limits.channels
@@ -162,7 +156,7 @@ def _mass(sums, limits):
     return total
 
 
-@kernel
+@inner_kernel
 def _score(sums, limits):
     """What a child with these sums is worth."""
     n = limits.channels
@@ -188,7 +182,7 @@ def _score(sums, limits):
     return value
 
 
-@kernel
+@inner_kernel
 def _score_stump(left, right, limits, totals):
     value = 0.0
     for k in range(limits.channels):
@@ -197,7 +191,7 @@ def _score_stump(left, right, limits, totals):
     return value
 
 
-@kernel
+@inner_kernel
 def _scan_sums(hist, first, n_bins, missing, limits, totals, total, floor, left, right):
     best, best_bin, best_left = floor, -1, False
     n = limits.channels
@@ -223,7 +217,7 @@ def _scan_sums(hist, first, n_bins, missing, limits, totals, total, floor, left,
     return best, best_bin, best_left
 
 
-@kernel
+@inner_kernel
 def _describe(sums, limits, profile):
     """Write how a category's answers lean, and return how much that counts; see `_order_sums`."""
     n, half = limits.channels, limits.channels // 2
@@ -247,7 +241,7 @@ def _describe(sums, limits, profile):
     return mass
 
 
-@kernel
+@inner_kernel
 def _centre(profile, mass, n, width, mean):
     total = 0.0
     mean[:] = 0.0
@@ -261,7 +255,7 @@ def _centre(profile, mass, n, width, mean):
                 profile[i, k] -= mean[k] / total
 
 
-@kernel
+@inner_kernel
 def _lead(profile, mass, n, width, direction, step):
     """Write the direction of the largest weighted second moment of `n` profiles."""
     largest, chosen = -1.0, 0
@@ -290,7 +284,7 @@ def _lead(profile, mass, n, width, direction, step):
             direction[k] = step[k] / size
 
 
-@kernel
+@inner_kernel
 def _order_sums(hist, first, n, limits, work):
     """Write the keys of `n` categories: their profiles' projections on the leading direction.
 
@@ -316,7 +310,7 @@ def _order_sums(hist, first, n, limits, work):
         work.key[i] = along
 
 
-@kernel
+@inner_kernel
 def _sort(order, key, n):
     # Shell's sort; equal keys keep the codes ascending, so that the order is one.
     for gap in (132, 57, 23, 10, 4, 1):
@@ -331,7 +325,7 @@ def _sort(order, key, n):
             order[j], key[j] = code, value
 
 
-@kernel
+@inner_kernel
 def _gather(hist, first, n_bins, missing, limits, work):
     """Copy a feature's categories in order, missing values behind them; return how many.
 
@@ -361,14 +355,48 @@ def _gather(hist, first, n_bins, missing, limits, work):
     return present
 
 
-@kernel
+@inner_kernel
 def _keep_members(node, order, n):
     node.members[:] = 0
     for i in range(n):
         node.members[order[i] >> 3] |= np.uint8(1 << (order[i] & 7))
 
 
-@kernel
+@inner_kernel
+def _sum_up(hist, first, n_bins, missing, prefix, at):
+    """Write what goes left of each split of one feature behind `prefix[at]`; return the end.
+
+    Missing values on the right, then on the left.
+    """
+    one = np.uint64(1)
+    for side in range(2 if missing else 1):
+        packed = hist[first + n_bins] if side == 1 else np.int64(0)
+        # With missing values on the right, all values on the left is a split too.
+        last = n_bins if missing and side == 0 else n_bins - one
+        for b in range(first, first + last):
+            packed += hist[b]
+            prefix[at] = packed
+            at += one
+    return at
+
+
+@inner_kernel
+def _first_best(score, n, floor):
+    """Return the place of the first of the best scores, -1 if none is better than `floor`."""
+    bar, best = floor * _TIE, -1
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        better = 0
+        for c in range(start, stop):
+            better += score[c] > bar
+        if better > 0:
+            for c in range(start, stop):
+                if score[c] > bar:
+                    bar, best = score[c] * _TIE, c
+    return best
+
+
+@inner_kernel
 def _best_newton(node, hist, features, first, n_bins, missing, categorical, limits, work):
     packed = np.int64(0)
     for b in range(n_bins[0] + (1 if missing[0] else 0)):
@@ -376,22 +404,33 @@ def _best_newton(node, hist, features, first, n_bins, missing, categorical, limi
     total_g, total_h = packed >> 32, packed & _LOW
     if total_h < 2 * limits.min_child:
         return
-    whole = float(total_g) * float(total_g) / (total_h + limits.l2)
-    best = whole
+    prefix, score = work.prefix, work.score
+    at = np.uint64(0)
     for j in range(features.size):
-        bins, at, n = hist, np.int64(first[j]), n_bins[j]
+        bins, start, n = hist, first[j], n_bins[j]
         if categorical[j]:
-            n = _gather(hist, at, n, missing[j], limits, work)
-            bins, at = work.hist, np.int64(0)
-        score, bin_, left = _scan_newton(bins, at, n, missing[j], limits, total_g, total_h, best)
-        if bin_ >= 0:
-            best = score
-            node.gain, node.feature, node.bin, node.missing_left = score - whole, j, bin_, left
-            if categorical[j]:
-                _keep_members(node, work.order, bin_ + 1)
+            n = _gather(hist, np.int64(start), n, missing[j], limits, work)
+            bins, start = work.hist, np.uint64(0)
+        at = _sum_up(bins, start, np.uint64(n), missing[j], prefix, at)
+        work.ends[j] = at
+    _score_newton(prefix[:at], limits, total_g, total_h, score)
+    whole = float(total_g) * float(total_g) / (total_h + limits.l2)
+    best = _first_best(score, np.int64(at), whole)
+    if best < 0:
+        return
+    j = 0
+    while work.ends[j] <= best:
+        j += 1
+    start = np.int64(work.ends[j - 1]) if j > 0 else np.int64(0)
+    n = (np.int64(work.ends[j]) - start) // 2 + 1 if missing[j] else n_bins[j]
+    node.gain, node.feature, node.bin = score[best] - whole, j, (best - start) % n
+    node.missing_left = best - start >= n
+    if categorical[j]:
+        _gather(hist, np.int64(first[j]), n_bins[j], missing[j], limits, work)  # its order again
+        _keep_members(node, work.order, node.bin + 1)
 
 
-@kernel
+@inner_kernel
 def _best_sums(node, hist, features, first, n_bins, missing, categorical, limits, totals, work):
     total, left, right = work.total, work.left, work.right
     total[:] = 0.0
@@ -421,7 +460,7 @@ def _best_sums(node, hist, features, first, n_bins, missing, categorical, limits
                 _keep_members(node, work.order, bin_ + 1)
 
 
-@kernel
+@inner_kernel
 def _partition(rows, start, stop, column, side, buffer):
     # Stable, so that the rows of a leaf keep their order and memory is read forwards.
     at, over = start, np.int64(0)
@@ -437,7 +476,7 @@ def _partition(rows, start, stop, column, side, buffer):
     return at
 
 
-@kernel
+@inner_kernel
 def _sides(node, categorical, n_bins, side):
     """Write which codes go left."""
     for code in range(_CODES):
@@ -475,7 +514,7 @@ def _split(node, column, categorical, n_bins, missing, rows, rest, side, buffer)
     return middle, _partition(rest, node.rest_start, node.rest_stop, column, side, buffer)
 
 
-@kernel
+@inner_kernel
 def _open_leaf(nodes, i, depth, start, stop, rest_start, rest_stop):
     node = nodes[i]
     node.gain, node.feature, node.bin, node.left, node.slot = 0.0, -1, -1, -1, -1
@@ -484,7 +523,7 @@ def _open_leaf(nodes, i, depth, start, stop, rest_start, rest_stop):
     node.rest_start, node.rest_stop = rest_start, rest_stop
 
 
-@kernel
+@inner_kernel
 def _best_leaf(nodes, n_nodes):
     best, at = 0.0, -1
     for i in range(n_nodes):
@@ -494,7 +533,7 @@ def _best_leaf(nodes, n_nodes):
 
 
 @kernel
-def _room(n, n_codes):
+def _room(n, n_codes, n_splits, n_features):
     return _Work(
         np.empty(n),
         np.empty(n),
@@ -506,6 +545,9 @@ def _room(n, n_codes):
         np.empty((n_codes, n)),
         np.empty((n_codes + 1) * n, np.int64),
         np.empty(_CODES, np.uint8),
+        np.empty(n_splits, np.int64),
+        np.empty(n_splits),
+        np.empty(n_features, np.uint64),
     )
 
 
@@ -527,7 +569,8 @@ def grow(
     """
     lim = limits[0]
     buffer = np.empty(max(rows.size, rest.size), rows.dtype)
-    work = _room(lim.channels, _CODES if categorical.any() else 0)
+    n_splits = 2 * pool.shape[1] if lim.kind == NEWTON else 0
+    work = _room(lim.channels, _CODES if categorical.any() else 0, n_splits, features.size)
     _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
     if features.size == 0:
         return 1
@@ -567,7 +610,7 @@ def grow(
     return n_nodes
 
 
-@kernel
+@inner_kernel
 def _fill(node, codes, features, first, rows, statistic, channel, limits, hist):
     hist[:] = 0
     start, stop, n = node.start, node.stop, limits.channels
@@ -579,13 +622,13 @@ def _fill(node, codes, features, first, rows, statistic, channel, limits, hist):
         _accumulate_sums(hist, codes, features, first, rows, start, stop, statistic, n)
 
 
-@kernel
+@inner_kernel
 def _subtract(hist, other):
     for b in range(hist.size):
         hist[b] -= other[b]
 
 
-@kernel
+@inner_kernel
 def _best(node, hist, features, first, n_bins, missing, categorical, limits, totals, work):
     if limits.kind == NEWTON:
         _best_newton(node, hist, features, first, n_bins, missing, categorical, limits, work)
