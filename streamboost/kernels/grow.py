@@ -61,7 +61,23 @@ _TIE = 1.0 + 1e-12  # a later split must be better by more than rounding
 _LOW = np.int64(0xFFFFFFFF)
 _CODES = 256
 _BLOCK = 32  # scores compared at once
+_JOINT = 16  # ways in which features counted together may fall
 _POWER_STEPS = 8  # towards the leading direction; a rougher one only orders the bins less well
+
+
+class _Joint(NamedTuple):
+    """Features of few bins, some of them to a column: one addition a row counts them all."""
+
+    codes: np.ndarray  # uint8 (groups, rows in all): the way in which a row's codes fall together
+    groups: np.ndarray  # uint32 (groups,): 0, 1, ...
+    first: np.ndarray  # uint64 (groups,): where each one's sums begin in `hist`
+    ways: np.ndarray  # uint64 (groups,): how many ways there are
+    start: np.ndarray  # int64 (groups + 1,): its features are `members[start[g]:start[g + 1]]`
+    members: np.ndarray  # int64: places among the features offered
+    widths: np.ndarray  # uint64 (d,): bins of each feature offered, the missing one counted
+    hist: np.ndarray  # int64 (groups x _JOINT,)
+    plain: np.ndarray  # uint32: the features that are counted by themselves,
+    plain_first: np.ndarray  # uint64, and where their bins begin
 
 
 class _Work(NamedTuple):
@@ -77,6 +93,8 @@ class _Work(NamedTuple):
     profile: np.ndarray  # float64 (256, channels)
     hist: np.ndarray  # int64 (257 x channels,): the bins in order, then the missing ones
     side: np.ndarray  # uint8 (256,): 1 for codes that go left
+    seen: np.ndarray  # bool (256,): codes that a node has
+    buffer: np.ndarray  # uint32: rows on their way to the right
     prefix: np.ndarray  # int64 (splits,): the packed sums left of each split of each feature
     score: np.ndarray  # float64 (splits,)
     ends: np.ndarray  # uint64 (d,): where the splits of each feature end
@@ -106,6 +124,80 @@ def _accumulate_packed(hist, codes, features, first, rows, start, stop, statisti
             r = rows[i]
             hist[o0 + c0[r]] += statistic[r]
         j += 1
+
+
+@kernel
+def _groups(widths):
+    """Put features into groups of at most _JOINT ways to fall together: (start, members, others).
+
+    Only those of which two fit; in their order, so that neighbours stand together.
+    """
+    n = widths.size
+    start = np.zeros(n + 1, np.int64)
+    members, others = np.empty(n, np.int64), np.empty(n, np.int64)
+    n_groups, n_members, n_others, ways = 0, 0, 0, np.uint64(_JOINT)
+    for j in range(n):
+        if widths[j] * widths[j] > _JOINT:
+            others[n_others] = j
+            n_others += 1
+            continue
+        if ways * widths[j] > _JOINT:
+            n_groups += 1
+            ways = np.uint64(1)
+        ways *= widths[j]
+        members[n_members] = j
+        n_members += 1
+        start[n_groups] = n_members
+    return start[: n_groups + 1], members[:n_members], others[:n_others]
+
+
+@kernel
+def _join(codes, features, first, widths):
+    start, members, others = _groups(widths)
+    n_groups = start.size - 1
+    joint, all_ways = np.zeros((n_groups, codes.shape[1]), np.uint8), np.empty(n_groups, np.uint64)
+    for g in range(n_groups):
+        ways = np.uint64(1)
+        for m in range(start[g], start[g + 1]):
+            column, stride = codes[features[members[m]]], np.uint8(ways)
+            for i in range(column.size):
+                joint[g, i] += stride * column[i]
+            ways *= widths[members[m]]
+        all_ways[g] = ways
+    return _Joint(
+        joint,
+        np.arange(n_groups).astype(np.uint32),
+        (np.arange(n_groups) * _JOINT).astype(np.uint64),
+        all_ways,
+        start,
+        members,
+        widths,
+        np.empty(n_groups * _JOINT, np.int64),
+        features[others],
+        first[others],
+    )
+
+
+@inner_kernel
+def _accumulate_joint(hist, first, joint, rows, start, stop, statistic):
+    sums = joint.hist
+    sums[:] = 0
+    _accumulate_packed(sums, joint.codes, joint.groups, joint.first, rows, start, stop, statistic)
+    # What was counted together now goes to the bins of each.
+    for g in range(joint.groups.size):
+        begin, ways = joint.first[g], np.uint64(1)
+        for m in range(joint.start[g], joint.start[g + 1]):
+            j = joint.members[m]
+            period = ways * joint.widths[j]
+            for at in range(begin, begin + joint.ways[g], period):
+                to = first[j]
+                for b in range(at, at + period, ways):
+                    total = np.int64(0)
+                    for way in range(b, b + ways):
+                        total += sums[way]
+                    hist[to] += total
+                    to += np.uint64(1)
+            ways = period
 
 
 @inner_kernel
@@ -487,12 +579,12 @@ def _sides(node, categorical, n_bins, side):
     side[n_bins] = node.missing_left
 
 
-@kernel
-def _place_unseen(node, column, rows, n_bins, side):
+@inner_kernel
+def _place_unseen(node, column, rows, n_bins, side, seen):
     """Let categories that no row of the node has follow its missing values."""
     if not node.missing_left:
         return
-    seen = np.zeros(_CODES, np.bool_)
+    seen[:] = False
     for i in range(node.start, node.stop):
         seen[column[rows[i]]] = True
     for code in range(n_bins):
@@ -501,16 +593,17 @@ def _place_unseen(node, column, rows, n_bins, side):
             side[code] = 1
 
 
-@kernel
-def _split(node, column, categorical, n_bins, missing, rows, rest, side, buffer):
+@inner_kernel
+def _split(node, column, categorical, n_bins, missing, rows, rest, work):
     """Part the rows of a node; return where its right ones begin, in `rows` and in `rest`."""
+    side, buffer = work.side, work.buffer
     _sides(node, categorical, n_bins, side)
     middle = _partition(rows, node.start, node.stop, column, side, buffer)
     if not missing:
         # Nothing was learned about missing values here: they follow the larger child.
         node.missing_left = 2 * middle >= node.start + node.stop
     if categorical:
-        _place_unseen(node, column, rows, n_bins, side)
+        _place_unseen(node, column, rows, n_bins, side, work.seen)
     return middle, _partition(rest, node.rest_start, node.rest_stop, column, side, buffer)
 
 
@@ -533,7 +626,7 @@ def _best_leaf(nodes, n_nodes):
 
 
 @kernel
-def _room(n, n_codes, n_splits, n_features):
+def _room(n, n_codes, n_splits, n_features, n_rows):
     return _Work(
         np.empty(n),
         np.empty(n),
@@ -545,6 +638,8 @@ def _room(n, n_codes, n_splits, n_features):
         np.empty((n_codes, n)),
         np.empty((n_codes + 1) * n, np.int64),
         np.empty(_CODES, np.uint8),
+        np.empty(_CODES, np.bool_),
+        np.empty(n_rows, np.uint32),
         np.empty(n_splits, np.int64),
         np.empty(n_splits),
         np.empty(n_features, np.uint64),
@@ -567,15 +662,34 @@ def grow(
     the t_k of STUMP; `limits` (1,) LIMITS; `pool` int64 (leaves, bins x channels), zeros not
     needed; `nodes` (2 leaves - 1,) NODE. Returns the number of nodes.
     """
-    lim = limits[0]
-    buffer = np.empty(max(rows.size, rest.size), rows.dtype)
-    n_splits = 2 * pool.shape[1] if lim.kind == NEWTON else 0
-    work = _room(lim.channels, _CODES if categorical.any() else 0, n_splits, features.size)
-    _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
     if features.size == 0:
+        _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
         return 1
+    lim = limits[0]
+    newton = lim.kind == NEWTON
+    widths = (n_bins + missing).astype(np.uint64)
+    joint = _join(codes, features, first, widths[: features.size if newton else 0])
+    work = _room(
+        lim.channels,
+        _CODES if categorical.any() else 0,
+        2 * pool.shape[1] if newton else 0,
+        features.size,
+        max(rows.size, rest.size),
+    )
+    return _grow(
+        codes, features, first, n_bins, missing, categorical, rows, rest, statistic, channel,
+        totals, lim, pool, nodes, joint, work,
+    )  # fmt: skip
+
+
+@inner_kernel
+def _grow(
+    codes, features, first, n_bins, missing, categorical, rows, rest, statistic, channel, totals,
+    lim, pool, nodes, joint, work,
+):  # fmt: skip
+    _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
     nodes[0].slot = 0
-    _fill(nodes[0], codes, features, first, rows, statistic, channel, lim, pool[0])
+    _fill(nodes[0], codes, features, first, joint, rows, statistic, channel, lim, pool[0])
     _best(nodes[0], pool[0], features, first, n_bins, missing, categorical, lim, totals, work)
     n_nodes, n_slots, n_leaves = 1, 1, 1
     while n_leaves < lim.max_leaf_nodes:
@@ -588,7 +702,7 @@ def grow(
         node.left = a
         column = codes[features[j]]
         middle, rest_middle = _split(
-            node, column, categorical[j], n_bins[j], missing[j], rows, rest, work.side, buffer
+            node, column, categorical[j], n_bins[j], missing[j], rows, rest, work
         )
         _open_leaf(nodes, a, node.depth + 1, node.start, middle, node.rest_start, rest_middle)
         _open_leaf(nodes, b, node.depth + 1, middle, node.stop, rest_middle, node.rest_stop)
@@ -600,7 +714,7 @@ def grow(
         nodes[small].slot, nodes[large].slot = n_slots, node.slot
         n_slots += 1
         hist = pool[nodes[small].slot]
-        _fill(nodes[small], codes, features, first, rows, statistic, channel, lim, hist)
+        _fill(nodes[small], codes, features, first, joint, rows, statistic, channel, lim, hist)
         _subtract(pool[node.slot], hist)
         for child in (a, b):
             hist = pool[nodes[child].slot]
@@ -611,11 +725,15 @@ def grow(
 
 
 @inner_kernel
-def _fill(node, codes, features, first, rows, statistic, channel, limits, hist):
+def _fill(node, codes, features, first, joint, rows, statistic, channel, limits, hist):
     hist[:] = 0
     start, stop, n = node.start, node.stop, limits.channels
     if limits.kind == NEWTON:
-        _accumulate_packed(hist, codes, features, first, rows, start, stop, statistic)
+        plain, plain_first = features, first
+        if joint.groups.size > 0 and stop - start > 2 * _JOINT:
+            _accumulate_joint(hist, first, joint, rows, start, stop, statistic)
+            plain, plain_first = joint.plain, joint.plain_first
+        _accumulate_packed(hist, codes, plain, plain_first, rows, start, stop, statistic)
     elif channel.size:
         _accumulate_classes(hist, codes, features, first, rows, start, stop, statistic, channel, n)
     else:
