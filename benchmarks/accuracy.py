@@ -76,7 +76,9 @@ def compare(name, seeds):
     data = dict(data)
     splits = [split(data, seed) for seed in range(seeds)]
     official = len(data.get("y_test", ())) > 0
-    peer = 100 * np.mean([lightgbm(*halves) for halves in splits[: 1 if official else None]], axis=0)
+    peer = 100 * np.mean(
+        [lightgbm(*halves) for halves in splits[: 1 if official else None]], axis=0
+    )
     mine = 100 * np.array([ours(*halves, seed) for seed, halves in enumerate(splits)])
     X, y, X_test, _ = splits[0]
     best = int(peer.argmin())

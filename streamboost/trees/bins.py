@@ -14,6 +14,9 @@ __all__ = ["MAX_BINS", "Bins"]
 MAX_BINS = 255
 """Codes are uint8, and one of them stands for a missing value."""
 
+_LEAST_BINS = 64  # of a number of bins that goes by the rows
+_ROWS_PER_BIN = 125
+
 
 @dataclass(frozen=True, slots=True)
 class Bins:
@@ -39,17 +42,22 @@ class Bins:
         cls,
         X: np.ndarray,
         weight: np.ndarray,
-        max_bins: int,
+        max_bins: int | None,
         categorical: np.ndarray | None = None,
     ) -> "Bins":
         """Choose at most `max_bins` bins for each column of `X` (n, D), NaN being missing.
 
-        Those that `categorical`, bool (D,), marks hold categories, which have a bin each.
+        None: one for every 125 rows, at least 64. More would part few rows and cost time; fewer
+        would hide what many rows can show, as the days of a long stream.
+
+        Columns that `categorical`, bool (D,), marks hold categories, which have a bin each.
 
         Where a column has more distinct values, half of the cuts stand at quantiles of the
         weighted records and half at quantiles of the distinct values: the second half lets rare
         classes in the tails be cut off.
         """
+        if max_bins is None:
+            max_bins = min(max(_LEAST_BINS, len(X) // _ROWS_PER_BIN), MAX_BINS)
         if not 2 <= max_bins <= MAX_BINS:
             raise ConfigurationError(f"max_bins={max_bins}: must be between 2 and {MAX_BINS}")
         cuts, categories = [], {}
