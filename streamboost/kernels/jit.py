@@ -30,7 +30,7 @@ def inner_kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, _nrt=False)
 
 
-def _compiled(function: Callable[..., Any], **options: bool) -> Any:
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     global _warned
     try:
         return njit(function, nogil=True, cache=True, error_model="numpy", **options)
