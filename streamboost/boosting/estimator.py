@@ -77,7 +77,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_estimators: int
     max_leaf_nodes: int | None
     max_depth: int | None
-    max_bins: int
+    max_bins: int | None
     min_child_weight: float = 0.0
     l2_regularization: float = 0.0
     max_features: float | None
@@ -210,7 +210,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
         work = Work()
-        params = self._parameters(len(data.classes))
+        params = self._parameters(data)
         trained = boost(algorithm, data, rounds, params, rng, committee, work)
         self.n_adds_ = work.n_adds
         return trained
@@ -277,9 +277,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # scikit-learn's form for two classes; the scores sum to zero up to b.
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _parameters(self, n_classes: int) -> BoostingParameters:
+    def _parameters(self, data: TrainingData) -> BoostingParameters:
         return BoostingParameters(
-            max_leaf_nodes=self._leaves(n_classes),
+            max_leaf_nodes=self._leaves(len(data.classes)),
             max_depth=self.max_depth,
             max_bins=self.max_bins,
             min_child_weight=self.min_child_weight,

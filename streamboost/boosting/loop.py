@@ -24,7 +24,7 @@ class BoostingParameters:
 
     max_leaf_nodes: int
     max_depth: int | None
-    max_bins: int
+    max_bins: int | None
     min_child_weight: float
     l2_regularization: float
     max_features: float | None

@@ -1,11 +1,12 @@
 """SketchLogitBoost: multi-class log-loss boosting along one class direction per tree."""
 
-from typing import Any
+from copy import copy
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streamboost.boosting.estimator import BoostingClassifier
-from streamboost.boosting.loop import Algorithm
+from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData
 from streamboost.boosting.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_values
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.grower import Grower, Tree, gradient_statistic
@@ -51,10 +52,14 @@ class SketchLogitBoostClassifier(BoostingClassifier):
         Rounds of boosting, one tree each.
     learning_rate
         Scales every leaf value, in (0, 1].
-    max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. None: no bound on the depth.
+    max_leaf_nodes
+        Most leaves of a tree, which grows the best leaf first. None: one for every 50 rows, at
+        least 31 and at most 80. Of few rows small trees learn as well, and are grown faster.
+    max_depth
+        Most splits above a leaf. None: no bound.
     max_bins
-        Bins per feature of numbers, at most 255, missing values aside.
+        Bins per feature of numbers, at most 255, missing values aside. None: one for every 125
+        rows, at least 64.
     min_child_weight
         Least sum of Hessians (along u) in a child. With a few hundred labels use 0.01 to 0.03.
     l2_regularization
@@ -96,14 +101,20 @@ class SketchLogitBoostClassifier(BoostingClassifier):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BoostingClassifier._parameter_constraints,
+        "max_leaf_nodes": [*BoostingClassifier._parameter_constraints["max_leaf_nodes"], None],
+        "max_bins": [*BoostingClassifier._parameter_constraints["max_bins"], None],
+    }
+
     def __init__(
         self,
         *,
         n_estimators: int = 400,
         learning_rate: float = 0.07,
-        max_leaf_nodes: int = 80,
+        max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
-        max_bins: int = 64,
+        max_bins: int | None = None,
         min_child_weight: float = 0.1,
         l2_regularization: float = 0.1,
         max_features: float | None = None,
@@ -124,6 +135,13 @@ class SketchLogitBoostClassifier(BoostingClassifier):
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def _parameters(self, data: TrainingData) -> BoostingParameters:
+        if self.max_leaf_nodes is not None:
+            return super()._parameters(data)
+        decided = copy(self)
+        decided.max_leaf_nodes = min(max(31, len(data.X) // 50), 80)
+        return decided._parameters(data)
 
     def _algorithm(self) -> Algorithm:
         return _SketchLogitBoost(self.learning_rate, self.l2_regularization)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.kernels.jit import kernel
+from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = ["ERROR", "GINI", "LIMITS", "MH", "NEWTON", "NEWTON_SUMS", "NODE", "STUMP", "grow"]
 
@@ -60,7 +60,24 @@ LIMITS = np.dtype(
 _TIE = 1.0 + 1e-12  # a later split must be better by more than rounding
 _LOW = np.int64(0xFFFFFFFF)
 _CODES = 256
+_BLOCK = 32  # scores compared at once
+_JOINT = 16  # ways in which features counted together may fall
 _POWER_STEPS = 8  # towards the leading direction; a rougher one only orders the bins less well
+
+
+class _Joint(NamedTuple):
+    """Features of few bins, some of them to a column: one addition a row counts them all."""
+
+    codes: np.ndarray  # uint8 (groups, rows in all): the way in which a row's codes fall together
+    groups: np.ndarray  # uint32 (groups,): 0, 1, ...
+    first: np.ndarray  # uint64 (groups,): where each one's sums begin in `hist`
+    ways: np.ndarray  # uint64 (groups,): how many ways there are
+    start: np.ndarray  # int64 (groups + 1,): its features are `members[start[g]:start[g + 1]]`
+    members: np.ndarray  # int64: places among the features offered
+    widths: np.ndarray  # uint64 (d,): bins of each feature offered, the missing one counted
+    hist: np.ndarray  # int64 (groups x _JOINT,)
+    plain: np.ndarray  # uint32: the features that are counted by themselves,
+    plain_first: np.ndarray  # uint64, and where their bins begin
 
 
 class _Work(NamedTuple):
@@ -76,9 +93,14 @@ class _Work(NamedTuple):
     profile: np.ndarray  # float64 (256, channels)
     hist: np.ndarray  # int64 (257 x channels,): the bins in order, then the missing ones
     side: np.ndarray  # uint8 (256,): 1 for codes that go left
+    seen: np.ndarray  # bool (256,): codes that a node has
+    buffer: np.ndarray  # uint32: rows on their way to the right
+    prefix: np.ndarray  # int64 (splits,): the packed sums left of each split of each feature
+    score: np.ndarray  # float64 (splits,)
+    ends: np.ndarray  # uint64 (d,): where the splits of each feature end
 
 
-@kernel
+@inner_kernel
 def _accumulate_packed(hist, codes, features, first, rows, start, stop, statistic):
     # Four features a pass: the row's index and statistic are read once for all four.
     n = features.size
@@ -105,6 +127,80 @@ def _accumulate_packed(hist, codes, features, first, rows, start, stop, statisti
 
 
 @kernel
+def _groups(widths):
+    """Put features into groups of at most _JOINT ways to fall together: (start, members, others).
+
+    Only those of which two fit; in their order, so that neighbours stand together.
+    """
+    n = widths.size
+    start = np.zeros(n + 1, np.int64)
+    members, others = np.empty(n, np.int64), np.empty(n, np.int64)
+    n_groups, n_members, n_others, ways = 0, 0, 0, np.uint64(_JOINT)
+    for j in range(n):
+        if widths[j] * widths[j] > _JOINT:
+            others[n_others] = j
+            n_others += 1
+            continue
+        if ways * widths[j] > _JOINT:
+            n_groups += 1
+            ways = np.uint64(1)
+        ways *= widths[j]
+        members[n_members] = j
+        n_members += 1
+        start[n_groups] = n_members
+    return start[: n_groups + 1], members[:n_members], others[:n_others]
+
+
+@kernel
+def _join(codes, features, first, widths):
+    start, members, others = _groups(widths)
+    n_groups = start.size - 1
+    joint, all_ways = np.zeros((n_groups, codes.shape[1]), np.uint8), np.empty(n_groups, np.uint64)
+    for g in range(n_groups):
+        ways = np.uint64(1)
+        for m in range(start[g], start[g + 1]):
+            column, stride = codes[features[members[m]]], np.uint8(ways)
+            for i in range(column.size):
+                joint[g, i] += stride * column[i]
+            ways *= widths[members[m]]
+        all_ways[g] = ways
+    return _Joint(
+        joint,
+        np.arange(n_groups).astype(np.uint32),
+        (np.arange(n_groups) * _JOINT).astype(np.uint64),
+        all_ways,
+        start,
+        members,
+        widths,
+        np.empty(n_groups * _JOINT, np.int64),
+        features[others],
+        first[others],
+    )
+
+
+@inner_kernel
+def _accumulate_joint(hist, first, joint, rows, start, stop, statistic):
+    sums = joint.hist
+    sums[:] = 0
+    _accumulate_packed(sums, joint.codes, joint.groups, joint.first, rows, start, stop, statistic)
+    # What was counted together now goes to the bins of each.
+    for g in range(joint.groups.size):
+        begin, ways = joint.first[g], np.uint64(1)
+        for m in range(joint.start[g], joint.start[g + 1]):
+            j = joint.members[m]
+            period = ways * joint.widths[j]
+            for at in range(begin, begin + joint.ways[g], period):
+                to = first[j]
+                for b in range(at, at + period, ways):
+                    total = np.int64(0)
+                    for way in range(b, b + ways):
+                        total += sums[way]
+                    hist[to] += total
+                    to += np.uint64(1)
+            ways = period
+
+
+@inner_kernel
 def _accumulate_sums(hist, codes, features, first, rows, start, stop, statistic, n):
     width = np.uint64(n)
     for j in range(features.size):
@@ -117,7 +213,7 @@ def _accumulate_sums(hist, codes, features, first, rows, start, stop, statistic,
                 hist[to + k] += statistic[at + k]
 
 
-@kernel
+@inner_kernel
 def _accumulate_classes(hist, codes, features, first, rows, start, stop, statistic, channel, n):
     width = np.uint64(n)
     for j in range(features.size):
@@ -128,29 +224,19 @@ def _accumulate_classes(hist, codes, features, first, rows, start, stop, statist
             hist[(o + c[r]) * width + channel[r]] += statistic[r]
 
 
-@kernel
-def _scan_newton(hist, first, n_bins, missing, limits, total_g, total_h, floor):
-    best, best_bin, best_left = floor, -1, False
-    l2 = limits.l2
-    for side in range(2 if missing else 1):
-        packed = hist[first + n_bins] if side == 1 else np.int64(0)
-        # With missing values on the right, all values on the left is a split too.
-        last = n_bins if missing and side == 0 else n_bins - 1
-        for b in range(last):
-            packed += hist[first + b]
-            g, h = packed >> 32, packed & _LOW
-            if h < limits.min_child:
-                continue
-            if total_h - h < limits.min_child:
-                break
-            left, right = float(g), float(total_g - g)
-            score = left * left / (h + l2) + right * right / (total_h - h + l2)
-            if score > best * _TIE:
-                best, best_bin, best_left = score, b, side == 1
-    return best, best_bin, best_left
+@inner_kernel
+def _score_newton(prefix, limits, total_g, total_h, score):
+    # No branch and no exit: it runs on whole vectors, and most bins cannot be told apart early.
+    least, l2 = limits.min_child, limits.l2
+    all_g, all_h = np.float64(total_g), np.float64(total_h)
+    for c in range(prefix.size):
+        g, h = np.float64(np.int32(prefix[c] >> 32)), np.float64(np.int32(prefix[c]))
+        rest_g, rest_h = all_g - g, all_h - h
+        value = g * g / (h + l2) + rest_g * rest_g / (rest_h + l2)
+        score[c] = value if (h >= least) & (rest_h >= least) else -1.0
 
 
-@kernel
+@inner_kernel
 def _mass(sums, limits):
     """The weight or Hessian of a child, which must reach the least allowed."""
     n = limits.channels
@@ -162,7 +248,7 @@ def _mass(sums, limits):
     return total
 
 
-@kernel
+@inner_kernel
 def _score(sums, limits):
     """What a child with these sums is worth."""
     n = limits.channels
@@ -188,7 +274,7 @@ def _score(sums, limits):
     return value
 
 
-@kernel
+@inner_kernel
 def _score_stump(left, right, limits, totals):
     value = 0.0
     for k in range(limits.channels):
@@ -197,7 +283,7 @@ def _score_stump(left, right, limits, totals):
     return value
 
 
-@kernel
+@inner_kernel
 def _scan_sums(hist, first, n_bins, missing, limits, totals, total, floor, left, right):
     best, best_bin, best_left = floor, -1, False
     n = limits.channels
@@ -223,7 +309,7 @@ def _scan_sums(hist, first, n_bins, missing, limits, totals, total, floor, left,
     return best, best_bin, best_left
 
 
-@kernel
+@inner_kernel
 def _describe(sums, limits, profile):
     """Write how a category's answers lean, and return how much that counts; see `_order_sums`."""
     n, half = limits.channels, limits.channels // 2
@@ -247,7 +333,7 @@ def _describe(sums, limits, profile):
     return mass
 
 
-@kernel
+@inner_kernel
 def _centre(profile, mass, n, width, mean):
     total = 0.0
     mean[:] = 0.0
@@ -261,7 +347,7 @@ def _centre(profile, mass, n, width, mean):
                 profile[i, k] -= mean[k] / total
 
 
-@kernel
+@inner_kernel
 def _lead(profile, mass, n, width, direction, step):
     """Write the direction of the largest weighted second moment of `n` profiles."""
     largest, chosen = -1.0, 0
@@ -290,7 +376,7 @@ def _lead(profile, mass, n, width, direction, step):
             direction[k] = step[k] / size
 
 
-@kernel
+@inner_kernel
 def _order_sums(hist, first, n, limits, work):
     """Write the keys of `n` categories: their profiles' projections on the leading direction.
 
@@ -316,7 +402,7 @@ def _order_sums(hist, first, n, limits, work):
         work.key[i] = along
 
 
-@kernel
+@inner_kernel
 def _sort(order, key, n):
     # Shell's sort; equal keys keep the codes ascending, so that the order is one.
     for gap in (132, 57, 23, 10, 4, 1):
@@ -331,7 +417,7 @@ def _sort(order, key, n):
             order[j], key[j] = code, value
 
 
-@kernel
+@inner_kernel
 def _gather(hist, first, n_bins, missing, limits, work):
     """Copy a feature's categories in order, missing values behind them; return how many.
 
@@ -361,14 +447,48 @@ def _gather(hist, first, n_bins, missing, limits, work):
     return present
 
 
-@kernel
+@inner_kernel
 def _keep_members(node, order, n):
     node.members[:] = 0
     for i in range(n):
         node.members[order[i] >> 3] |= np.uint8(1 << (order[i] & 7))
 
 
-@kernel
+@inner_kernel
+def _sum_up(hist, first, n_bins, missing, prefix, at):
+    """Write what goes left of each split of one feature behind `prefix[at]`; return the end.
+
+    Missing values on the right, then on the left.
+    """
+    one = np.uint64(1)
+    for side in range(2 if missing else 1):
+        packed = hist[first + n_bins] if side == 1 else np.int64(0)
+        # With missing values on the right, all values on the left is a split too.
+        last = n_bins if missing and side == 0 else n_bins - one
+        for b in range(first, first + last):
+            packed += hist[b]
+            prefix[at] = packed
+            at += one
+    return at
+
+
+@inner_kernel
+def _first_best(score, n, floor):
+    """Return the place of the first of the best scores, -1 if none is better than `floor`."""
+    bar, best = floor * _TIE, -1
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        better = 0
+        for c in range(start, stop):
+            better += score[c] > bar
+        if better > 0:
+            for c in range(start, stop):
+                if score[c] > bar:
+                    bar, best = score[c] * _TIE, c
+    return best
+
+
+@inner_kernel
 def _best_newton(node, hist, features, first, n_bins, missing, categorical, limits, work):
     packed = np.int64(0)
     for b in range(n_bins[0] + (1 if missing[0] else 0)):
@@ -376,22 +496,33 @@ def _best_newton(node, hist, features, first, n_bins, missing, categorical, limi
     total_g, total_h = packed >> 32, packed & _LOW
     if total_h < 2 * limits.min_child:
         return
-    whole = float(total_g) * float(total_g) / (total_h + limits.l2)
-    best = whole
+    prefix, score = work.prefix, work.score
+    at = np.uint64(0)
     for j in range(features.size):
-        bins, at, n = hist, np.int64(first[j]), n_bins[j]
+        bins, start, n = hist, first[j], n_bins[j]
         if categorical[j]:
-            n = _gather(hist, at, n, missing[j], limits, work)
-            bins, at = work.hist, np.int64(0)
-        score, bin_, left = _scan_newton(bins, at, n, missing[j], limits, total_g, total_h, best)
-        if bin_ >= 0:
-            best = score
-            node.gain, node.feature, node.bin, node.missing_left = score - whole, j, bin_, left
-            if categorical[j]:
-                _keep_members(node, work.order, bin_ + 1)
+            n = _gather(hist, np.int64(start), n, missing[j], limits, work)
+            bins, start = work.hist, np.uint64(0)
+        at = _sum_up(bins, start, np.uint64(n), missing[j], prefix, at)
+        work.ends[j] = at
+    _score_newton(prefix[:at], limits, total_g, total_h, score)
+    whole = float(total_g) * float(total_g) / (total_h + limits.l2)
+    best = _first_best(score, np.int64(at), whole)
+    if best < 0:
+        return
+    j = 0
+    while work.ends[j] <= best:
+        j += 1
+    start = np.int64(work.ends[j - 1]) if j > 0 else np.int64(0)
+    n = (np.int64(work.ends[j]) - start) // 2 + 1 if missing[j] else n_bins[j]
+    node.gain, node.feature, node.bin = score[best] - whole, j, (best - start) % n
+    node.missing_left = best - start >= n
+    if categorical[j]:
+        _gather(hist, np.int64(first[j]), n_bins[j], missing[j], limits, work)  # its order again
+        _keep_members(node, work.order, node.bin + 1)
 
 
-@kernel
+@inner_kernel
 def _best_sums(node, hist, features, first, n_bins, missing, categorical, limits, totals, work):
     total, left, right = work.total, work.left, work.right
     total[:] = 0.0
@@ -421,7 +552,7 @@ def _best_sums(node, hist, features, first, n_bins, missing, categorical, limits
                 _keep_members(node, work.order, bin_ + 1)
 
 
-@kernel
+@inner_kernel
 def _partition(rows, start, stop, column, side, buffer):
     # Stable, so that the rows of a leaf keep their order and memory is read forwards.
     at, over = start, np.int64(0)
@@ -437,7 +568,7 @@ def _partition(rows, start, stop, column, side, buffer):
     return at
 
 
-@kernel
+@inner_kernel
 def _sides(node, categorical, n_bins, side):
     """Write which codes go left."""
     for code in range(_CODES):
@@ -448,12 +579,12 @@ def _sides(node, categorical, n_bins, side):
     side[n_bins] = node.missing_left
 
 
-@kernel
-def _place_unseen(node, column, rows, n_bins, side):
+@inner_kernel
+def _place_unseen(node, column, rows, n_bins, side, seen):
     """Let categories that no row of the node has follow its missing values."""
     if not node.missing_left:
         return
-    seen = np.zeros(_CODES, np.bool_)
+    seen[:] = False
     for i in range(node.start, node.stop):
         seen[column[rows[i]]] = True
     for code in range(n_bins):
@@ -462,20 +593,21 @@ def _place_unseen(node, column, rows, n_bins, side):
             side[code] = 1
 
 
-@kernel
-def _split(node, column, categorical, n_bins, missing, rows, rest, side, buffer):
+@inner_kernel
+def _split(node, column, categorical, n_bins, missing, rows, rest, work):
     """Part the rows of a node; return where its right ones begin, in `rows` and in `rest`."""
+    side, buffer = work.side, work.buffer
     _sides(node, categorical, n_bins, side)
     middle = _partition(rows, node.start, node.stop, column, side, buffer)
     if not missing:
         # Nothing was learned about missing values here: they follow the larger child.
         node.missing_left = 2 * middle >= node.start + node.stop
     if categorical:
-        _place_unseen(node, column, rows, n_bins, side)
+        _place_unseen(node, column, rows, n_bins, side, work.seen)
     return middle, _partition(rest, node.rest_start, node.rest_stop, column, side, buffer)
 
 
-@kernel
+@inner_kernel
 def _open_leaf(nodes, i, depth, start, stop, rest_start, rest_stop):
     node = nodes[i]
     node.gain, node.feature, node.bin, node.left, node.slot = 0.0, -1, -1, -1, -1
@@ -484,7 +616,7 @@ def _open_leaf(nodes, i, depth, start, stop, rest_start, rest_stop):
     node.rest_start, node.rest_stop = rest_start, rest_stop
 
 
-@kernel
+@inner_kernel
 def _best_leaf(nodes, n_nodes):
     best, at = 0.0, -1
     for i in range(n_nodes):
@@ -494,7 +626,7 @@ def _best_leaf(nodes, n_nodes):
 
 
 @kernel
-def _room(n, n_codes):
+def _room(n, n_codes, n_splits, n_features, n_rows):
     return _Work(
         np.empty(n),
         np.empty(n),
@@ -506,6 +638,11 @@ def _room(n, n_codes):
         np.empty((n_codes, n)),
         np.empty((n_codes + 1) * n, np.int64),
         np.empty(_CODES, np.uint8),
+        np.empty(_CODES, np.bool_),
+        np.empty(n_rows, np.uint32),
+        np.empty(n_splits, np.int64),
+        np.empty(n_splits),
+        np.empty(n_features, np.uint64),
     )
 
 
@@ -525,14 +662,34 @@ def grow(
     the t_k of STUMP; `limits` (1,) LIMITS; `pool` int64 (leaves, bins x channels), zeros not
     needed; `nodes` (2 leaves - 1,) NODE. Returns the number of nodes.
     """
-    lim = limits[0]
-    buffer = np.empty(max(rows.size, rest.size), rows.dtype)
-    work = _room(lim.channels, _CODES if categorical.any() else 0)
-    _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
     if features.size == 0:
+        _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
         return 1
+    lim = limits[0]
+    newton = lim.kind == NEWTON
+    widths = (n_bins + missing).astype(np.uint64)
+    joint = _join(codes, features, first, widths[: features.size if newton else 0])
+    work = _room(
+        lim.channels,
+        _CODES if categorical.any() else 0,
+        2 * pool.shape[1] if newton else 0,
+        features.size,
+        max(rows.size, rest.size),
+    )
+    return _grow(
+        codes, features, first, n_bins, missing, categorical, rows, rest, statistic, channel,
+        totals, lim, pool, nodes, joint, work,
+    )  # fmt: skip
+
+
+@inner_kernel
+def _grow(
+    codes, features, first, n_bins, missing, categorical, rows, rest, statistic, channel, totals,
+    lim, pool, nodes, joint, work,
+):  # fmt: skip
+    _open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
     nodes[0].slot = 0
-    _fill(nodes[0], codes, features, first, rows, statistic, channel, lim, pool[0])
+    _fill(nodes[0], codes, features, first, joint, rows, statistic, channel, lim, pool[0])
     _best(nodes[0], pool[0], features, first, n_bins, missing, categorical, lim, totals, work)
     n_nodes, n_slots, n_leaves = 1, 1, 1
     while n_leaves < lim.max_leaf_nodes:
@@ -545,7 +702,7 @@ def grow(
         node.left = a
         column = codes[features[j]]
         middle, rest_middle = _split(
-            node, column, categorical[j], n_bins[j], missing[j], rows, rest, work.side, buffer
+            node, column, categorical[j], n_bins[j], missing[j], rows, rest, work
         )
         _open_leaf(nodes, a, node.depth + 1, node.start, middle, node.rest_start, rest_middle)
         _open_leaf(nodes, b, node.depth + 1, middle, node.stop, rest_middle, node.rest_stop)
@@ -557,7 +714,7 @@ def grow(
         nodes[small].slot, nodes[large].slot = n_slots, node.slot
         n_slots += 1
         hist = pool[nodes[small].slot]
-        _fill(nodes[small], codes, features, first, rows, statistic, channel, lim, hist)
+        _fill(nodes[small], codes, features, first, joint, rows, statistic, channel, lim, hist)
         _subtract(pool[node.slot], hist)
         for child in (a, b):
             hist = pool[nodes[child].slot]
@@ -567,25 +724,29 @@ def grow(
     return n_nodes
 
 
-@kernel
-def _fill(node, codes, features, first, rows, statistic, channel, limits, hist):
+@inner_kernel
+def _fill(node, codes, features, first, joint, rows, statistic, channel, limits, hist):
     hist[:] = 0
     start, stop, n = node.start, node.stop, limits.channels
     if limits.kind == NEWTON:
-        _accumulate_packed(hist, codes, features, first, rows, start, stop, statistic)
+        plain, plain_first = features, first
+        if joint.groups.size > 0 and stop - start > 2 * _JOINT:
+            _accumulate_joint(hist, first, joint, rows, start, stop, statistic)
+            plain, plain_first = joint.plain, joint.plain_first
+        _accumulate_packed(hist, codes, plain, plain_first, rows, start, stop, statistic)
     elif channel.size:
         _accumulate_classes(hist, codes, features, first, rows, start, stop, statistic, channel, n)
     else:
         _accumulate_sums(hist, codes, features, first, rows, start, stop, statistic, n)
 
 
-@kernel
+@inner_kernel
 def _subtract(hist, other):
     for b in range(hist.size):
         hist[b] -= other[b]
 
 
-@kernel
+@inner_kernel
 def _best(node, hist, features, first, n_bins, missing, categorical, limits, totals, work):
     if limits.kind == NEWTON:
         _best_newton(node, hist, features, first, n_bins, missing, categorical, limits, work)

@@ -105,3 +105,25 @@ def test_missing_values_are_learned_from():
     X[y == 2, 1] = np.nan
     fitted = model(n_estimators=30).fit(X, y)
     assert (fitted.predict(X[y == 2]) == 2).all()
+
+
+@pytest.mark.parametrize(("n", "most"), [(200, 31), (2500, 50), (6000, 80)])
+def test_by_default_trees_grow_with_the_rows(n, most):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((n, 3)), rng.integers(0, 3, n)
+    leaves = model(n_estimators=1, min_child_weight=0.0).fit(X, y).committee_.forest.values
+    assert len(leaves) == most
+
+
+def test_ten_rows_of_a_class_among_40_000_do_no_harm_however_many_rounds():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80_000, 4)).astype(np.float32)
+    y = np.searchsorted([0.75, 1.2], X[:, 0])  # 77, 11 and 12 percent
+    for half in (0, 40_000):
+        rare = half + rng.choice(40_000, 10, replace=False)
+        X[rare, 1], y[rare] = 5.0 + rng.random(10), 3
+    train, test = slice(40_000), slice(40_000, None)
+    stages = model(n_estimators=300).fit(X[train], y[train]).staged_predict(X[test])
+    errors = [np.mean(predicted != y[test]) for predicted in stages]
+    for rounds in (30, 100, 300):
+        assert errors[rounds - 1] < 0.01

@@ -63,6 +63,27 @@ def test_newton_tree_is_the_naive_one(seed, limits):
     assert leaf_sets(tree) == naive.leaves_of(expected)
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_features_of_few_bins_counted_together_grow_the_naive_tree(seed, missing):
+    rng, X = make(seed, n=120, d=9, missing=missing, distinct=2)
+    X[:, 3] = rng.integers(0, 3, 120)  # bins of 2, 3 and more, side by side
+    X[:, 6] = rng.integers(0, 9, 120)
+    g = rng.standard_normal(120).astype(np.float32)
+    h = rng.random(120).astype(np.float32) + np.float32(0.05)
+    grow, bins, codes = grower(X)
+    tree = grow(newton_statistic(g, h))
+    g, h = g.astype(float), h.astype(float)
+    expected = naive.grow(
+        codes,
+        bins.n_bins,
+        lambda rows: naive.newton_score(g, h, rows, 0.0),
+        lambda rows: h[rows].sum(),
+        8,
+    )
+    assert leaf_sets(tree) == naive.leaves_of(expected)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_gini_tree_is_the_naive_one(seed):
     rng, X = make(seed)

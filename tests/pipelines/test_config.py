@@ -142,7 +142,7 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
             "committee",
             {"max_bins": 1000},
             "max_bins: The 'max_bins' parameter of SketchLogitBoostClassifier must be an int in "
-            "the range [2, 255]. Got 1000 instead.",
+            "the range [2, 255] or None. Got 1000 instead.",
         ),
     ],
 )

@@ -66,6 +66,20 @@ def test_weights_move_the_record_quantiles():
     assert (heavy < 100).sum() > (plain < 100).sum()
 
 
+@pytest.mark.parametrize(("n", "most"), [(1000, 64), (12_500, 100), (40_000, 255)])
+def test_by_default_bins_grow_with_the_rows(n, most):
+    X = np.random.default_rng(0).random((n, 1)).astype(np.float32)
+    ours, expected = Bins.fit(X, np.ones(n), None), Bins.fit(X, np.ones(n), most)
+    np.testing.assert_array_equal(ours.cuts[0], expected.cuts[0])
+
+
+def test_a_weight_that_all_rows_share_changes_no_cut():
+    X = np.random.default_rng(0).random((500, 1)).astype(np.float32)
+    X[::7] = np.nan
+    order = Bins.fit(X, np.where(np.arange(500) % 7, 0.3, 0.2), 16)  # NaN rows weigh less
+    np.testing.assert_array_equal(Bins.fit(X, np.full(500, 0.3), 16).cuts[0], order.cuts[0])
+
+
 @pytest.mark.parametrize("max_bins", [1, 256])
 def test_impossible_numbers_of_bins_are_refused(max_bins):
     with pytest.raises(ConfigurationError, match="between 2 and 255"):
