@@ -13,6 +13,7 @@ from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity, as_rows, as_tick
 from streamboost.stream.estimators import Trainable, describe, rebuild
 from streamboost.stream.labelled import LabelledRows
+from streamboost.stream.recent import Recent
 from streamboost.stream.schedule import Schedule, Training
 from streamboost.stream.scoring import (
     Scored,
@@ -88,6 +89,7 @@ class StreamLearner:
         self.strategy = query or QueryStrategy()
         trainings, asking = np.random.SeedSequence(random_state).spawn(2)
         self._rows = LabelledRows(self.working_set)
+        self._recent = Recent(self.schedule)
         self._trainer = Trainer(estimator, self.schedule, trainings)
         self._querier = Querier(self.strategy, asking)
         self._answered = 0
@@ -123,16 +125,18 @@ class StreamLearner:
         Before there is a committee, every record gets the commonest label so far.
         """
         rows = self._admit(X)
-        if self.committee is None:
+        committee = self._recent.over(self.committee)
+        if committee is None:
             return score_with_shares(self._rows.counts, len(rows))
-        return score_with_committee(self.committee, rows)
+        return score_with_committee(committee, rows)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the labels, object (n,), that `score` predicts, with less work."""
         rows = self._admit(X)
-        if self.committee is None:
+        committee = self._recent.over(self.committee)
+        if committee is None:
             return score_with_shares(self._rows.counts, len(rows)).labels
-        return labels_of(self.committee, rows)
+        return labels_of(committee, rows)
 
     def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
         """Decide which of the records `X` (n, D), scored as `scored`, to ask for.
@@ -187,6 +191,7 @@ class StreamLearner:
         trainings = []
         for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
             self._rows.append(row, label, tick, chance)
+            self._recent.add(row, label)
             self._answered += chance == chance
             trained = self._trainer.follow(self._rows, self.committee)
             if trained is not None:
@@ -231,6 +236,7 @@ class StreamLearner:
             )
         if n_features > self._rows.n_features:
             self._rows.widen(n_features)
+            self._recent.widen(n_features)
             self._querier.window.widen(n_features)
         self.n_features = n_features
 
@@ -248,7 +254,8 @@ class StreamLearner:
         return rows
 
     def _margins(self, rows: np.ndarray) -> np.ndarray:
-        return np.zeros(len(rows)) if self.committee is None else margins_of(self.committee, rows)
+        committee = self._recent.over(self.committee)
+        return np.zeros(len(rows)) if committee is None else margins_of(committee, rows)
 
     def snapshot(self) -> Arrays:
         """Return all there is to the learner as arrays; `restore` makes it again from them.
@@ -260,6 +267,7 @@ class StreamLearner:
         """
         labelled, rows = self._rows.state()
         querier, window = self._querier.state()
+        recent, newest = self._recent.state()
         about = {
             "format": _FORMAT,
             "estimator": describe(self.estimator),
@@ -272,12 +280,14 @@ class StreamLearner:
             "labelled": labelled,
             "trainer": self._trainer.state(),
             "querier": querier,
+            "recent": recent,
         }
         committee = self.committee.to_arrays() if self.committee else {}
         return {
             "about": pack_json(about),
             **{f"rows.{name}": array for name, array in rows.items()},
             **{f"window.{name}": array for name, array in window.items()},
+            **{f"recent.{name}": array for name, array in newest.items()},
             **{f"committee.{name}": array for name, array in committee.items()},
         }
 
@@ -318,6 +328,7 @@ class StreamLearner:
         learner._rows.resume(about["labelled"], part(arrays, "rows."))
         learner._trainer.resume(about["trainer"])
         learner._querier.resume(about["querier"], part(arrays, "window."))
+        learner._recent.resume(about["recent"], part(arrays, "recent."))
         learner._answered = about["answered"]
         learner._expired = about["expired"]
         committee = part(arrays, "committee.")

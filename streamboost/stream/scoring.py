@@ -10,6 +10,7 @@ from streamboost.stream.checks import Label, as_array
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
+    from streamboost.boosting.correction import Corrected
 
 __all__ = ["Scored", "labels_of", "margins_of", "score_with_committee", "score_with_shares"]
 
@@ -43,7 +44,7 @@ class Scored:
         return len(self.labels)
 
 
-def score_with_committee(committee: "Committee", X: np.ndarray) -> Scored:
+def score_with_committee(committee: "Committee | Corrected", X: np.ndarray) -> Scored:
     """Score `X` (n, D); columns the committee does not know are left out."""
     scores = _decision(committee, X)
     return Scored(
@@ -68,22 +69,22 @@ def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
     )
 
 
-def labels_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
+def labels_of(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
     """Return the predicted labels, object (n,), of `X` (n, D)."""
     return _best(committee, _decision(committee, X))
 
 
-def margins_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
+def margins_of(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
     """Return the raw score margins (n,) of `X` (n, D)."""
     return _gap(_decision(committee, X))
 
 
-def _decision(committee: "Committee", X: np.ndarray) -> np.ndarray:
+def _decision(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
     # A committee made before the newest columns appeared scores those it was trained on.
     return committee.decision(X[:, : committee.n_features])
 
 
-def _best(committee: "Committee", scores: np.ndarray) -> np.ndarray:
+def _best(committee: "Committee | Corrected", scores: np.ndarray) -> np.ndarray:
     return np.asarray(committee.classes[committee.best(scores)].astype(object))
 
 
