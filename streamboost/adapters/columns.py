@@ -25,9 +25,15 @@ class Columns:
     is settles what it holds: numbers (True and False are 1 and 0), or text, whose values are
     categories, numbered from 0 as they are learned. None and NaN are missing values, and a feature
     without any other value has no column yet.
+
+    Parameters
+    ----------
+    text
+        Whether text may be categories; else it is refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, text: bool = True) -> None:
+        self._text = text
         self._places: dict[Hashable, int] = {}
         self._codes: dict[Hashable, dict[str, int]] = {}
 
@@ -73,7 +79,7 @@ class Columns:
             present = {f: v for f, v in x.items() if not _is_missing(v)}
             new = [feature for feature in present if feature not in self._places]
             for feature, value in present.items():
-                if feature not in new or not isinstance(value, str):
+                if feature not in new or not (self._text and isinstance(value, str)):
                     self._read(feature, value)
             for feature in sorted(new, key=lambda f: (type(f).__name__, str(f))):
                 self._places[feature] = len(self._places)
@@ -123,8 +129,10 @@ def _number(feature: Hashable, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise DataError(
-            f"feature {feature!r} is {value!r}, and only numbers can stand here: give text from "
-            "the feature's first record on to have it learned as categories, or encode it"
+            f"feature {feature!r} is {value!r}, and only numbers can be learned from here: encode "
+            "it first, for example with compose.SelectType(str) | preprocessing.OneHotEncoder(); "
+            "text from a feature's first record on is learned as categories, if the estimator has "
+            "categorical_features"
         ) from None
     if abs(number) > _LARGEST:
         raise DataError(

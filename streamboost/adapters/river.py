@@ -10,7 +10,7 @@ from river import base
 from streamboost.adapters.columns import Columns
 from streamboost.adapters.given import Given
 from streamboost.boosting.sketch import SketchLogitBoostClassifier
-from streamboost.errors import ConfigurationError, DataError
+from streamboost.errors import ConfigurationError
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.lags import Lags
 from streamboost.stream.learner import StreamLearner
@@ -39,7 +39,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     ----------
     estimator
         What is trained, one of streamboost's estimators; which columns are categorical it is told
-        here. None: a `SketchLogitBoostClassifier` with 60 rounds of 16 leaves.
+        here. None: a `SketchLogitBoostClassifier` with 60 rounds of ten leaves.
     working_set
         The labelled records kept for training. None: the newest 10,000, all of the same weight.
     schedule
@@ -75,14 +75,20 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self.schedule = schedule
         self.label_lags = label_lags
         self.seed = seed
-        self._columns = Columns()
+        # A copy, which is told its categorical columns as they come up.
+        self._trained = _default_estimator() if estimator is None else deepcopy(estimator)
+        takes_categories = "categorical_features" in self._trained.get_params()
+        if label_lags and not takes_categories:
+            raise ConfigurationError(
+                f"label_lags is {label_lags!r}, and {type(self._trained).__name__} takes no "
+                "categories, which labels are: choose an estimator with categorical_features"
+            )
+        self._columns = Columns(text=takes_categories)
         self._lags = Lags(label_lags)
         self._given = Given(_MOST_WAITING)
         # River's labels may be booleans or of several kinds: the learner sees their numbers.
         self._labels: list[base.typing.ClfTarget] = []
         self._numbers: dict[base.typing.ClfTarget, int] = {}
-        # A copy, which is told its categorical columns as they come up.
-        self._trained = _default_estimator() if estimator is None else deepcopy(estimator)
         self._learner = StreamLearner(
             estimator=self._trained,
             working_set=working_set,
@@ -159,15 +165,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         """Let the estimator know which columns hold categories."""
         lags = list(range(self.label_lags))
         columns = lags + [self.label_lags + place for place in self._columns.categorical]
-        if not columns:
-            return
-        name = type(self._trained).__name__
-        if "categorical_features" not in self._trained.get_params():
-            raise DataError(
-                f"{name} learns from numbers only, and text and label_lags are categories: choose "
-                "an estimator that takes categorical_features, or encode them"
-            )
-        self._trained.categorical_features = columns
+        if columns:
+            self._trained.set_params(categorical_features=columns)
 
     def _probabilities(self, scored: Scored) -> np.ndarray:
         """Return (n, labels so far): a label the committee has not met yet has probability 0."""
@@ -180,10 +179,10 @@ def _default_estimator() -> SketchLogitBoostClassifier:
     """Return an estimator for streams that tell every label: fewer, larger trees."""
     return SketchLogitBoostClassifier(
         n_estimators=60,
-        learning_rate=0.4,
-        max_leaf_nodes=16,
+        learning_rate=0.3,
+        max_leaf_nodes=10,
         min_child_weight=0.02,
-        l2_regularization=0.3,
+        l2_regularization=1.0,
     )
 
 

@@ -155,6 +155,5 @@ def _directions(n_classes: int) -> np.ndarray:
     """Return centred random class directions, float32 (N_DIRECTIONS, K), largest entry ±1."""
     u = np.random.default_rng(n_classes).standard_normal((N_DIRECTIONS, n_classes))
     u -= u.mean(axis=1, keepdims=True)
-    u = (u / np.abs(u).max(axis=1, keepdims=True)).astype(np.float32)
-    u.setflags(write=False)
-    return u
+    table: np.ndarray = (u / np.abs(u).max(axis=1, keepdims=True)).astype(np.float32)
+    return table
