@@ -34,6 +34,10 @@ def plain(**settings):
         {"extend_estimators": 0},
         {"extend_estimators": True},
         {"max_estimators": 0},
+        {"correction_rounds": -1},
+        {"correction_rows": 0},
+        {"correction_half_life": 0},
+        {"correction_half_life": float("inf")},
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(wrong):
