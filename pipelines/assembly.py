@@ -198,10 +198,11 @@ def _pipeline(
     observer: Observer | None,
 ) -> Pipeline:
     section, requests = config.sections.pipeline, config.sections.requests
-    width = len(schema.features)
+    learner = config.core.learner(len(schema.features), section.seed)
+    width = len(schema.features) + config.core.label_lags
     return Pipeline(
         schema,
-        config.core.learner(width, section.seed),
+        learner,
         Join(Span.parse(section.join_window), Span.parse(requests.expires_after), width),
         Intake(
             connectors.records,

@@ -129,11 +129,10 @@ class Pipeline:
         self.learner.expire(expired)
         sound, damaged = self.schema.decode(inputs.records, source="records", time=inputs.tick)
         records, repeated = self._part_repeated(sound, inputs.tick)
-        scored = self.learner.score(records.X)
-        asked = self.learner.query(records.X, scored, records.ids)
-        joined = self.join.add(
-            records.ids, records.X, scored.labels.tolist(), asked.ids, asked.propensity
-        )
+        X = self.learner.with_lags(records.X)
+        scored = self.learner.score(X)
+        asked = self.learner.query(X, scored, records.ids)
+        joined = self.join.add(records.ids, X, scored.labels.tolist(), asked.ids, asked.propensity)
         labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
         self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
         trainings = self._learn(joined, inputs.tick)

@@ -34,12 +34,12 @@ class Given:
         if self._count > self._size:
             self._drop(next(iter(self._beside)), 1)
 
-    def take(self, row: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-        """Return, and forget, what `row` was predicted with; `otherwise` if that is not known."""
+    def take(self, row: np.ndarray) -> np.ndarray | None:
+        """Return, and forget, what `row` was predicted with; None if that is not known."""
         key = _key(row)
         noted = self._beside.get(key)
         if noted is None:
-            return otherwise
+            return None
         first = noted[0]
         # A record may have been asked for its label and for its probabilities.
         same = next((i for i, b in enumerate(noted) if b.tobytes() != first.tobytes()), len(noted))

@@ -12,7 +12,6 @@ from streamboost.adapters.given import Given
 from streamboost.boosting.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError
 from streamboost.stream.estimators import Trainable
-from streamboost.stream.lags import Lags
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Schedule
 from streamboost.stream.scoring import Scored
@@ -84,7 +83,6 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "categories, which labels are: choose an estimator with categorical_features"
             )
         self._columns = Columns(text=takes_categories)
-        self._lags = Lags(label_lags)
         self._given = Given(_MOST_WAITING)
         # River's labels may be booleans or of several kinds: the learner sees their numbers.
         self._labels: list[base.typing.ClfTarget] = []
@@ -95,6 +93,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             schedule=schedule or Schedule(growth=1.15, extend_every=None),
             n_features=label_lags,
             random_state=_entropy() if seed is None else seed,
+            label_lags=label_lags,
         )
         self._tell_categories()
 
@@ -114,9 +113,9 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             number = self._numbers[y] = len(self._labels)
             self._labels.append(y)
         if self.label_lags:
-            row = np.hstack([self._given.take(row, self._lags.rows(1)), row])
+            lags = self._given.take(row)
+            row = self._learner.with_lags(row) if lags is None else np.hstack([lags, row])
         self._learner.learn([""], row, [number])
-        self._lags.add(number)
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order."""
@@ -154,12 +153,11 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
     def _with_lags(self, rows: np.ndarray) -> np.ndarray:
         """Return the rows (n, D) behind the labels known now, which are remembered with them."""
-        if not self.label_lags:
-            return rows
-        lags = self._lags.rows(len(rows))
-        for i in range(len(rows)):
-            self._given.note(rows[i : i + 1], lags[i : i + 1])
-        return np.hstack([lags, rows])
+        lagged = self._learner.with_lags(rows)
+        if self.label_lags:
+            for i in range(len(rows)):
+                self._given.note(rows[i : i + 1], lagged[i : i + 1, : self.label_lags])
+        return lagged
 
     def _tell_categories(self) -> None:
         """Let the estimator know which columns hold categories."""

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.errors import ConfigurationError
+from streamboost.active.settings import check_whole
 from streamboost.stream.checks import Label
 
 __all__ = ["Lags"]
 
 
 class Lags:
-    """Offers the newest `n` labels that are known as columns of categories.
+    """Offers the newest labels that are known as columns of categories.
 
     On streams whose labels follow one another the last label says much about the next. With
     delayed labels, the newest known are older than the newest there are: training must see those
@@ -19,13 +19,13 @@ class Lags:
 
     Parameters
     ----------
-    n
-        Columns: the newest label's first, then the one before it, and so on.
+    label_lags
+        How many columns: the newest label's first, then the one before it, and so on.
 
     Raises
     ------
     ConfigurationError
-        When `n` is not a whole number of at least 0.
+        When it is not a whole number of at least 0.
 
     Examples
     --------
@@ -35,12 +35,11 @@ class Lags:
     array([[ 0., nan]], dtype=float32)
     """
 
-    def __init__(self, n: int) -> None:
-        if type(n) is not int or n < 0:
-            raise ConfigurationError(f"label_lags is {n!r}: give a whole number of at least 0")
-        self.n = n
+    def __init__(self, label_lags: int = 0) -> None:
+        check_whole("label_lags", label_lags, at_least=0)
+        self.n = label_lags
         self._codes: dict[Label, int] = {}
-        self._newest = [float("nan")] * n
+        self._newest = [float("nan")] * label_lags
 
     def add(self, label: Label) -> None:
         """Take in the label that has just become known."""

@@ -13,6 +13,7 @@ from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity, as_rows, as_tick
 from streamboost.stream.estimators import Trainable, describe, rebuild
 from streamboost.stream.labelled import LabelledRows
+from streamboost.stream.lags import Lags
 from streamboost.stream.recent import Recent
 from streamboost.stream.schedule import Schedule, Training
 from streamboost.stream.scoring import (
@@ -55,6 +56,9 @@ class StreamLearner:
         D, the number of features; None: that of the first records.
     random_state
         Seed, at least 0.
+    label_lags
+        The newest so many labels learned are features too: `with_lags` puts them first, and they
+        count in D. The estimator's `categorical_features` should name them.
 
     Attributes
     ----------
@@ -83,6 +87,7 @@ class StreamLearner:
         query: QueryStrategy | None = None,
         n_features: int | None = None,
         random_state: int = 0,
+        label_lags: int = 0,
     ) -> None:
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
@@ -90,6 +95,7 @@ class StreamLearner:
         trainings, asking = np.random.SeedSequence(random_state).spawn(2)
         self._rows = LabelledRows(self.working_set)
         self._recent = Recent(self.schedule)
+        self._lags = Lags(label_lags)
         self._trainer = Trainer(estimator, self.schedule, trainings)
         self._querier = Querier(self.strategy, asking)
         self._answered = 0
@@ -118,6 +124,14 @@ class StreamLearner:
     def ledger(self) -> Ledger:
         """What has been asked and answered so far."""
         return self._querier.ledger(answered=self._answered, expired=self._expired)
+
+    def with_lags(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` float32 (n, D - lags) behind the newest labels learned by now, (n, D).
+
+        A record keeps what it was given here: it is scored, queried and, when its label comes,
+        learned with the same.
+        """
+        return np.hstack([self._lags.rows(len(X)), X]) if self._lags.n else X
 
     def score(self, X: Any) -> Scored:
         """Predict records `X` (n, D), NaN where missing.
@@ -192,6 +206,7 @@ class StreamLearner:
         for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
             self._rows.append(row, label, tick, chance)
             self._recent.add(row, label)
+            self._lags.add(label)
             self._answered += chance == chance
             trained = self._trainer.follow(self._rows, self.committee)
             if trained is not None:
@@ -281,6 +296,8 @@ class StreamLearner:
             "trainer": self._trainer.state(),
             "querier": querier,
             "recent": recent,
+            "label_lags": self._lags.n,
+            "lags": self._lags.state(),
         }
         committee = self.committee.to_arrays() if self.committee else {}
         return {
@@ -324,10 +341,12 @@ class StreamLearner:
             schedule=Schedule(**about["schedule"]),
             query=QueryStrategy(**about["query"]),
             n_features=about["n_features"],
+            label_lags=about["label_lags"],
         )
         learner._rows.resume(about["labelled"], part(arrays, "rows."))
         learner._trainer.resume(about["trainer"])
         learner._querier.resume(about["querier"], part(arrays, "window."))
+        learner._lags.resume(about["lags"])
         learner._recent.resume(about["recent"], part(arrays, "recent."))
         learner._answered = about["answered"]
         learner._expired = about["expired"]

@@ -209,7 +209,7 @@ def test_delayed_labels_are_learned(delay):
 
 
 def test_it_works_within_a_pipeline():
-    numbers = compose.SelectType(float) | preprocessing.StandardScaler()
+    numbers = compose.Discard("kind") | preprocessing.StandardScaler()
     model = (numbers + compose.SelectType(str)) | StreamBoostClassifier(seed=1)
     assert accuracy(model, [(y, dict(x, kind="same")) for x, y in SEGMENTS]) > 0.8
     assert model.clone().predict_one(SEGMENTS[0][0]) is None
