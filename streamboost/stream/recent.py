@@ -25,8 +25,11 @@ class Recent:
 
     def __init__(self, schedule: Schedule) -> None:
         self._n_stumps = schedule.correction_rounds
-        self._half_life = schedule.correction_half_life
         self._size = schedule.correction_rows
+        # An age too large for a float is infinite, and its weight 0.
+        with np.errstate(over="ignore"):
+            ages = np.arange(self._size - 1, -1, -1) / float(schedule.correction_half_life)
+        self._weights = np.exp2(-ages)
         self._total = 0
         self._labels: list[Label] = []
         self._X = np.zeros((self._size, 0), dtype=np.float32)
@@ -78,7 +81,7 @@ class Recent:
         scores = np.empty((n, len(classes)), dtype=np.float32)
         scores[:, : known.shape[1]] = known
         scores[:, known.shape[1] :] = entry
-        weight = np.exp2(np.arange(1 - n, 1) / self._half_life)
+        weight = self._weights[-n:]
         stumps = correct(
             np.ascontiguousarray(X),
             y,

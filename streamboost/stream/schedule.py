@@ -123,10 +123,12 @@ class Schedule:
         extended. In between, at every label, five stumps are boosted anew on top of it: rounds of
         the sketch with two leaves each, on the newest 50 labelled records, where one five labels
         older weighs half as much. So the last few labels count at once and are forgotten as fast,
-        and nothing piles up. On electricity (45,312 records, six features, labels known at once)
-        this answers 93 % rightly, repeating the last label 85 %, and the default schedule 80 %; on
-        streams whose order means nothing it costs up to some points. `settings` are parameters of
-        Schedule that differ.
+        and nothing piles up. Corrections are no versions of the committee; in a pipeline each
+        batch is scored with the correction by all labels before it. Through River, with every
+        label known at once, it is right on 93.9 % of electricity (45,312 records, six features),
+        where repeating the last label is on 85.3 % and the same committee without corrections on
+        76.9 %, and on 93.5 % of outdoor (90.2 and 63.6 %). Where neighbours are not alike it costs
+        some: weather falls from 79.8 to 76.6 %. `settings` are parameters that differ.
 
         Examples
         --------

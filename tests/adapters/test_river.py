@@ -161,10 +161,9 @@ def test_settings_reach_the_learner():
 RUNS = [(y, {"a": i / 50, "b": float(i % 7)}) for i in range(600) for y in [(i // 30) % 5]]
 
 
-def accuracy(model, records=RUNS, delay=None):
+def accuracy(model, records=RUNS):
     stream = ((x, y) for y, x in records)
-    score = evaluate.progressive_val_score(stream, model, metrics.Accuracy(), delay=delay)
-    return score.get()
+    return evaluate.progressive_val_score(stream, model, metrics.Accuracy()).get()
 
 
 def test_a_schedule_per_label_follows_labels_that_follow_one_another():
@@ -202,10 +201,10 @@ def test_a_record_is_learned_with_the_lags_it_was_predicted_with_however_late_it
 def test_delayed_labels_are_learned(delay):
     model = StreamBoostClassifier(label_lags=1, schedule=Schedule.per_label(), seed=1)
     stream = ((dict(x, moment=i), y) for i, (x, y) in enumerate(SEGMENTS))
-    dated = evaluate.progressive_val_score(
+    right = evaluate.progressive_val_score(
         stream, model, metrics.Accuracy(), moment="moment", delay=delay
     )
-    assert dated.get() > 0.6
+    assert right.get() > 0.6
 
 
 def test_it_works_within_a_pipeline():
