@@ -38,7 +38,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     ----------
     estimator
         What is trained, one of streamboost's estimators; which columns are categorical it is told
-        here. None: a `SketchLogitBoostClassifier` with 60 rounds of ten leaves.
+        here. None: a `SketchLogitBoostClassifier` with 50 rounds of ten leaves.
     working_set
         The labelled records kept for training. None: the newest 10,000, all of the same weight.
     schedule
@@ -176,7 +176,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 def _default_estimator() -> SketchLogitBoostClassifier:
     """Return an estimator for streams that tell every label: fewer, larger trees."""
     return SketchLogitBoostClassifier(
-        n_estimators=60,
+        n_estimators=50,
         learning_rate=0.3,
         max_leaf_nodes=10,
         min_child_weight=0.02,
