@@ -173,10 +173,10 @@ def main():
         for column in ("model", "accuracy %", "records/s", "x ARF", "memory MB"):
             table.add_column(column, justify="left" if column == "model" else "right")
         lines = {model: line(model, name, arguments.records) for model in arguments.models}
-        arf = lines.get("ARF", {}).get("speed", float("nan"))
+        arf = lines["ARF"]["speed"] if "ARF" in lines else None
         for model, result in lines.items():
             cells = [f"{result['accuracy']:.2f}", f"{result['speed']:,.0f}"]
-            cells += [f"{result['speed'] / arf:.1f}", f"{result['memory']:.1f}"]
+            cells += [f"{result['speed'] / arf:.1f}" if arf else "", f"{result['memory']:.1f}"]
             table.add_row(model, *cells)
         console.print(table)
 
