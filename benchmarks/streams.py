@@ -39,7 +39,10 @@ FILES = {
 
 
 def records(name, n):
-    """Return the first `n` records of a set as River gives them, or None where it is missing."""
+    """Return the first `n` records of a set as River gives them, or None where it is missing.
+
+    No value is missing in any of them.
+    """
     data = load(FILES[name])
     if data is None:
         return None
@@ -47,7 +50,7 @@ def records(name, n):
     fields = [f"x{j}" for j in range(X.shape[1])]
     rows = X.astype(float).tolist()
     return [
-        ({f: v for f, v in zip(fields, row, strict=True) if v == v}, int(y))
+        (dict(zip(fields, row, strict=True)), int(y))
         for row, y in zip(rows, data["y"][:n], strict=True)
     ]
 
