@@ -77,7 +77,7 @@ class Columns:
         """Give columns and numbers to what has none yet, if all of `x` can be used."""
         if self._codes or not x.keys() <= self._places.keys():
             present = {f: v for f, v in x.items() if not _is_missing(v)}
-            new = [feature for feature in present if feature not in self._places]
+            new = {feature for feature in present if feature not in self._places}
             for feature, value in present.items():
                 if feature not in new or not (self._text and isinstance(value, str)):
                     self._read(feature, value)
