@@ -220,10 +220,11 @@ def build_pipeline(
 ) -> Pipeline:
     """Make the pipeline of `config` over `connectors`; it knows nothing yet."""
     section, requests = config.sections.pipeline, config.sections.requests
-    width = len(schema.features)
+    learner = config.core.learner(len(schema.features), section.seed)
+    width = len(schema.features) + config.core.label_lags
     pipeline = Pipeline(
         schema,
-        config.core.learner(width, section.seed),
+        learner,
         Join(Span.parse(section.join_window), Span.parse(requests.expires_after), width),
         Intake(
             connectors.records,

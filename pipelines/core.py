@@ -2,8 +2,8 @@
 
 [committee], [working_set], [schedule] and [query] take the parameters of the classes they
 configure; names, defaults and limits stand there and nowhere else. A "sketch" committee has the
-stream learner's own defaults, which suit few labels. TOML has no null: the text "none" stands for
-None.
+stream learner's own defaults, which suit few labels. [committee] label_lags is the learner's. TOML
+has no null: the text "none" stands for None.
 """
 
 import inspect
@@ -19,6 +19,7 @@ from streamboost.boosting.gamble import GambleClassifier
 from streamboost.pipelines.problems import Problem, unknown_key
 from streamboost.pipelines.span import Span
 from streamboost.stream.estimators import Trainable, default_estimator
+from streamboost.stream.lags import Lags
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Schedule
 from streamboost.stream.working_set import WorkingSet
@@ -36,7 +37,7 @@ ESTIMATORS: dict[str, Callable[[], Trainable]] = {
 STRATEGIES = (*UTILITIES, "all")
 EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0, "mode": "stream"}
 
-CHOICES = {"committee": {"estimator"}, "query": {"strategy"}}
+CHOICES = {"committee": {"estimator", "label_lags"}, "query": {"strategy"}}
 NONE = "none"
 NOT_IN_A_FILE = {"random_state", "n_jobs", "estimator", "utility", "categorical_features"}
 """Parameters a file has no key for: the seed is [pipeline] seed, a batch is scored by one thread,
@@ -48,6 +49,7 @@ features are numbers."""
 class Core:
     """The parts of a learner, and the settings they came to, defaults included."""
 
+    label_lags: int
     estimator: Trainable
     working_set: WorkingSet
     schedule: Schedule
@@ -55,14 +57,15 @@ class Core:
     settings: dict[str, dict[str, Any]]
 
     def learner(self, n_features: int, seed: int) -> StreamLearner:
-        """Return a learner of these parts that knows nothing yet."""
+        """Return a learner of these parts, for records of `n_features`, that knows nothing yet."""
         return StreamLearner(
             self.estimator,
             self.working_set,
             self.schedule,
             self.query,
-            n_features=n_features,
+            n_features=self.label_lags + n_features,
             random_state=seed,
+            label_lags=self.label_lags,
         )
 
 
@@ -71,6 +74,9 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
     problems: list[Problem] = []
     committee, query = dict(sections["committee"]), dict(sections["query"])
     kind = _choose(committee, "committee", "estimator", tuple(ESTIMATORS), problems)
+    lags = committee.pop("label_lags", 0)
+    if _build("committee", Lags, {"label_lags": lags}, problems) is None:
+        lags = 0
     strategy = _choose(query, "query", "strategy", STRATEGIES, problems)
     fixed: dict[str, Any] = {"utility": strategy}
     if strategy == "all":
@@ -80,19 +86,19 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
             for key in sorted(fixed.keys() & query.keys())
         ]
     known = ESTIMATORS[kind]().get_params()
-    estimator = _build("committee", partial(_estimator, kind), committee, problems, known)
+    estimator = _build("committee", partial(_estimator, kind, lags), committee, problems, known)
     working_set = _build("working_set", WorkingSet, sections["working_set"], problems)
     schedule = _build("schedule", Schedule, sections["schedule"], problems)
     asked = _build("query", partial(QueryStrategy, **fixed), query, problems)
     if estimator is None or working_set is None or schedule is None or asked is None or problems:
         return problems
     settings = {
-        "committee": {"estimator": kind} | _in_a_file(estimator.get_params()),
+        "committee": {"estimator": kind, "label_lags": lags} | _in_a_file(estimator.get_params()),
         "working_set": _in_a_file(asdict(working_set)),
         "schedule": _in_a_file(asdict(schedule)),
         "query": {"strategy": strategy} | _in_a_file(_without(asdict(asked), fixed)),
     }
-    return Core(estimator, working_set, schedule, asked, settings)
+    return Core(lags, estimator, working_set, schedule, asked, settings)
 
 
 def check_pool(query: QueryStrategy, join_window: Span) -> list[Problem]:
@@ -118,10 +124,12 @@ def default_settings() -> dict[str, dict[str, Any]]:
     return core.settings
 
 
-def _estimator(kind: str, **params: Any) -> Trainable:
+def _estimator(kind: str, lags: int, **params: Any) -> Trainable:
     estimator = ESTIMATORS[kind]()
     assert isinstance(estimator, BoostingClassifier)
     estimator.set_params(**params)
+    if lags:  # labels are categories, and stand before the record's features
+        estimator.set_params(categorical_features=list(range(lags)))
     estimator.check_parameters()
     return estimator
 

@@ -125,7 +125,7 @@ def requests(
         request = Request(
             id=id,
             time=arrival.time,
-            features=features_of(features, arrival.x),
+            features=features_of(features, arrival.x[-len(features) :]),  # behind the labels' lags
             label=scored.labels[row],
             probabilities=dict(zip(classes, scored.probabilities[row].tolist(), strict=True)),
             utility=float(asked.utility[row]),

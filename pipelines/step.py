@@ -81,11 +81,12 @@ class Stepper:
         self.learner.expire(expired)
         sound, damaged = self.schema.decode(inputs.records, source="records", time=inputs.tick)
         records, repeated = self._part_repeated(sound, inputs.tick)
-        scored = self.learner.score(records.X)
-        asked = self.learner.query(records.X, scored, records.ids)
+        X = self.learner.with_lags(records.X)
+        scored = self.learner.score(X)
+        asked = self.learner.query(X, scored, records.ids)
         joined = self.join.add(
             records.ids,
-            records.X,
+            X,
             scored.labels.tolist(),
             asked.ids,
             asked.propensity,
@@ -228,7 +229,7 @@ class Stepper:
         arrivals = [self.join.held(id) for id in asked.ids]
         X = np.array([arrival.x for arrival in arrivals], dtype=np.float32)
         features = self.schema.features
-        scored = self.learner.score(X.reshape(len(arrivals), len(features)))
+        scored = self.learner.score(X.reshape(len(arrivals), self.learner.n_features or 0))
         expires = self.join.expires_after.end(Moment(self.join.counts.records, tick))
         return requests(asked, arrivals, scored, features, expires, self.sequence)
 

@@ -91,6 +91,7 @@ budget = 0.1                # share of the records whose label may be bought
 # What is trained. In this section and those below, "none" stands for no limit.
 [committee]
 estimator = "sketch"        # or "gamble"
+# label_lags = ?  # the newest so many known labels are features too
 # n_estimators = ?  # rounds of a training
 # learning_rate = ?
 # max_leaf_nodes = ?
@@ -126,6 +127,9 @@ estimator = "sketch"        # or "gamble"
 # shadow = ?  # labels by which that is judged
 # on_drift = ?  # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
 # drift_signal = ?  # in the labels; or "margin", which needs none; or "both"
+# correction_rounds = ?  # stumps grown anew at every label; 5 where labels follow one another
+# correction_rows = ?  # the newest so many that they are grown on
+# correction_half_life = ?  # labels after which one of these weighs half as much
 """
 
 _COMMENT_COLUMN = 28
@@ -142,6 +146,6 @@ def render() -> str:
         if mark:
             value = settings[section][head.removeprefix("# ")]
             setting = f"{head} = {toml.render(value)}"
-            line = f"{setting:<{_COMMENT_COLUMN}}{comment.strip()}".rstrip()
+            line = f"{setting:<{_COMMENT_COLUMN - 2}}  {comment.strip()}".rstrip()
         lines.append(line + "\n")
     return "".join(lines)

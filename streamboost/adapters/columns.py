@@ -1,87 +1,138 @@
 """Dictionaries of features as rows of an array whose columns only ever grow in number."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
 from streamboost.errors import DataError
 
-__all__ = ["Columns"]
+__all__ = ["MOST_CATEGORIES", "Columns"]
+
+MOST_CATEGORIES = 65_536
+"""Texts told apart in one feature; later ones are missing, so that names that never come again
+cannot fill the memory."""
 
 _LARGEST = float(np.finfo(np.float32).max)
+_NAN = float("nan")
 
 
 class Columns:
     """Gives every feature a column, in the order in which features are first learned.
 
     Features that come up together are sorted by type and name, so that the columns, and with
-    them all results, do not depend on the order inside a dictionary.
+    them all results, do not depend on the order inside a dictionary. What a feature's first value
+    is settles what it holds: numbers (True and False are 1 and 0), or text, whose values are
+    categories, numbered from 0 as they are learned. None and NaN are missing values, and a feature
+    without any other value has no column yet.
+
+    Parameters
+    ----------
+    text
+        Whether text may be categories; else it is refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, text: bool = True) -> None:
+        self._text = text
         self._places: dict[Hashable, int] = {}
+        self._codes: dict[Hashable, dict[str, int]] = {}
 
     def __len__(self) -> int:
         return len(self._places)
 
+    @property
+    def categorical(self) -> list[int]:
+        """The columns of categories, ascending."""
+        return sorted(self._places[feature] for feature in self._codes)
+
     def row(self, x: Mapping[Hashable, Any], *, grow: bool = False) -> np.ndarray:
         """Return `x` as float32 (1, D), NaN where it lacks a feature.
 
-        Features without a column get one if `grow`, and are left out otherwise. A value that
-        cannot be used raises DataError before anything has changed.
+        Features without a column, and texts without a number, get one if `grow`; else they are
+        left out. A value that cannot be used raises DataError before anything has changed.
         """
-        places = self._places
-        numbers = {
-            feature: _number(feature, value)
-            for feature, value in x.items()
-            if value is not None and (grow or feature in places)
-        }
         if grow:
-            self._add(x)
-        return np.array([[numbers.get(f, np.nan) for f in places]], dtype=np.float32)
+            self._grow(x)
+        places, codes = self._places, self._codes
+        row = [_NAN] * len(places)
+        for feature, value in x.items():
+            place = places.get(feature)
+            if place is None:
+                continue
+            if type(value) is float and -_LARGEST <= value <= _LARGEST and feature not in codes:
+                row[place] = value
+            else:
+                row[place] = self._read(feature, value)
+        return np.array([row], dtype=np.float32)
 
-    def table(self, X: Any, *, grow: bool = False) -> np.ndarray:
+    def table(self, X: Any) -> np.ndarray:
         """Return the DataFrame `X` as float32 (n, D), by the same rules."""
-        known = [feature for feature in X.columns if grow or feature in self._places]
-        columns = {feature: _column(feature, X[feature]) for feature in known}
-        if grow:
-            self._add(known)
         table = np.full((len(X), len(self._places)), np.nan, dtype=np.float32)
-        for feature, column in columns.items():
-            table[:, self._places[feature]] = column
+        for feature, place in self._places.items():
+            if feature in X.columns:
+                table[:, place] = self._column(feature, X[feature])
         return table
 
-    def _add(self, features: Iterable[Hashable]) -> None:
-        new = [feature for feature in features if feature not in self._places]
-        for feature in sorted(new, key=lambda f: (type(f).__name__, str(f))):
-            self._places[feature] = len(self._places)
+    def _grow(self, x: Mapping[Hashable, Any]) -> None:
+        """Give columns and numbers to what has none yet, if all of `x` can be used."""
+        if self._codes or not x.keys() <= self._places.keys():
+            present = {f: v for f, v in x.items() if not _is_missing(v)}
+            new = {feature for feature in present if feature not in self._places}
+            for feature, value in present.items():
+                if feature not in new or not (self._text and isinstance(value, str)):
+                    self._read(feature, value)
+            for feature in sorted(new, key=lambda f: (type(f).__name__, str(f))):
+                self._places[feature] = len(self._places)
+                if isinstance(present[feature], str):
+                    self._codes[feature] = {}
+            for feature in self._codes.keys() & present.keys():
+                codes = self._codes[feature]
+                if len(codes) < MOST_CATEGORIES:
+                    codes.setdefault(str(present[feature]), len(codes))
+
+    def _read(self, feature: Hashable, value: Any) -> float:
+        """Return the number for a feature's value, NaN where it is missing or an unknown text."""
+        if feature not in self._codes:
+            return _NAN if value is None else _number(feature, value)
+        if isinstance(value, str):
+            return self._codes[feature].get(value, _NAN)
+        if _is_missing(value):
+            return _NAN
+        raise DataError(
+            f"feature {feature!r} is {value!r}, and was text before: keep to one kind, such as "
+            f"{str(value)!r}, or give None where the value is missing"
+        )
+
+    def _column(self, feature: Hashable, values: Any) -> np.ndarray | list[float]:
+        if values.dtype.kind in "biuf" and feature not in self._codes:
+            column = values.to_numpy(dtype=np.float64, na_value=np.nan)
+            if not (np.abs(column) > _LARGEST).any():
+                return np.asarray(column)
+        return [
+            _NAN if gone else self._read(feature, value)
+            for value, gone in zip(values, values.isna(), strict=True)
+        ]
 
 
-def _column(feature: Hashable, values: Any) -> np.ndarray | list[float]:
-    if values.dtype.kind in "biuf":
-        column = values.to_numpy(dtype=np.float64, na_value=np.nan)
-        if not (np.abs(column) > _LARGEST).any():
-            return np.asarray(column)
-    missing = values.isna()
-    return [
-        np.nan if gone else _number(feature, value)
-        for value, gone in zip(values, missing, strict=True)
-    ]
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return False  # what it is, and why it cannot be used, shows when it is read
 
 
 def _number(feature: Hashable, value: Any) -> float:
     """Return `value` as a float; True and False are 1 and 0."""
-    if type(value) is float and -_LARGEST <= value <= _LARGEST:
-        return value
     try:
         if isinstance(value, (str, bytes)):
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise DataError(
-            f"feature {feature!r} is {value!r}, and only numbers can be learned from: encode it "
-            "first, for example with compose.SelectType(str) | preprocessing.OneHotEncoder()"
+            f"feature {feature!r} is {value!r}, and only numbers can be learned from here: encode "
+            "it first, for example with compose.SelectType(str) | preprocessing.OneHotEncoder(); "
+            "text from a feature's first record on is learned as categories, if the estimator has "
+            "categorical_features"
         ) from None
     if abs(number) > _LARGEST:
         raise DataError(

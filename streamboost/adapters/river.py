@@ -1,5 +1,6 @@
 """streamboost as a River classifier."""
 
+from copy import deepcopy
 from importlib import import_module
 from typing import Any
 
@@ -7,6 +8,8 @@ import numpy as np
 from river import base
 
 from streamboost.adapters.columns import Columns
+from streamboost.adapters.given import Given
+from streamboost.boosting.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.learner import StreamLearner
@@ -16,35 +19,34 @@ from streamboost.stream.working_set import WorkingSet
 
 __all__ = ["StreamBoostClassifier"]
 
+_MOST_WAITING = 10_000
+"""Records whose lags are remembered until their labels come."""
+
 
 class StreamBoostClassifier(base.MiniBatchClassifier):
-    """A boosted committee, trained anew and extended as labels come in.
+    """A boosted committee, trained anew as labels come in.
 
     It keeps the newest labelled records and boosts small trees on them: at every label at first,
-    then after each few per cent of new labels, with a few rounds added in between. Between two
-    trainings `learn_one` only stores the record. Features may come and go: new ones become
-    columns, those that a record lacks are missing values. Values must be numbers or booleans.
+    then whenever there are some per cent more labels. Between two trainings `learn_one` only stores
+    the record. Features may come and go: new ones become columns, those that a record lacks are
+    missing values. Numbers and booleans are numbers. A feature whose first value is text holds
+    categories; a text that has not been learned is a missing value.
+
+    On streams whose labels follow one another give `schedule=Schedule.per_label()`.
 
     Parameters
     ----------
     estimator
-        What is trained, one of streamboost's estimators. None: a `SketchLogitBoostClassifier`
-        with 150 rounds of six leaves.
-    window_size
-        Labelled records kept for training, the newest.
-    half_life
-        In labels: a record so much older than the newest weighs half as much. None: all weigh
-        the same.
-    growth
-        Factor by which the labels grow from one training anew to the next.
-    retrain_every
-        Most labels from one training anew to the next. None: growth alone decides.
-    extend_every
-        Labels from one training to an extension. None: never extend.
-    extend_estimators
-        Rounds that an extension adds.
-    max_estimators
-        A committee that an extension would take past so many rounds is trained anew instead.
+        What is trained, one of streamboost's estimators; which columns are categorical it is told
+        here. None: a `SketchLogitBoostClassifier` with 50 rounds of ten leaves.
+    working_set
+        The labelled records kept for training. None: the newest 10,000, all of the same weight.
+    schedule
+        When to train. None: whenever the labels have grown by 15 per cent, or by 500.
+    label_lags
+        The newest so many labels learned are features too, as categories. A record is learned with
+        the labels that were known when it was predicted, however late its own comes; where it was
+        not predicted, or more than 10,000 others since, with the newest.
     coverage
         Share of the sets of `predict_set_one` that are to hold the true label, in (0, 1). Every
         record learned is then scored first, which also calibrates the probabilities. None: no
@@ -66,48 +68,41 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def __init__(
         self,
         estimator: Trainable | None = None,
-        window_size: int = 10_000,
-        half_life: float | None = None,
-        growth: float = 1.05,
-        retrain_every: int | None = 500,
-        extend_every: int | None = 10,
-        extend_estimators: int = 10,
-        max_estimators: int | None = 400,
+        working_set: WorkingSet | None = None,
+        schedule: Schedule | None = None,
+        label_lags: int = 0,
         coverage: float | None = None,
         seed: int | None = None,
     ) -> None:
         self.estimator = estimator
-        self.window_size = window_size
-        self.half_life = half_life
-        self.growth = growth
-        self.retrain_every = retrain_every
-        self.extend_every = extend_every
-        self.extend_estimators = extend_estimators
-        self.max_estimators = max_estimators
+        self.working_set = working_set
+        self.schedule = schedule
+        self.label_lags = label_lags
         self.coverage = coverage
         self.seed = seed
-        self._columns = Columns()
+        # A copy, which is told its categorical columns as they come up.
+        self._trained = _default_estimator() if estimator is None else deepcopy(estimator)
+        takes_categories = "categorical_features" in self._trained.get_params()
+        if label_lags and not takes_categories:
+            raise ConfigurationError(
+                f"label_lags is {label_lags!r}, and {type(self._trained).__name__} takes no "
+                "categories, which labels are: choose an estimator with categorical_features"
+            )
+        self._columns = Columns(text=takes_categories)
+        self._given = Given(_MOST_WAITING)
         # River's labels may be booleans or of several kinds: the learner sees their numbers.
         self._labels: list[base.typing.ClfTarget] = []
         self._numbers: dict[base.typing.ClfTarget, int] = {}
         self._learner = StreamLearner(
-            estimator=estimator,
-            working_set=WorkingSet(
-                size=window_size,
-                weights="uniform" if half_life is None else "half_life",
-                half_life=half_life,
-            ),
-            schedule=Schedule(
-                growth=growth,
-                retrain_every=retrain_every,
-                extend_every=extend_every,
-                extend_estimators=extend_estimators,
-                max_estimators=max_estimators,
-            ),
-            n_features=0,
+            estimator=self._trained,
+            working_set=working_set,
+            schedule=schedule or Schedule(growth=1.15, extend_every=None),
+            n_features=label_lags,
             random_state=_entropy() if seed is None else seed,
             coverage=0.9 if coverage is None else coverage,
+            label_lags=label_lags,
         )
+        self._tell_categories()
 
     @property
     def _multiclass(self) -> bool:
@@ -115,24 +110,40 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget) -> None:
         """Learn that the record `x` has the label `y`."""
-        self._learn(self._columns.row(x, grow=True), [y])
+        known = len(self._columns)
+        row = self._columns.row(x, grow=True)
+        if len(self._columns) > known:
+            self._tell_categories()
+            self._learner.widen(self.label_lags + len(self._columns))
+        number = self._numbers.get(y)
+        if number is None:
+            number = self._numbers[y] = len(self._labels)
+            self._labels.append(y)
+        if self.label_lags:
+            lags = self._given.take(row)
+            row = self._learner.with_lags(row) if lags is None else np.hstack([lags, row])
+        if self.coverage is not None:
+            self._learner.judge.observe(self._learner.score(row), [number])
+        self._learner.learn([""], row, [number])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order."""
-        self._learn(self._columns.table(X, grow=True), y.tolist())
+        records = X.astype(object).where(X.notna(), None).to_dict("records")
+        for x, label in zip(records, y.tolist(), strict=True):
+            self.learn_one(x, label)
 
     def predict_proba_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of every label learned so far; nothing before the first."""
-        scored = self._learner.score(self._columns.row(x))
+        scored = self._learner.score(self._with_lags(self._columns.row(x)))
         return dict(zip(self._labels, self._probabilities(scored)[0].tolist(), strict=True))
 
     def predict_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> base.typing.ClfTarget | None:
         """Return the likeliest label; None before the first was learned."""
-        number = self._learner.predict(self._columns.row(x))[0]
+        number = self._learner.predict(self._with_lags(self._columns.row(x)))[0]
         return None if number is None else self._labels[number]
 
     def predict_set_one(self, x: dict[base.typing.FeatureName, Any]) -> set[base.typing.ClfTarget]:
@@ -151,39 +162,54 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "coverage is None: give StreamBoostClassifier(coverage=0.9) or another share for "
                 "predict_set_one"
             )
-        row = self._columns.row(x)
+        row = self._with_lags(self._columns.row(x))
         return {self._labels[int(number)] for number in self._learner.predict_set(row)[0]}
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return a DataFrame: a row for each of `X`'s, a column for every label so far."""
         pd = import_module("pandas")  # optional, and needed only by those who bring a DataFrame
-        scored = self._learner.score(self._columns.table(X))
+        scored = self._learner.score(self._with_lags(self._columns.table(X)))
         columns = pd.Index(self._labels, dtype=object)
         return pd.DataFrame(self._probabilities(scored), index=X.index, columns=columns)
 
     def predict_many(self, X: Any) -> Any:
         """Return a Series: the likeliest label of each row of `X` (DataFrame)."""
         pd = import_module("pandas")
-        numbers = self._learner.predict(self._columns.table(X))
+        numbers = self._learner.predict(self._with_lags(self._columns.table(X)))
         labels = [None if number is None else self._labels[number] for number in numbers]
         return pd.Series(labels, index=X.index, dtype=object)
 
-    def _learn(self, rows: np.ndarray, labels: list[base.typing.ClfTarget]) -> None:
-        self._learner.widen(len(self._columns))
-        for label in labels:
-            if label not in self._numbers:
-                self._numbers[label] = len(self._labels)
-                self._labels.append(label)
-        numbers = [self._numbers[label] for label in labels]
-        if self.coverage is not None:
-            self._learner.judge.observe(self._learner.score(rows), numbers)
-        self._learner.learn([""] * len(numbers), rows, numbers)
+    def _with_lags(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows (n, D) behind the labels known now, which are remembered with them."""
+        lagged = self._learner.with_lags(rows)
+        if self.label_lags:
+            for i in range(len(rows)):
+                self._given.note(rows[i : i + 1], lagged[i : i + 1, : self.label_lags])
+        return lagged
+
+    def _tell_categories(self) -> None:
+        """Let the estimator know which columns hold categories."""
+        lags = list(range(self.label_lags))
+        columns = lags + [self.label_lags + place for place in self._columns.categorical]
+        if columns:
+            self._trained.set_params(categorical_features=columns)
 
     def _probabilities(self, scored: Scored) -> np.ndarray:
         """Return (n, labels so far): a label the committee has not met yet has probability 0."""
         probabilities = np.zeros((len(scored), len(self._labels)))
         probabilities[:, scored.classes] = scored.probabilities
         return probabilities
+
+
+def _default_estimator() -> SketchLogitBoostClassifier:
+    """Return an estimator for streams that tell every label: fewer, larger trees."""
+    return SketchLogitBoostClassifier(
+        n_estimators=50,
+        learning_rate=0.3,
+        max_leaf_nodes=10,
+        min_child_weight=0.02,
+        l2_regularization=1.0,
+    )
 
 
 def _entropy() -> int:

@@ -32,6 +32,9 @@ class Trainable(Protocol):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters the estimator was made with."""
 
+    def set_params(self, **params: Any) -> Any:
+        """Change parameters of the estimator."""
+
 
 def default_estimator() -> Trainable:
     """Return the estimator for streams: settings that learn from tens of labels on."""

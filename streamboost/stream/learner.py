@@ -25,6 +25,8 @@ from streamboost.stream.estimators import Trainable
 from streamboost.stream.evaluation import Evaluation
 from streamboost.stream.judge import Judge
 from streamboost.stream.labelled import LabelledRows
+from streamboost.stream.lags import Lags
+from streamboost.stream.recent import Recent
 from streamboost.stream.schedule import Schedule, Training
 from streamboost.stream.scoring import (
     Scored,
@@ -74,6 +76,9 @@ class StreamLearner:
         The share of `predict_set`'s sets that are to hold the true label, in (0, 1).
     random_state
         Seed, at least 0.
+    label_lags
+        The newest so many labels learned are features too: `with_lags` puts them first, and they
+        count in D. The estimator's `categorical_features` should name them.
 
     Attributes
     ----------
@@ -104,6 +109,7 @@ class StreamLearner:
         random_state: int = 0,
         calibrate: bool = True,
         coverage: float = 0.9,
+        label_lags: int = 0,
     ) -> None:
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
@@ -111,6 +117,8 @@ class StreamLearner:
         trainings, asking, keeping, watching = np.random.SeedSequence(random_state).spawn(4)
         self._rows = LabelledRows(self.working_set, keeping)
         self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
+        self._recent = Recent(self.schedule)
+        self._lags = Lags(label_lags)
         self._querier = Querier(self.strategy, asking)
         self._drift = DriftWatch(self.schedule, watching)
         self.judge = Judge(self._querier.budget.block, calibrate=calibrate, coverage=coverage)
@@ -150,22 +158,32 @@ class StreamLearner:
         """How good the predictions were that `query` was told of, by the labels it asked for."""
         return self.judge.evaluation
 
+    def with_lags(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` float32 (n, D - lags) behind the newest labels learned by now, (n, D).
+
+        A record keeps what it was given here: it is scored, queried and, when its label comes,
+        learned with the same.
+        """
+        return np.hstack([self._lags.rows(len(X)), X]) if self._lags.n else X
+
     def score(self, X: Any) -> Scored:
         """Predict records `X` (n, D), NaN where missing.
 
         Before there is a committee, every record gets the commonest label so far.
         """
         rows = self._admit(X)
-        if self.committee is None:
+        committee = self._recent.over(self.committee)
+        if committee is None:
             return score_with_shares(self._rows.counts, len(rows))
-        return self.judge.calibrated(score_with_committee(self.committee, rows))
+        return self.judge.calibrated(score_with_committee(committee, rows))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the labels, object (n,), that `score` predicts, with less work."""
         rows = self._admit(X)
-        if self.committee is None:
+        committee = self._recent.over(self.committee)
+        if committee is None:
             return score_with_shares(self._rows.counts, len(rows)).labels
-        return labels_of(self.committee, rows)
+        return labels_of(committee, rows)
 
     def predict_set(self, X: Any) -> list[list[Label]]:
         """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.
@@ -225,9 +243,10 @@ class StreamLearner:
 
     def _utility(self, rows: np.ndarray, scored: Scored | None = None) -> np.ndarray:
         """Return the utility (n,) of records, `scored` by the committee there is or not yet."""
-        if self.committee is None:
+        committee = self._recent.over(self.committee)
+        if committee is None:
             return np.ones(len(rows))
-        return self.strategy.measure(evidence(self.strategy.needs, self.committee, rows, scored))
+        return self.strategy.measure(evidence(self.strategy.needs, committee, rows, scored))
 
     def learn(
         self,
@@ -283,6 +302,8 @@ class StreamLearner:
         for row, label, chance, guess in zip(rows, labels, chances.tolist(), guesses, strict=True):
             self._rows.append(row, label, tick, chance, self._querier.budget.records)
             self._drift.judge(guess, row, label, self.committee, self._rows)
+            self._recent.add(row, label)
+            self._lags.add(label)
             self._answered += chance == chance
             started += self.trainer.follow(row, label)
         return tuple(started)
@@ -336,6 +357,7 @@ class StreamLearner:
             )
         if n_features > self._rows.n_features:
             self._rows.widen(n_features)
+            self._recent.widen(n_features)
             self._querier.widen(n_features)
         self.n_features = n_features
 

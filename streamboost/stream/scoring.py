@@ -11,6 +11,7 @@ from streamboost.stream.checks import Label, as_array
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
+    from streamboost.boosting.correction import Corrected
 
 __all__ = [
     "Scored",
@@ -55,7 +56,7 @@ class Scored:
         return len(self.labels)
 
 
-def score_with_committee(committee: "Committee", X: np.ndarray) -> Scored:
+def score_with_committee(committee: "Committee | Corrected", X: np.ndarray) -> Scored:
     """Score `X` (n, D); columns the committee does not know are left out."""
     scores = _decision(committee, X)
     return Scored(
@@ -89,13 +90,13 @@ def uncalibrated(scored: Scored) -> Scored:
     return replace(scored, probabilities=own / own.sum(axis=1, keepdims=True), temperature=1.0)
 
 
-def labels_of(committee: "Committee", X: np.ndarray) -> np.ndarray:
+def labels_of(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
     """Return the predicted labels, object (n,), of `X` (n, D)."""
     return _best(committee, _decision(committee, X))
 
 
 def evidence(
-    needs: Needs, committee: "Committee", X: np.ndarray, scored: Scored | None = None
+    needs: Needs, committee: "Committee | Corrected", X: np.ndarray, scored: Scored | None = None
 ) -> np.ndarray:
     """Return what a utility needs to know of `X` (n, D), `scored` by `committee` if given.
 
@@ -109,7 +110,7 @@ def evidence(
     return scored.margins if needs == "margins" else scored.probabilities
 
 
-def _votes(committee: "Committee", X: np.ndarray) -> np.ndarray:
+def _votes(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
     """Return the share (n, K) of the stages that vote for each class.
 
     The members are the committees after 1, 2, ... rounds: a single round's weak learner is too
@@ -122,12 +123,12 @@ def _votes(committee: "Committee", X: np.ndarray) -> np.ndarray:
     return votes / max(committee.n_rounds, 1)
 
 
-def _decision(committee: "Committee", X: np.ndarray) -> np.ndarray:
+def _decision(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
     # A committee made before the newest columns appeared scores those it was trained on.
     return committee.decision(X[:, : committee.n_features])
 
 
-def _best(committee: "Committee", scores: np.ndarray) -> np.ndarray:
+def _best(committee: "Committee | Corrected", scores: np.ndarray) -> np.ndarray:
     return np.asarray(committee.classes[committee.best(scores)].astype(object))
 
 

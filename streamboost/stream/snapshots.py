@@ -27,6 +27,7 @@ def pack(learner: "StreamLearner") -> Arrays:
     labelled, rows = learner._rows.state()
     querier, window = learner._querier.state()
     drift, signals = learner._drift.state()
+    recent, newest = learner._recent.state()
     trainer, committees = learner.trainer.state()
     about = {
         "format": _FORMAT,
@@ -43,11 +44,15 @@ def pack(learner: "StreamLearner") -> Arrays:
         "trainer": trainer,
         "querier": querier,
         "drift": drift,
+        "recent": recent,
+        "label_lags": learner._lags.n,
+        "lags": learner._lags.state(),
     }
     return {
         "about": pack_json(about),
         **{f"rows.{name}": array for name, array in rows.items()},
         **{f"window.{name}": array for name, array in window.items()},
+        **{f"recent.{name}": array for name, array in newest.items()},
         **{f"judge.{name}": array for name, array in learner.judge.state().items()},
         **{f"drift.{name}": array for name, array in signals.items()},
         **{f"trainer.{name}": array for name, array in committees.items()},
@@ -82,9 +87,12 @@ def _from(
         n_features=about["n_features"],
         calibrate=about["calibrate"],
         coverage=about["coverage"],
+        label_lags=about["label_lags"],
     )
     learner._rows.resume(about["labelled"], part(arrays, "rows."))
     learner._querier.resume(about["querier"], part(arrays, "window."))
+    learner._lags.resume(about["lags"])
+    learner._recent.resume(about["recent"], part(arrays, "recent."))
     learner.judge.resume(part(arrays, "judge."))
     learner._drift.resume(about["drift"], part(arrays, "drift."))
     learner.trainer.resume(about["trainer"], part(arrays, "trainer."))

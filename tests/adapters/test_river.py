@@ -3,14 +3,23 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from river import checks, datasets, evaluate, metrics
+from river import checks, compose, datasets, evaluate, metrics, preprocessing
 
 from streamboost.adapters.river import StreamBoostClassifier
 from streamboost.boosting.gamble import GambleClassifier
+from streamboost.boosting.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError, DataError
+from streamboost.stream import Schedule, WorkingSet
 
 CHECKS = list(checks.yield_checks(StreamBoostClassifier()))
 SEGMENTS = list(datasets.ImageSegments().take(300))
+
+
+class NumbersOnly(SketchLogitBoostClassifier):
+    """A user's own estimator, without categorical_features."""
+
+    def __init__(self, n_estimators=5):
+        super().__init__(n_estimators=n_estimators)
 
 
 def learned(n=60, **settings):
@@ -29,13 +38,6 @@ def test_river_check(check):
 
 def test_no_river_check_is_skipped():
     assert StreamBoostClassifier()._unit_test_skips() == set()
-
-
-def test_image_segments_one_by_one_reach_95_percent():
-    metric = evaluate.progressive_val_score(
-        datasets.ImageSegments(), StreamBoostClassifier(seed=1), metrics.Accuracy()
-    )
-    assert metric.get() >= 0.95
 
 
 def test_nothing_is_predicted_before_the_first_label():
@@ -71,13 +73,22 @@ def test_labels_come_back_as_they_were_given():
     assert set(model.predict_proba_one({"a": 1})) == {True, False}
 
 
-def test_learning_many_equals_learning_one_by_one():
-    one, many = learned(120), StreamBoostClassifier(seed=1)
-    frame = pd.DataFrame([x for x, _ in SEGMENTS[:120]])
-    labels = pd.Series([y for _, y in SEGMENTS[:120]])
+@pytest.mark.parametrize(
+    "settings", [{}, {"label_lags": 2, "schedule": Schedule.per_label()}], ids=["default", "lags"]
+)
+def test_learning_many_equals_learning_one_by_one(settings):
+    records = [dict(x, kind=f"k{i % 3}") for i, (x, _) in enumerate(SEGMENTS[:150])]
+    for x in records[:30]:
+        del x["kind"]  # it joins amid the first batch
+    records[70]["region-centroid-row"] = None
+    labels = [y for _, y in SEGMENTS[:150]]
+    one, many = learned(0, **settings), learned(0, **settings)
+    for x, y in zip(records[:120], labels, strict=False):
+        one.learn_one(x, y)
+    frame, answers = pd.DataFrame(records[:120]), pd.Series(labels[:120])
     for start, stop in [(0, 50), (50, 51), (51, 120)]:
-        many.learn_many(frame[start:stop], labels[start:stop])
-    for x, _ in SEGMENTS[120:150]:
+        many.learn_many(frame[start:stop], answers[start:stop])
+    for x in records[120:]:
         assert one.predict_proba_one(x) == many.predict_proba_one(x)
 
 
@@ -99,9 +110,24 @@ def test_a_feature_that_joins_late_is_used():
     assert [model.predict_one({"noise": 0.5, "signal": s}) for s in (0, 1)] == [0, 1]
 
 
-def test_text_is_refused_by_feature():
+def test_text_is_learned_as_categories_that_may_join_late():
+    model = StreamBoostClassifier(seed=1)
+    rng = np.random.default_rng(0)
+    wanted = {"red": "stop", "amber": "stop", "green": "go", "blue": "go"}
+    for i in range(160):
+        colour = list(wanted)[rng.integers(2 if i < 60 else 4)]
+        x = {"noise": rng.random(), "place": "here"} if i < 20 else {"noise": rng.random()}
+        model.learn_one(x | {"colour": colour}, wanted[colour])
+    assert {c: model.predict_one({"noise": 0.5, "colour": c}) for c in wanted} == wanted
+    assert model.predict_one({"colour": "mauve"}) in ("stop", "go")
+
+
+def test_text_and_lags_are_refused_with_an_estimator_that_takes_no_categories():
+    estimator = NumbersOnly()
     with pytest.raises(DataError, match="feature 'colour' is 'red'"):
-        StreamBoostClassifier().learn_one({"colour": "red"}, 1)
+        StreamBoostClassifier(estimator).learn_one({"colour": "red"}, 1)
+    with pytest.raises(ConfigurationError, match="NumbersOnly takes no categories"):
+        StreamBoostClassifier(estimator, label_lags=1)
 
 
 def test_the_same_seed_gives_the_same_predictions_and_another_seed_others():
@@ -123,20 +149,13 @@ def test_settings_reach_the_learner():
     model = learned(
         90,
         estimator=GambleClassifier(n_estimators=7),
-        window_size=50,
-        half_life=20,
-        growth=1.5,
-        extend_every=None,
+        working_set=WorkingSet(size=50, weights="half_life", half_life=20),
+        schedule=Schedule(growth=1.5, extend_every=None),
     )
     learner = model._learner
     assert learner.committee.n_rounds <= 7
-    assert (learner.working_set.size, learner.working_set.half_life) == (50, 20)
-    assert learner.schedule.growth == 1.5
-
-
-def test_a_setting_out_of_range_is_refused():
-    with pytest.raises(ConfigurationError, match="growth"):
-        StreamBoostClassifier(growth=0.5)
+    assert learner.working_set == model.working_set
+    assert learner.schedule == model.schedule
 
 
 def test_label_sets_hold_the_true_label_as_often_as_asked():
@@ -151,3 +170,87 @@ def test_label_sets_hold_the_true_label_as_often_as_asked():
 def test_label_sets_are_refused_where_no_coverage_was_asked_for():
     with pytest.raises(ConfigurationError, match="coverage"):
         StreamBoostClassifier().predict_set_one({"a": 1.0})
+
+
+RUNS = [(y, {"a": i / 50, "b": float(i % 7)}) for i in range(600) for y in [(i // 30) % 5]]
+
+
+def accuracy(model, records=RUNS):
+    stream = ((x, y) for y, x in records)
+    return evaluate.progressive_val_score(stream, model, metrics.Accuracy()).get()
+
+
+def test_a_schedule_per_label_follows_labels_that_follow_one_another():
+    plain, following = (
+        StreamBoostClassifier(schedule=s, seed=1) for s in (None, Schedule.per_label())
+    )
+    assert accuracy(following) >= 0.93 > accuracy(plain) + 0.05
+
+
+def test_lags_let_the_committee_follow_labels():
+    rng = np.random.default_rng(3)
+    labels = np.flatnonzero(rng.random(600) < 0.1)
+    records = [(int(np.searchsorted(labels, i) % 2), {"noise": rng.random()}) for i in range(600)]
+    assert accuracy(StreamBoostClassifier(seed=1), records) < 0.65
+    assert accuracy(StreamBoostClassifier(label_lags=1, seed=1), records) > 0.85
+
+
+def test_a_record_is_learned_with_the_lags_it_was_predicted_with_however_late_its_label():
+    now, late = (StreamBoostClassifier(label_lags=2, seed=1) for _ in range(2))
+    known = [({"a": 0.0}, "up"), ({"a": 1.0}, "down"), ({"a": 2.0}, "up")]
+    for x, y in known:
+        for model in (now, late):
+            model.learn_one(x, y)
+    late.predict_one({"a": 3.0})
+    late.predict_proba_one({"a": 3.0})
+    for model in (now, late):
+        model.learn_one({"a": 4.0}, "down")
+        model.learn_one({"a": 3.0}, "up")
+    learned_rows = [m._learner.snapshot()["rows.X"][-1].tolist() for m in (now, late)]
+    assert learned_rows == [[1, 0, 3], [0, 1, 3]]  # up is 0 and down 1, the newest first
+    assert len(late._given) == 0
+
+
+@pytest.mark.parametrize("delay", [1, 25])
+def test_delayed_labels_are_learned(delay):
+    model = StreamBoostClassifier(label_lags=1, schedule=Schedule.per_label(), seed=1)
+    stream = ((dict(x, moment=i), y) for i, (x, y) in enumerate(SEGMENTS))
+    right = evaluate.progressive_val_score(
+        stream, model, metrics.Accuracy(), moment="moment", delay=delay
+    )
+    assert right.get() > 0.6
+
+
+def test_it_works_within_a_pipeline():
+    numbers = compose.Discard("kind") | preprocessing.StandardScaler()
+    model = (numbers + compose.SelectType(str)) | StreamBoostClassifier(seed=1)
+    assert accuracy(model, [(y, dict(x, kind="same")) for x, y in SEGMENTS]) > 0.8
+    assert model.clone().predict_one(SEGMENTS[0][0]) is None
+
+
+def test_it_runs_on_the_track_for_several_classes():
+    track = evaluate.MultiClassClassificationTrack()
+    segments = next(d for d in track if isinstance(d, datasets.ImageSegments))
+    *_, last = track.run(StreamBoostClassifier(seed=1), segments)
+    assert last["Step"] == 2310
+    assert last["Accuracy"].get() >= 0.955
+
+
+def test_the_estimator_given_stays_as_it_was():
+    estimator = GambleClassifier(n_estimators=5)
+    learned(30, estimator=estimator, label_lags=1)
+    assert estimator.categorical_features is None
+    assert not hasattr(estimator, "classes_")
+
+
+def test_a_clone_has_the_settings_and_knows_nothing():
+    model = learned(40, schedule=Schedule.per_label(), label_lags=2)
+    twin = model.clone()
+    assert (twin.schedule, twin.label_lags) == (model.schedule, model.label_lags)
+    assert twin.predict_one(SEGMENTS[0][0]) is None
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, True, None])
+def test_label_lags_out_of_range_are_refused(wrong):
+    with pytest.raises(ConfigurationError, match="label_lags"):
+        StreamBoostClassifier(label_lags=wrong)

@@ -74,6 +74,21 @@ def test_parameters_that_follow_from_other_keys_are_no_keys(tmp_path):
     assert line.startswith("[query] utility: unknown key")
 
 
+def test_label_lags_stand_before_the_features_as_categories(tmp_path):
+    core = made(tmp_path, committee={"label_lags": 2}).core
+    assert core.estimator.get_params()["categorical_features"] == [0, 1]
+    assert core.learner(3, seed=0).n_features == 5
+    assert core.settings["committee"]["label_lags"] == 2
+    assert made(tmp_path).core.learner(3, seed=0).n_features == 3
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, True, "none"])
+def test_label_lags_that_are_no_number_are_refused(tmp_path, wrong):
+    (line,) = problems(tmp_path, committee={"label_lags": wrong})
+    assert line.startswith("[committee] label_lags")
+    assert "give a whole number of at least 0" in line
+
+
 def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
     found = problems(
         tmp_path,

@@ -41,6 +41,10 @@ def plain(**settings):
         {"extend_seconds": "1m"},
         {"on_drift": "ddm"},
         {"drift_signal": "loss"},
+        {"correction_rounds": -1},
+        {"correction_rows": 0},
+        {"correction_half_life": 0},
+        {"correction_half_life": float("inf")},
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(wrong):

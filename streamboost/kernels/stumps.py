@@ -1,0 +1,211 @@
+"""Boosting stumps on a handful of rows in one call: what a correction at every label takes.
+
+On so few rows neither bins nor histograms pay. Each column is sorted once, and every round scans
+all of its cuts.
+"""
+
+import numpy as np
+
+from streamboost.kernels.jit import kernel
+
+__all__ = ["boost_stumps"]
+
+_TIE = 1.0 + 1e-12  # a later split must be better by more than rounding
+
+
+@kernel
+def _sort_column(X, feature, order):
+    """Write the rows by their value in a column, those where it is missing last.
+
+    Returns how many have one. Shell's sort; equal values keep their order.
+    """
+    n = X.shape[0]
+    known, gone = 0, n
+    for i in range(n):
+        if X[i, feature] == X[i, feature]:
+            order[known] = i
+            known += 1
+        else:
+            gone -= 1
+            order[gone] = i
+    for gap in (57, 23, 10, 4, 1):
+        for i in range(gap, known):
+            row = order[i]
+            x = X[row, feature]
+            j = i
+            while j >= gap and (
+                X[order[j - gap], feature] > x
+                or (X[order[j - gap], feature] == x and order[j - gap] > row)
+            ):
+                order[j] = order[j - gap]
+                j -= gap
+            order[j] = row
+    return known
+
+
+@kernel
+def _softmax(scores, probabilities):
+    n, n_classes = scores.shape
+    for i in range(n):
+        top = scores[i, 0]
+        for k in range(1, n_classes):
+            top = max(top, scores[i, k])
+        total = np.float32(0.0)
+        for k in range(n_classes):
+            e = np.exp(scores[i, k] - top)
+            probabilities[i, k] = e
+            total += e
+        for k in range(n_classes):
+            probabilities[i, k] /= total
+
+
+@kernel
+def _project(probabilities, y, weight, direction, gradient, hessian):
+    """Write each row's weighted gradient and Hessian along `direction`; return their sums."""
+    n, n_classes = probabilities.shape
+    sum_g, sum_h = 0.0, 0.0
+    for i in range(n):
+        mean, square = 0.0, 0.0
+        for k in range(n_classes):
+            up = direction[k] * probabilities[i, k]
+            mean += up
+            square += direction[k] * up
+        gradient[i] = weight[i] * (direction[y[i]] - mean)
+        hessian[i] = weight[i] * max(square - mean * mean, 0.0)
+        sum_g += gradient[i]
+        sum_h += hessian[i]
+    return sum_g, sum_h
+
+
+@kernel
+def _scan(X, feature, order, known, gradient, hessian, sum_g, sum_h, l2, least, floor):
+    """Return the best cut of a column: its score, its place in `order`, and where missing goes.
+
+    The place is -1 unless the score exceeds `floor`.
+    """
+    n = order.size
+    gone_g, gone_h = 0.0, 0.0
+    for i in range(known, n):
+        gone_g += gradient[order[i]]
+        gone_h += hessian[order[i]]
+    best, place, missing_left = floor, -1, False
+    for side in range(2 if known < n else 1):
+        g, h = (gone_g, gone_h) if side == 1 else (0.0, 0.0)
+        # With missing values on the right, all others on the left is a split too.
+        for i in range(known if known < n and side == 0 else known - 1):
+            g += gradient[order[i]]
+            h += hessian[order[i]]
+            if i + 1 < known and X[order[i], feature] == X[order[i + 1], feature]:
+                continue
+            if h < least:
+                continue
+            if sum_h - h < least:
+                break
+            right = sum_g - g
+            score = g * g / (h + l2) + right * right / (sum_h - h + l2)
+            if score > best * _TIE:
+                best, place, missing_left = score, i, side == 1
+    return best, place, missing_left
+
+
+@kernel
+def _cut(X, feature, order, known, place):
+    """Return the value up to which rows go left when the cut stands after `place`."""
+    if place == known - 1:
+        return np.float32(np.inf)
+    low, high = X[order[place], feature], X[order[place + 1], feature]
+    middle = np.float32((np.float64(low) + np.float64(high)) / 2)
+    # Between neighbouring floats the midpoint rounds to one of them; it must not be the right one.
+    return low if middle >= high else middle
+
+
+@kernel
+def _step(probabilities, y, weight, leaf, l2, rate, clamp, hessian, step, values):
+    """Write both leaves' K-vector diagonal Newton steps; see `softmax.leaf_newton`."""
+    n, n_classes = probabilities.shape
+    for side in range(2):
+        for k in range(n_classes):
+            step[side, k] = 0.0
+            hessian[side, k] = l2
+    for i in range(n):
+        side = leaf[i]
+        for k in range(n_classes):
+            p = np.float64(probabilities[i, k])
+            step[side, k] -= weight[i] * p
+            hessian[side, k] += weight[i] * (p * (1.0 - p))
+        step[side, y[i]] += weight[i]
+    for side in range(2):
+        mean = 0.0
+        for k in range(n_classes):
+            step[side, k] /= max(hessian[side, k], 1e-12)
+            mean += step[side, k] / n_classes
+        for k in range(n_classes):
+            centred = (n_classes - 1) / n_classes * (step[side, k] - mean)
+            values[side, k] = rate * min(max(centred, -clamp), clamp)
+
+
+@kernel
+def _best_split(X, features, order, known, gradient, hessian, sum_g, sum_h, l2, least):
+    """Return the best split of all: its feature's place, its cut's, and where missing goes."""
+    best, at, place, missing_left = sum_g * sum_g / (sum_h + l2), -1, -1, False
+    for j in range(features.size):
+        score, cut, left = _scan(
+            X, features[j], order[j], known[j], gradient, hessian, sum_g, sum_h, l2, least, best
+        )
+        if cut >= 0:
+            best, at, place, missing_left = score, j, cut, left
+    return at, place, missing_left
+
+
+@kernel
+def _open_node(node, m, X, feature, order, known, place, missing_left, leaf):
+    """Write stump m's node, and to `leaf` (n,) which side each row goes to."""
+    n = order.size
+    if known == n:  # nothing was learned about missing values: they follow the larger side
+        missing_left = 2 * (place + 1) >= n
+    node.feature, node.missing_left = feature, missing_left
+    node.threshold = _cut(X, feature, order, known, place)
+    node.left, node.right = ~(2 * m), ~(2 * m + 1)
+    for i in range(place + 1, n):
+        leaf[order[i]] = 0 if i >= known and missing_left else 1
+
+
+@kernel
+def boost_stumps(
+    X, features, y, weight, scores, directions, rate, l2, least, clamp, nodes, roots, values
+):
+    """Grow one stump for each of `directions`, as the sketch's rounds do, and pack them.
+
+    Shapes: `X` float32 (n, D), NaN where missing; `features` int64 (d,), the columns that may be
+    split; `y` int64 (n,); `weight` float64 (n,); `scores` float32 (n, K), to which the stumps'
+    values are added; `directions` float32 (m, K). Filled: `nodes` FOREST_NODE (m,); `roots` int32
+    (m,), negative where no split gained; `values` float32 (2m, K), of which stump i has the rows
+    2i and 2i + 1. `least` is the least sum of Hessians in a leaf. Returns the number of nodes.
+    """
+    n, n_classes = scores.shape
+    order, known = np.empty((features.size, n), np.int64), np.empty(features.size, np.int64)
+    for j in range(features.size):
+        known[j] = _sort_column(X, features[j], order[j])
+    probabilities = np.empty((n, n_classes), np.float32)
+    gradient, hessian = np.empty(n), np.empty(n)
+    step, curvature = np.empty((2, n_classes)), np.empty((2, n_classes))
+    leaf = np.empty(n, np.int64)
+    n_nodes = 0
+    for m in range(directions.shape[0]):
+        _softmax(scores, probabilities)
+        sum_g, sum_h = _project(probabilities, y, weight, directions[m], gradient, hessian)
+        j, place, side = _best_split(
+            X, features, order, known, gradient, hessian, sum_g, sum_h, l2, least
+        )
+        leaf[:] = 0
+        roots[m] = ~(2 * m)
+        if j >= 0:
+            _open_node(nodes[n_nodes], m, X, features[j], order[j], known[j], place, side, leaf)
+            roots[m] = n_nodes
+            n_nodes += 1
+        pair = values[2 * m : 2 * m + 2]
+        _step(probabilities, y, weight, leaf, l2, rate, clamp, curvature, step, pair)
+        for i in range(n):
+            for k in range(n_classes):
+                scores[i, k] += pair[leaf[i], k]
+    return n_nodes
