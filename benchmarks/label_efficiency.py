@@ -230,7 +230,7 @@ def pool(console, seeds, path):
     data = load("satimage")
     if data is None:
         return
-    table = Table(title="satimage's training half as one pool: test error %", title_justify="left")
+    table = Table(title="satimage as a pool: test error %", title_justify="left")
     table.add_column("labels", justify="right")
     figure, panel = plt.subplots(figsize=(6, 4.2))
     columns = []

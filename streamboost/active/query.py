@@ -45,7 +45,8 @@ class QueryStrategy:
     window
         The newest records among which a record's utility is ranked, or the pool.
     round_size
-        Requests that pool mode makes together; with audits, at most `burst` - 2.
+        Requests that pool mode makes together, at most `burst` (with audits, less 2). They are
+        chosen by one committee, so more than a few at a time teach less.
     loan
         Tokens to start with, repaid evenly until record `expected_records`: at most `burst`
         (with audits, less 1), and at most a third of what the budget buys until then.
@@ -73,7 +74,7 @@ class QueryStrategy:
     burst: int = 20
     audit: float = 0.1
     window: int = 200
-    round_size: int = 10
+    round_size: int = 1
     loan: int = 0
     expected_records: int | None = None
 
