@@ -25,6 +25,7 @@ from rich.table import Table
 from river.datasets import synth
 
 from streamboost import Schedule, StreamLearner
+from streamboost.stream.estimators import every_label_estimator
 
 BATCH = 10
 CHANGES = {
@@ -111,7 +112,7 @@ def abrupt(parts):
 
 def follow(X, y, **schedule):
     """Predict and learn every record; return what was right, the trainings and CPU seconds."""
-    learner = StreamLearner(schedule=Schedule(**schedule), random_state=0)
+    learner = StreamLearner(every_label_estimator(), schedule=Schedule(**schedule), random_state=0)
     right, trainings = [], []
     started = time.process_time()
     for at in range(0, len(y), BATCH):

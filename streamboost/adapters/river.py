@@ -9,9 +9,8 @@ from river import base
 
 from streamboost.adapters.columns import Columns
 from streamboost.adapters.given import Given
-from streamboost.boosting.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError
-from streamboost.stream.estimators import Trainable
+from streamboost.stream.estimators import Trainable, every_label_estimator
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Schedule
 from streamboost.stream.scoring import Scored
@@ -81,7 +80,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self.coverage = coverage
         self.seed = seed
         # A copy, which is told its categorical columns as they come up.
-        self._trained = _default_estimator() if estimator is None else deepcopy(estimator)
+        self._trained = every_label_estimator() if estimator is None else deepcopy(estimator)
         takes_categories = "categorical_features" in self._trained.get_params()
         if label_lags and not takes_categories:
             raise ConfigurationError(
@@ -199,17 +198,6 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         probabilities = np.zeros((len(scored), len(self._labels)))
         probabilities[:, scored.classes] = scored.probabilities
         return probabilities
-
-
-def _default_estimator() -> SketchLogitBoostClassifier:
-    """Return an estimator for streams that tell every label: fewer, larger trees."""
-    return SketchLogitBoostClassifier(
-        n_estimators=50,
-        learning_rate=0.3,
-        max_leaf_nodes=10,
-        min_child_weight=0.02,
-        l2_regularization=1.0,
-    )
 
 
 def _entropy() -> int:

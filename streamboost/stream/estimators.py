@@ -11,7 +11,7 @@ from streamboost.errors import ConfigurationError, ModelFileError
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Trainable", "default_estimator", "describe", "rebuild"]
+__all__ = ["Trainable", "default_estimator", "describe", "every_label_estimator", "rebuild"]
 
 
 class Trainable(Protocol):
@@ -46,6 +46,19 @@ def default_estimator() -> Trainable:
         max_leaf_nodes=6,
         min_child_weight=0.02,
         l2_regularization=0.3,
+    )
+
+
+def every_label_estimator() -> Trainable:
+    """Return the estimator for streams that tell every label: fewer, larger, steadier trees."""
+    from streamboost.boosting.sketch import SketchLogitBoostClassifier
+
+    return SketchLogitBoostClassifier(
+        n_estimators=50,
+        learning_rate=0.3,
+        max_leaf_nodes=10,
+        min_child_weight=0.02,
+        l2_regularization=1.0,
     )
 
 

@@ -8,6 +8,7 @@ from streamboost.adapters.query_by_committee import QueryByCommittee
 from streamboost.adapters.river import StreamBoostClassifier
 from streamboost.boosting.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError
+from streamboost.stream.schedule import Schedule
 
 SEGMENTS = list(datasets.ImageSegments().take(400))
 
@@ -15,7 +16,9 @@ SEGMENTS = list(datasets.ImageSegments().take(400))
 def quick():
     """Our classifier with few and small trainings, as the checks learn thousands of labels."""
     estimator = SketchLogitBoostClassifier(n_estimators=5)
-    return QueryByCommittee(StreamBoostClassifier(estimator, growth=2.0, extend_every=None))
+    return QueryByCommittee(
+        StreamBoostClassifier(estimator, schedule=Schedule(growth=2.0, extend_every=None))
+    )
 
 
 CHECKS = list(checks.yield_checks(quick()))
