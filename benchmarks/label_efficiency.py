@@ -155,7 +155,10 @@ def tabulate(console, title, accuracy, bought, arguments):
 
 
 def draw(found, lines, arguments, path):
-    """Draw accuracy over budget, a panel per set, with the two lines that frame it."""
+    """Draw accuracy over budget, a panel per set, with the two lines that frame it.
+
+    Intervals are drawn for margin and random; the others' stand in the table.
+    """
     size = (4.6 * len(found) + 2.2, 4.4)
     figure, panels = plt.subplots(1, len(found), figsize=size, squeeze=False, layout="constrained")
     colours = plt.get_cmap("tab10")
@@ -171,7 +174,7 @@ def draw(found, lines, arguments, path):
             panel.errorbar(
                 budgets,
                 means,
-                np.nan_to_num(halves),
+                np.nan_to_num(halves) if strategy in ("margin", "random") else None,
                 label=strategy,
                 color="black" if strategy == "random" else colours(group.index(strategy)),
                 linestyle="-" if ours else ":",
@@ -187,7 +190,8 @@ def draw(found, lines, arguments, path):
         panel.set_xticks(budgets, [f"{b:g}" for b in budgets])
         panel.minorticks_off()
         low = min(np.mean(values) for values in accuracy.values())
-        if repeated > low - 15:
+        panel.set_ylim(low - 4, every + 2)  # a wide interval may reach beyond
+        if repeated > low - 4:
             panel.axhline(repeated, color="0.4", linestyle="-.", linewidth=1)
             panel.text(budgets[-1], repeated, "repeat last", va="bottom", ha="right", fontsize=8)
         else:
