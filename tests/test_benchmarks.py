@@ -11,7 +11,12 @@ FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted((ROOT / "benchmarks").rglob("*.py"))
 }
-HELPERS = {"benchmarks", "benchmarks.data", "benchmarks.paper_tables.report"}
+HELPERS = {
+    "benchmarks",
+    "benchmarks.activeml",
+    "benchmarks.data",
+    "benchmarks.paper_tables.report",
+}
 STARTED = [name for name in FILES if name.count(".") == 1 and name not in HELPERS]
 MODULES = [name for name, path in FILES.items() if path.stem != "__init__"]
 

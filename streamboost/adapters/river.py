@@ -59,7 +59,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     >>> from streamboost.adapters.river import StreamBoostClassifier
     >>> model = StreamBoostClassifier(seed=7)
     >>> evaluate.progressive_val_score(
-    ...     datasets.ImageSegments().take(500), model, metrics.Accuracy()
+    ...     datasets.ImageSegments().take(1000), model, metrics.Accuracy()
     ... )
     Accuracy: 9...%
     """
