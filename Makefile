@@ -18,8 +18,9 @@ lint: .venv/ready
 check: lint test
 
 # The quick benchmarks, one after another so that no timing disturbs another. The long ones are run
-# alone: $(BIN)/python -m benchmarks.NAME of paper_tables, rebel_costs, gamble_step, accuracy,
-# streams, and of time_to_error for usps, on which the peers alone take many minutes.
+# alone: $(BIN)/python -m benchmarks.NAME of paper_tables, rebel_costs, gamble_step, accuracy, edges,
+# streams, label_efficiency, honest, drift with every stream, and of time_to_error for usps, on which
+# the peers alone take many minutes.
 bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.time_to_error --sets satimage letter segment dna180
@@ -28,6 +29,8 @@ bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.cascade
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.concentric_spheres
+	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks.drift --labels 0 --records 500000
 
 # Kills a pipeline so many times, at random steps of its loop.
 soak: .venv/ready

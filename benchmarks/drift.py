@@ -1,13 +1,15 @@
 """How a stream learner gets over drift: accuracy around each change, detection, speed and memory.
 
-    python -m benchmarks.drift [--labels 2500] [--streams ...] [--detectors ...] [--records 50000]
+    python -m benchmarks.drift [--labels 2500] [--draws 5] [--streams ...] [--detectors ...]
+                               [--records 50000]
 
 The first table, some minutes long, has River's generators, every label known; a concept lasts
 `--labels` records. Accuracy is that of predictions on arrival: over the 1,000 records before a
 change, the 250 after it, the 500 from 1,000 after it on, and the last 1,000 of the new concept, as
-means over the changes. "anew" is what learners that only begin at the change reach in those 500:
-they have no old concept to get over. A retraining on drift counts as the detection of a change if
-it is the first after it; all others are false alarms.
+means over the changes of `--draws` draws of the stream. "anew" is what learners that only begin at
+the change reach in those 500: they have no old concept to get over. A retraining on drift counts as
+the detection of a change if it is the first after it; all others are false alarms. "delay" is the
+median, in labels.
 
 The second has one long stream that changes every twentieth, with a label for 5 % of the records:
 rows per CPU second and the process's memory, tenth by tenth. `--records 500000` for the long form;
@@ -44,34 +46,35 @@ def take(generator, n):
     return np.array(X, dtype=np.float32), np.array(y)
 
 
-def sea(n):
-    return abrupt([take(synth.SEA(variant=v, noise=0.1, seed=v), n) for v in (0, 3, 0, 3)])
+def sea(n, draw):
+    variants = enumerate((0, 3, 0, 3), 10 * draw)
+    return abrupt([take(synth.SEA(variant=v, noise=0.1, seed=i), n) for i, v in variants])
 
 
-def agrawal(n):
-    functions = enumerate((0, 4, 0, 4))
+def agrawal(n, draw):
+    functions = enumerate((0, 4, 0, 4), 10 * draw)
     return abrupt([take(synth.Agrawal(classification_function=f, seed=i), n) for i, f in functions])
 
 
-def led(n):
+def led(n, draw):
     """Three times the informative segments change places with noise."""
     return abrupt(
         [
             take(
                 synth.LEDDrift(
-                    seed=3, noise_percentage=0.1, irrelevant_features=True, n_drift_features=d
+                    seed=i, noise_percentage=0.1, irrelevant_features=True, n_drift_features=d
                 ),
                 n,
             )
-            for d in (0, 3, 5, 7)
+            for i, d in enumerate((0, 3, 5, 7), 10 * draw)
         ]
     )
 
 
-def gradual(n):
+def gradual(n, draw):
     """Agrawal's first function gives way to its fifth over 1,000 records, and comes back."""
-    X, y, changes = agrawal(n)
-    rng = np.random.default_rng(0)
+    X, y, changes = agrawal(n, draw)
+    rng = np.random.default_rng(draw)
     for change in changes:
         near = np.arange(change, change + 1000)
         stays = rng.random(1000) > (near - change) / 1000
@@ -80,11 +83,11 @@ def gradual(n):
     return X, y, changes
 
 
-def moving(n):
+def moving(n, draw):
     """Centroids that move with every record: no change to find, drift all the same."""
     generator = synth.RandomRBFDrift(
-        seed_model=1,
-        seed_sample=1,
+        seed_model=draw,
+        seed_sample=draw,
         n_classes=4,
         n_features=8,
         n_centroids=20,
@@ -127,7 +130,7 @@ def follow(X, y, **schedule):
 
 def around(right, changes, n):
     """Return the mean accuracies before, just after, 1,000 after, and at the end of a concept."""
-    spans = [(-1000, 0), (0, 250), (1000, 1500), (n - 1000, n)]
+    spans = [(-1000, 0), (0, 250), (1000, 1500), (n - 1000, n)] if changes else []
     return [np.mean([right[c + a : c + b].mean() for c in changes]) for a, b in spans]
 
 
@@ -145,27 +148,42 @@ def detections(trainings, changes, n):
     return delays, len(found) - len(delays)
 
 
+def in_words(found, changes):
+    """Return the delays in labels and the number of false alarms, as a table shows them."""
+    delays, false = [delay for one, _ in found for delay in one], sum(n for _, n in found)
+    if not changes:  # it drifts all the time: no retraining is early, late or wrong
+        return f"{false} retrained", ""
+    missed = len(found) * len(changes) - len(delays)
+    median = f"{np.median(delays):.0f}" if delays else "none"
+    return median + (f", {missed} missed" if missed and delays else ""), str(false)
+
+
 def recovery(arguments, console):
     title = f"Accuracy around a change every {arguments.labels:,} labels, all labels known"
     table = Table(title=title, title_justify="left")
     for name in ("stream", "detector"):
         table.add_column(name)
     spans = ("before", "250", "1,000 after", "end")
-    for name in ("all", *spans, "anew", "delays", "false", "CPU s"):
+    for name in ("all", *spans, "anew", "delay", "false", "CPU s"):
         table.add_column(name, justify="right")
     n = arguments.labels
     for stream in arguments.streams or STREAMS:
-        X, y, changes = STREAMS[stream](n)
-        anew = f"{100 * begun_anew(X, y, changes):.1f}" if changes else ""
+        drawn = [STREAMS[stream](n, draw) for draw in range(arguments.draws)]
+        changes = drawn[0][2]
+        anew = f"{100 * np.mean([begun_anew(*one) for one in drawn]):.1f}" if changes else ""
         for detector in arguments.detectors or CHANGES:
-            right, trainings, seconds = follow(X, y, **CHANGES[detector])
-            delays, false = detections(trainings, changes, n)
-            levels = [f"{100 * a:.1f}" for a in around(right, changes, n)] if changes else [""] * 4
-            found = [" ".join(map(str, delays)) or "none", str(false)]
-            if not changes:  # it drifts all the time: no retraining is early, late or wrong
-                found = [f"{false} retrained", ""]
-            outcome = [anew, *found, f"{seconds:.0f}"]
-            table.add_row(stream, detector, f"{100 * right.mean():.1f}", *levels, *outcome)
+            runs = [follow(X, y, **CHANGES[detector]) for X, y, _ in drawn]
+            levels = np.mean([around(right, changes, n) for right, _, _ in runs], axis=0)
+            found = [detections(trainings, changes, n) for _, trainings, _ in runs]
+            table.add_row(
+                stream,
+                detector,
+                f"{100 * np.mean([right for right, _, _ in runs]):.1f}",
+                *([f"{100 * level:.1f}" for level in levels] if changes else [""] * 4),
+                anew,
+                *in_words(found, changes),
+                f"{sum(seconds for _, _, seconds in runs):.0f}",
+            )
         table.add_section()
     console.print(table)
 
@@ -215,6 +233,7 @@ def endurance(arguments, console):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--labels", type=int, default=2500)
+    parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--streams", nargs="*", choices=STREAMS)
     parser.add_argument("--detectors", nargs="*", choices=CHANGES)
     parser.add_argument("--records", type=int, default=50_000)
