@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint check bench format clean
+.PHONY: demo test lint check bench soak format clean
 
 demo: .venv/ready
 	$(BIN)/streamboost demo
@@ -19,6 +19,10 @@ check: lint test
 
 bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.batch
+
+# Kills a pipeline so many times, at random steps of its loop.
+soak: .venv/ready
+	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-40} $(BIN)/pytest tests/pipelines/test_kills.py
 
 format: .venv/ready
 	$(BIN)/ruff format .

@@ -1,7 +1,7 @@
 """The contracts every connector keeps: source, sink, transaction."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 __all__ = ["Committed", "Message", "Position", "Sink", "Source", "Transaction"]
@@ -93,6 +93,10 @@ class Transaction(ABC):
         Sinks that do not belong to the transaction are written and flushed before it commits:
         what they hold may be written twice, never lost.
         """
+
+    @abstractmethod
+    def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Give sequence and journal entry of every batch there still is after batch `after`."""
 
     @abstractmethod
     def binds(self, sink: Sink) -> bool:

@@ -8,23 +8,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamboost.connectors.base import Message, Sink, Source
+from streamboost.connectors.base import Committed, Message, Sink, Source
 from streamboost.connectors.files import JsonLinesSink, JsonLinesSource
 from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.schema import Inferred, Schema
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
 from streamboost.errors import DataError
+from streamboost.pipelines.commands import command_source
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.effects import Outputs
+from streamboost.pipelines.environment import environment
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
+from streamboost.pipelines.recovery import recover
 from streamboost.pipelines.runtime import Observer, Pipeline, Stop
 from streamboost.pipelines.sections import FilesInput, FilesOutput, SqliteInput
 from streamboost.pipelines.sections import RiverOracle as OracleSection
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state import State
+from streamboost.pipelines.versions import Versions
 
-__all__ = ["Connectors", "connect", "first_messages", "run"]
+__all__ = ["Connectors", "build_pipeline", "connect", "first_messages", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -41,12 +45,13 @@ class Connectors:
 
     records: Source
     labels: Source
+    commands: Source
     outputs: Outputs
     transaction: SqliteTransaction
 
     def close(self) -> None:
         """Close all of it."""
-        for part in (self.records, self.labels, self.outputs, self.transaction):
+        for part in (self.records, self.labels, self.commands, self.outputs, self.transaction):
             part.close()
 
 
@@ -68,7 +73,8 @@ def connect(config: Config, log: Path) -> Connectors:
         _sink(config, sections.requests, log),
         _sink(config, sections.dead_letters, log),
     )
-    return Connectors(records, labels, outputs, SqliteTransaction(log, config.name))
+    transaction = SqliteTransaction(log, config.name)
+    return Connectors(records, labels, command_source(config.state), outputs, transaction)
 
 
 def _source(config: Config, section: Any, log: Path) -> Source:
@@ -161,7 +167,8 @@ def run(
 
     Returns the sequence of the newest batch, 0 where there is none.
 
-    Every end leaves a snapshot, but for one within a batch: what was learned and what was
+    It also goes on after a kill or a power cut, by replaying from the newest checkpoint. Every
+    other end leaves a checkpoint, but for one within a batch: what was learned and what was
     committed have parted then.
     """
     state = State(config.state)
@@ -169,49 +176,71 @@ def run(
     with state.locked(), closing(connect(config, state.log)) as connectors:
         committed = connectors.transaction.committed()
         # The log is the state's own, so a batch of any name is this pipeline's, or was.
-        begun = state.snapshot.exists() or bool(connectors.transaction.pipelines())
+        begun = bool(state.checkpoints.sequences or connectors.transaction.pipelines())
         state.adopt(config, begun=begun)
-        saved = state.load_at(committed.sequence if committed else None)
+        checkpoint = state.start_at(committed.sequence if committed else None)
         begin = f"going on after batch {committed.sequence}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
         schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
         if schema is None:
             return 0
-        pipeline = _pipeline(config, schema, connectors, stop, observer)
-        if committed and saved:
-            pipeline.restore(*saved)
-            pipeline.intake.seek(committed.positions)
-        before = pipeline.sequence
+        pipeline = build_pipeline(config, state, schema, connectors, stop, observer)
+        newest = committed.sequence if committed else 0
+        recover(pipeline, checkpoint, newest, on_gap=config.sections.pipeline.on_gap)
+        if stop.requested:
+            return newest
+        _go_on(pipeline, state, committed)
         try:
             pipeline.run(until_idle=until_idle)
         finally:
-            if pipeline.is_settled and pipeline.sequence > before:
-                state.save(*pipeline.snapshot())
+            if pipeline.is_settled and pipeline.sequence > pipeline.checkpointed:
+                with state.told():
+                    pipeline.checkpoint()
         return pipeline.sequence
 
 
-def _pipeline(
+def _go_on(pipeline: Pipeline, state: State, committed: Committed | None) -> None:
+    """Have a recovered pipeline read on, and nothing left of what may have come after."""
+    if committed is None:
+        return
+    pipeline.intake.seek(committed.positions)
+    state.checkpoints.drop_after(committed.sequence)
+    if "gap" in pipeline.notes:
+        pipeline.versions.forget_after(pipeline.learner.trainer.made)
+    if pipeline.notes:
+        pipeline.try_checkpoint()
+
+
+def build_pipeline(
     config: Config,
+    state: State,
     schema: Schema,
     connectors: Connectors,
-    stop: Stop,
-    observer: Observer | None,
+    stop: Stop | None = None,
+    observer: Observer | None = None,
 ) -> Pipeline:
+    """Make the pipeline of `config` over `connectors`; it knows nothing yet."""
     section, requests = config.sections.pipeline, config.sections.requests
     width = len(schema.features)
-    return Pipeline(
+    pipeline = Pipeline(
         schema,
         config.core.learner(width, section.seed),
         Join(Span.parse(section.join_window), Span.parse(requests.expires_after), width),
         Intake(
             connectors.records,
             connectors.labels,
+            connectors.commands,
             most_records=section.batch_records,
             most_labels=section.batch_labels,
         ),
         connectors.outputs,
         connectors.transaction,
+        versions=Versions(state.versions, section.keep_versions),
+        checkpoints=state.checkpoints,
+        checkpoint_every=section.checkpoint_every,
         stop=stop,
         poll_interval=section.poll_interval,
         observer=observer,
     )
+    pipeline.about = {"fingerprint": state.fingerprint(), "environment": environment()}
+    return pipeline

@@ -79,9 +79,13 @@ def _standing(config: Config, state: State, transaction: SqliteTransaction) -> s
     if state.is_running():
         raise state.held()
     committed = transaction.committed()
-    state.verify(config, begun=state.snapshot.exists() or bool(transaction.pipelines()))
-    state.load_at(committed.sequence if committed else None)
-    return f"goes on after batch {committed.sequence}" if committed else "fresh"
+    state.verify(config, begun=bool(state.checkpoints.sequences or transaction.pipelines()))
+    found = state.start_at(committed.sequence if committed else None)
+    if committed is None:
+        return "fresh"
+    start = found[1]["sequence"] if found else 0
+    missed = f", {committed.sequence - start} of them replayed" if found else ", all replayed"
+    return f"goes on after batch {committed.sequence}{missed * (start < committed.sequence)}"
 
 
 def _settled(config: Config, state: State, messages: list[Message]) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `streamboost demo | init | check | run | inspect | warmup`.
+"""The command line: `streamboost demo | init | check | run | tell | inspect | warmup`.
 
 Each command imports what it needs when it is called, so that `--help` answers at once.
 """
@@ -44,6 +44,15 @@ class Strategy(StrEnum):
     random = "random"
     repeat_last = "repeat_last"
     all = "all"
+
+
+class Tell(StrEnum):
+    """What a pipeline can be told to do."""
+
+    rollback = "rollback"
+    pause = "pause"
+    resume = "resume"
+    retrain = "retrain"
 
 
 def _say_version(asked: bool) -> None:
@@ -175,6 +184,9 @@ def inspect(
         Path, typer.Argument(help="The pipeline file, or the folder of its state.")
     ] = DEFAULT_FILE,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Replay the journal; compare with the checkpoint.")
+    ] = False,
 ) -> None:
     """Show how far a pipeline has come.
 
@@ -183,6 +195,15 @@ def inspect(
     from streamboost.pipelines import inspection
     from streamboost.pipelines.config import load
 
+    if verify:
+        from streamboost.pipelines.verification import verify as replay
+
+        if path.is_dir():
+            raise ConfigurationError(f"{path} is a folder: --verify needs the pipeline file")
+        config = load(path)
+        with _masking(config):
+            print(replay(config))
+        return
     if path.is_dir():
         found = inspection.describe(path)
     else:
@@ -190,6 +211,32 @@ def inspect(
         with _masking(config):
             found = inspection.describe(config.state)
     print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))
+
+
+@app.command()
+def tell(
+    path: PipelineFile,
+    command: Annotated[Tell, typer.Argument(help="What it is to do.")],
+    version: Annotated[
+        int | None, typer.Argument(help="The kept version to roll back to.", show_default=False)
+    ] = None,
+) -> None:
+    """Tell a pipeline what to do, with its next batch.
+
+    rollback VERSION lets a kept version serve (inspect names them), until a training replaces it:
+    pause first to hold it. pause starts no training and keeps the committee; predictions, requests
+    and the collecting of labels go on. resume ends that. retrain trains anew now.
+    """
+    from streamboost.pipelines.commands import Command, queue_command
+    from streamboost.pipelines.config import load
+    from streamboost.pipelines.state import State
+
+    config = load(path)
+    if State(config.state).name() is None:
+        raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
+    order = Command(command.value, version)
+    queue_command(config.state, order)
+    print(f"{order}: {config.name} does so with its next batch, running or when it next runs")
 
 
 @app.command()

@@ -5,10 +5,11 @@ shown and stored as ``${NAME}``, never as what they are. Relative paths start at
 file. All that is wrong with a file is reported at once.
 
 Between two runs on the same state these may change: `state` (the folder may be moved),
-`batch_records`, `batch_labels` and `poll_interval` of [pipeline], `follow` of [source] and
-[labels], and where [predictions], [dead_letters] and, unless a dataset answers them, [requests]
-go. All else decides what the state means, and a change is refused, also one of an environment
-variable's value. Paths are the same when they lead to the same place.
+`batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `on_gap` and `keep_versions`
+of [pipeline], `follow` of [source] and [labels], and where [predictions], [dead_letters] and,
+unless a dataset answers them, [requests] go. All else decides what the state means, and a change is
+refused, also one of an environment variable's value. Paths are the same when they lead to the same
+place.
 """
 
 import hashlib
@@ -36,7 +37,15 @@ LOG = "log.db"
 
 _OUTPUTS = ("predictions", "requests", "dead_letters")
 _CHANGEABLE = {
-    "pipeline": {"state", "batch_records", "batch_labels", "poll_interval"},
+    "pipeline": {
+        "state",
+        "batch_records",
+        "batch_labels",
+        "poll_interval",
+        "checkpoint_every",
+        "on_gap",
+        "keep_versions",
+    },
     "source": {"follow"},
     "labels": {"follow"},
     "predictions": {"connector", "stream", "path"},

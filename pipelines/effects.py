@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,17 +12,19 @@ from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Sink
 from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import Prediction, Request, features_of
-from streamboost.pipelines.inputs import Inputs
+from streamboost.errors import StateError
+from streamboost.pipelines.commands import Command
+from streamboost.pipelines.inputs import Ranges
 from streamboost.pipelines.join import Joined
 from streamboost.stream.schedule import Training
 from streamboost.stream.scoring import Scored
 
 __all__ = [
     "Effects",
+    "Entry",
     "Messages",
     "Outputs",
     "chain",
-    "journal_entry",
     "predictions",
     "requests",
 ]
@@ -66,8 +67,8 @@ class Effects:
 
     `records` are those that were predicted, `scored` their predictions, `asked` the requests,
     `joined` the labels that met their records, `ignored` how many of each kind were dropped,
-    `committee` the one that serves now. `digest`
-    chains it all to the batches before.
+    `trainings` those that were started, `committee` the one that serves now, `promoted` its
+    version where it began to in this batch. `digest` chains it all to the batches before.
     """
 
     sequence: int
@@ -79,6 +80,7 @@ class Effects:
     ignored: dict[str, int]
     trainings: Sequence[Training]
     committee: Committee | None
+    promoted: int | None
     messages: Messages
     digest: str
     journal: bytes
@@ -145,7 +147,7 @@ def chain(
     """Return the BLAKE2b of the digest before and what this batch changed.
 
     That is the features it took in, every message it wrote, the labels it learned and the
-    trainings it did.
+    trainings it started.
     """
     hashed = hashlib.blake2b(bytes.fromhex(digest), digest_size=32)
     hashed.update(records.X.tobytes())
@@ -158,17 +160,61 @@ def chain(
     return hashed.hexdigest()
 
 
-def journal_entry(
-    inputs: Inputs, sequence: int, trainings: Sequence[Training], digest: str
-) -> bytes:
-    """Return what a replay needs to know of a batch, as JSON."""
-    entry: dict[str, Any] = {
-        "sequence": sequence,
-        "ranges": inputs.ranges,
-        "tick": inputs.tick,
-        "commands": [],
-        "swap": None,
-        "trainings": [asdict(training) for training in trainings],
-        "digest": digest,
-    }
-    return msgspec.json.encode(entry)
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the journal says of a batch: all that a replay needs beside the messages themselves.
+
+    Attributes
+    ----------
+    sequence
+        The batch's number; the first is 1.
+    ranges
+        For each source and partition, the offsets [start, end) that it read.
+    read
+        How many records and labels these held.
+    tick
+        The clock at its start, in milliseconds since the epoch.
+    commands
+        Those it obeyed.
+    swap
+        The version a thread had trained and that came in with it.
+    promoted
+        The version that began to serve.
+    trainings
+        Those that were started.
+    digest
+        Chains what the batch changed to the batches before.
+    environment
+        The releases and processor at work; given where they are not those of the batch before.
+    gap
+        Batches (first, last) before this one whose labels it has not learned: they were given up.
+    """
+
+    sequence: int
+    ranges: Ranges
+    read: dict[str, int]
+    tick: int
+    commands: list[Command]
+    swap: int | None
+    promoted: int | None
+    trainings: list[Training]
+    digest: str
+    environment: dict[str, str] | None = None
+    gap: tuple[int, int] | None = None
+
+    def encode(self) -> bytes:
+        """Return it as JSON."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, message: bytes) -> "Entry":
+        """Read what `encode` wrote; StateError where this release cannot."""
+        try:
+            return _decode(message)
+        except msgspec.MsgspecError as error:
+            raise StateError(
+                f"the journal entry {message[:80]!r} cannot be read: {error}; use the release "
+                "that wrote it"
+            ) from error
+
+
+_decode = msgspec.json.Decoder(Entry).decode

@@ -1,13 +1,19 @@
 """What enters a batch."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamboost.connectors.base import Message, Position, Source
-from streamboost.errors import ConnectorError
+from streamboost.errors import ConnectorError, GapError
+from streamboost.pipelines.commands import Command, decode_commands
 
 __all__ = ["Inputs", "Intake", "Ranges", "wall_clock"]
+
+_log = logging.getLogger(__name__)
+
+_PAGE = 1000
 
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """For each source and partition, the offsets [start, end) that a batch read."""
@@ -29,14 +35,16 @@ class Inputs:
     ranges: Ranges
     records: list[Message]
     labels: list[Message]
+    commands: list[Command] = field(default_factory=list)
 
 
 class Intake:
-    """Polls the records, then the labels, and knows where both stand.
+    """Polls the records, then the labels and commands, and knows where each stands.
 
     Parameters
     ----------
     records, labels : the two sources
+    commands : the queue of commands; None where nobody gives any
     most_records, most_labels : how many messages of each a batch holds at most
     clock : gives the tick, in milliseconds
     """
@@ -45,12 +53,15 @@ class Intake:
         self,
         records: Source,
         labels: Source,
+        commands: Source | None = None,
         *,
         most_records: int,
         most_labels: int,
         clock: Callable[[], int] = wall_clock,
     ) -> None:
         self._sources = {"records": (records, most_records), "labels": (labels, most_labels)}
+        if commands is not None:
+            self._sources["commands"] = (commands, _PAGE)
         self._clock = clock
         self.last_tick = 0
 
@@ -58,7 +69,7 @@ class Intake:
         """Return the next batch, or None when nothing is there.
 
         The tick never goes back, whatever the clock does: what expires is decided by it. When a
-        source fails, both are where they were.
+        source fails, all are where they were.
         """
         ranges: Ranges = {}
         messages: dict[str, list[Message]] = {}
@@ -78,7 +89,36 @@ class Intake:
         if not any(messages.values()):
             return None
         self.last_tick = tick
-        return Inputs(tick, ranges, **messages)
+        commands = decode_commands(messages.pop("commands", []), refuse)
+        return Inputs(tick, ranges, **messages, commands=commands)
+
+    def empty(self) -> Inputs:
+        """Return a batch of nothing, for what is to be done between two others."""
+        self.last_tick = max(self._clock(), self.last_tick)
+        ranges: Ranges = {name: {} for name in self._sources}
+        return Inputs(self.last_tick, ranges, [], [])
+
+    def reread(self, inputs: Inputs, read: Mapping[str, int]) -> Inputs:
+        """Return a batch that was read before, given all of it but its messages.
+
+        Parameters
+        ----------
+        inputs : what the journal says of the batch
+        read : how many records and labels it had
+
+        Raises
+        ------
+        GapError
+            When a source does not give them any more.
+        """
+        messages = {}
+        for name in ("records", "labels"):
+            source, _ = self._sources[name]
+            messages[name] = _read(source, name, inputs.ranges.get(name, {}), read[name])
+        if "commands" in self._sources:  # the journal has the commands themselves
+            _move(self._sources["commands"][0], inputs.ranges.get("commands", {}))
+        self.last_tick = inputs.tick
+        return Inputs(inputs.tick, inputs.ranges, **messages, commands=inputs.commands)
 
     def positions(self) -> dict[str, Position]:
         """Return where each source goes on."""
@@ -88,3 +128,42 @@ class Intake:
         """Send each source to where a committed batch left it."""
         for name, (source, _) in self._sources.items():
             source.seek(positions.get(name, {}))
+
+
+def refuse(command: str, error: Exception) -> None:
+    """Say that a command has no effect."""
+    _log.error("the command %s is not obeyed: %s", command, error)
+
+
+def _read(
+    source: Source, name: str, ranges: Mapping[str, tuple[int, int]], n: int
+) -> list[Message]:
+    """Return the `n` messages of `ranges`, and leave the source at their end."""
+    before = source.position()
+    span = sum(end - start for start, end in ranges.values())
+    found: list[Message] = []
+    try:
+        source.seek(before | {partition: start for partition, (start, _) in ranges.items()})
+        while len(found) < n:
+            polled = source.poll(min(_PAGE, span))
+            if not polled:
+                break
+            found += [m for m in polled if m.offset < ranges.get(m.partition, (0, 0))[1]]
+        source.seek(before)
+        _move(source, ranges)
+    except ConnectorError as error:
+        if error.retriable:
+            raise
+        raise GapError(f"{name}: {error}") from error
+    if len(found) != n:
+        places = "; ".join(f"partition {p}, offsets {a} to {b}" for p, (a, b) in ranges.items())
+        raise GapError(
+            f"of the {n} {name} that a batch read ({places}), {len(found)} are left: put the "
+            "others back"
+        )
+    return found
+
+
+def _move(source: Source, ranges: Mapping[str, tuple[int, int]]) -> None:
+    """Send `source` to the end of `ranges`."""
+    source.seek(source.position() | {partition: end for partition, (_, end) in ranges.items()})

@@ -18,6 +18,9 @@ _WORDS = {
         "rounds": "of boosting in it",
         "trees": "in it",
         "classes": "it tells apart",
+        "running": "the version that is being trained",
+        "challenger": "the version that is judged before it may serve",
+        "paused": "yes: nothing is trained, and the committee stays",
     },
     "ledger": {
         "requests": "labels asked for",
@@ -50,7 +53,7 @@ def describe(path: Path) -> dict[str, Any]:
     """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
 
     `sequence` and `positions` are those of the newest committed batch, `units` what the positions
-    count. What stands under `snapshot` is as of the last orderly stop, whose batch it names.
+    count. What stands under `checkpoint` is as of the newest one, whose batch it names.
     """
     state = State(path)
     name = state.name()
@@ -61,47 +64,49 @@ def describe(path: Path) -> dict[str, Any]:
         )
     with closing(SqliteTransaction(state.log, name)) as transaction:
         committed = transaction.committed()
-    saved = state.load()
+    saved = state.checkpoints.newest()
     return {
         "name": name,
         "running": state.is_running(),
         "sequence": committed.sequence if committed else 0,
         "positions": committed.positions if committed else {},
         "units": state.units(),
-        "snapshot": saved[1] if saved else None,
+        "checkpoint": saved[1] if saved else None,
     }
 
 
 def in_words(found: dict[str, Any]) -> str:
     """Return what `describe` found, for a person to read."""
     running = "running" if found["running"] else "not running"
-    sequence, snapshot = found["sequence"], found["snapshot"]
+    sequence, checkpoint = found["sequence"], found["checkpoint"]
     lines = [f"pipeline {found['name']}: {running}, {_many(sequence, 'batch')} committed"]
-    if not sequence and snapshot is None:
+    if not sequence and checkpoint is None:
         return "\n".join([*lines, "nothing has been read yet"])
     for source, position in found["positions"].items():
         unit = found["units"].get(source, "records")
+        if source == "commands" and not any(position.values()):
+            continue
         for partition, offset in position.items():
             place = f", partition {partition}" if len(position) > 1 else ""
             lines.append(f"{source + place:<16} goes on after {offset:,} {unit}")
-    if snapshot is None:
-        return "\n".join([*lines, "no snapshot: it has not yet stopped in an orderly way"])
-    behind = sequence - snapshot["sequence"]
-    ago = f", {_many(behind, 'batch')} ago (saved only when the pipeline stops)" if behind else ""
-    lines.append(f"as of the snapshot of batch {snapshot['sequence']}{ago}:")
-    lines += _counters(snapshot)
-    if behind and not found["running"]:
-        lines.append(
-            "the last run did not stop in an orderly way: its state cannot be gone on from"
-        )
+    if checkpoint is None:
+        return "\n".join([*lines, "no checkpoint yet: a restart replays from the beginning"])
+    behind = sequence - checkpoint["sequence"]
+    ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
+    lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
+    lines += _counters(checkpoint)
+    if versions := checkpoint["versions"]:
+        lines.append(f"  versions kept    {' '.join(map(str, versions))}")
+    if checkpoint["lost_batches"]:
+        lines.append(f"  lost             {_many(checkpoint['lost_batches'], 'batch')} of labels")
     return "\n".join(lines)
 
 
-def _counters(snapshot: Mapping[str, Any]) -> Iterator[str]:
+def _counters(checkpoint: Mapping[str, Any]) -> Iterator[str]:
     for part, words in _WORDS.items():
-        rows = [(key, snapshot[part].get(key, 0), text) for key, text in words.items()]
+        rows = [(key, checkpoint[part].get(key, 0), text) for key, text in words.items()]
         if part == "join":
-            rows.append(("dead_letters", snapshot.get("dead_letters", 0), "messages not usable"))
+            rows.append(("dead_letters", checkpoint["dead_letters"], "messages not usable"))
         rows = [row for row in rows if row[1]]
         if rows:
             yield f"  {_TITLES[part]}"

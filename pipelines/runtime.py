@@ -1,39 +1,24 @@
-"""The running pipeline: one process, one loop, one step per batch.
-
-The step does no input or output and reads no clock: given the same batches it does the same,
-whether they arrive or are replayed.
-"""
+"""The running pipeline: one process, one loop, one step per batch."""
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from queue import Empty, SimpleQueue
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from streamboost.active.query import Requests
+from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Transaction
-from streamboost.connectors.decoding import Records
-from streamboost.connectors.messages import DeadLetter
 from streamboost.connectors.schema import Schema
-from streamboost.errors import ConnectorError
-from streamboost.pipelines.effects import (
-    Effects,
-    Messages,
-    Outputs,
-    chain,
-    journal_entry,
-    predictions,
-    requests,
-)
-from streamboost.pipelines.inputs import Inputs, Intake
-from streamboost.pipelines.join import Join, Joined
-from streamboost.pipelines.span import Moment
-from streamboost.storage import Arrays, part
+from streamboost.errors import ConnectorError, ModelFileError, StateError
+from streamboost.pipelines.checkpoint import Checkpoints
+from streamboost.pipelines.commands import Command
+from streamboost.pipelines.effects import Effects, Outputs
+from streamboost.pipelines.inputs import Inputs, Intake, refuse
+from streamboost.pipelines.join import Join
+from streamboost.pipelines.step import Stepper
+from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.versions import Versions
+from streamboost.storage import Arrays
 from streamboost.stream.learner import StreamLearner
-from streamboost.stream.schedule import Training
-from streamboost.stream.scoring import Scored
 
 __all__ = ["Pipeline", "Stop"]
 
@@ -42,38 +27,26 @@ _log = logging.getLogger(__name__)
 Observer = Callable[[Effects], None]
 
 
-class Stop:
-    """Asks a pipeline to stop after its batch; also from a signal handler or another thread."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        # A SimpleQueue may be put to within a signal handler, which an Event's lock forbids.
-        self._wake: SimpleQueue[None] = SimpleQueue()
-
-    def request(self) -> None:
-        """Stop as soon as the batch at hand is committed."""
-        self.requested = True
-        self._wake.put(None)
-
-    def rest(self, seconds: float) -> None:
-        """Wait, but not longer than until somebody asks to stop."""
-        try:
-            self._wake.get(timeout=seconds)
-        except Empty:
-            return
-
-
-class Pipeline:
-    """Predicts every record, asks for labels, learns from those that come.
+class Pipeline(Stepper):
+    """Takes batch after batch, commits what each led to, and keeps the state in checkpoints.
 
     Parameters
     ----------
     schema : Schema whose features are known
     learner, join : what the pipeline knows
     intake, outputs, transaction : where its messages come from, go to, and what binds them
+    versions : where committees are kept to roll back to; None: the newest ten in memory
+    checkpoints : where its state is kept; None: nowhere
+    checkpoint_every : batches from one checkpoint to the next
     stop : asks it to stop
     poll_interval : seconds to rest when nothing came
     observer : called with the effects of every batch, once they are committed
+
+    Attributes
+    ----------
+    about : what a checkpoint's manifest says besides
+    is_settled : whether what was learned is what was committed, so that a checkpoint may be taken
+    checkpointed : the batch after which the newest checkpoint was taken
     """
 
     def __init__(
@@ -85,76 +58,50 @@ class Pipeline:
         outputs: Outputs,
         transaction: Transaction,
         *,
+        versions: Versions | None = None,
+        checkpoints: Checkpoints | None = None,
+        checkpoint_every: int = 100,
         stop: Stop | None = None,
         poll_interval: float = 0.1,
         observer: Observer | None = None,
     ) -> None:
-        self.schema = schema
-        self.learner = learner
-        self.join = join
+        super().__init__(schema, learner, join, versions or Versions(None, 10))
         self.intake = intake
         self.outputs = outputs
         self.transaction = transaction
+        self.checkpoints = checkpoints
         self.stop = stop or Stop()
-        self.sequence = 0
-        self.digest = ""
-        self.dead_letters = 0
+        self.about: dict[str, Any] = {}
         self.is_settled = True
         self._is_waiting = False
+        self.checkpointed = 0
+        self._tried = 0
+        self._checkpoint_every = checkpoint_every
         self._poll_interval = poll_interval
         self._observer = observer
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
 
-        A source or a commit that fails in a way that may pass is tried again until it succeeds.
-        Another error leaves what is committed as it is, and ends this object's use. `is_settled`
-        then tells whether what was learned is what was committed, so that a snapshot may be kept.
+        A training in a thread is waited for then. A source or a commit that fails in a way that
+        may pass is tried again until it succeeds. Another error leaves what is committed as it is,
+        and ends this object's use. `is_settled` then tells whether what was learned is what was
+        committed, so that a checkpoint may be taken.
         """
         while not self.stop.requested:
             inputs = self._poll()
             if inputs is not None:
-                self.commit(self.step(inputs))
-            elif until_idle:
+                self.commit(self.step(inputs, self.learner.trainer.finished()))
+                self.checkpoint_if_due()
+            elif until_idle and self.learner.trainer.running is None:
                 return
             else:
                 self.stop.rest(self._poll_interval)
 
-    def step(self, inputs: Inputs) -> Effects:
-        """Take one batch in, and return all that follows from it."""
+    def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
+        """Take one batch in, and the committee a thread has trained; return all that follows."""
         self.is_settled = False
-        self.sequence += 1
-        ignored = self.join.ignored()
-        expired = self.join.advance(inputs.tick)
-        self.learner.expire(expired)
-        sound, damaged = self.schema.decode(inputs.records, source="records", time=inputs.tick)
-        records, repeated = self._part_repeated(sound, inputs.tick)
-        scored = self.learner.score(records.X)
-        asked = self.learner.query(records.X, scored, records.ids)
-        joined = self.join.add(
-            records.ids, records.X, scored.labels.tolist(), asked.ids, asked.propensity
-        )
-        labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
-        self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
-        trainings = self._learn(joined, inputs.tick)
-        dead = [*sorted([*damaged, *repeated], key=_place), *unread]
-        messages = self._write(inputs.tick, records, scored, asked, dead)
-        self.dead_letters += len(dead)
-        self.digest = chain(self.digest, records, messages, joined, trainings)
-        return Effects(
-            sequence=self.sequence,
-            tick=inputs.tick,
-            records=records,
-            scored=scored,
-            asked=asked,
-            joined=joined,
-            ignored={kind: n - ignored[kind] for kind, n in self.join.ignored().items()},
-            trainings=trainings,
-            committee=self.learner.committee,
-            messages=messages,
-            digest=self.digest,
-            journal=journal_entry(inputs, self.sequence, trainings, self.digest),
-        )
+        return super().step(inputs, swap)
 
     def commit(self, effects: Effects) -> None:
         """Make a step's effects durable, with the place where the sources go on.
@@ -171,36 +118,56 @@ class Pipeline:
                 if is_last or not error.retriable:
                     raise
                 self._rest_after(error)
+        self.notes = {}
         self._is_waiting = False
         if self._observer is not None:
             self._observer(effects)
 
+    def checkpoint_if_due(self) -> None:
+        """Take a checkpoint once enough batches have passed."""
+        if self.sequence - self._tried >= self._checkpoint_every:
+            self.try_checkpoint()
+
+    def try_checkpoint(self) -> None:
+        """Take a checkpoint; that one cannot be taken is said, and stops nobody."""
+        self._tried = self.sequence
+        try:
+            self.checkpoint()
+        except (OSError, ModelFileError) as error:
+            _log.error(
+                "no checkpoint of batch %d: %s. The pipeline goes on; a restart would replay from "
+                "the checkpoint before",
+                self.sequence,
+                error,
+            )
+
+    def checkpoint(self) -> None:
+        """Write down the whole state, with the committees to roll back to."""
+        if self.checkpoints is None:
+            return
+        self.versions.write()
+        arrays, manifest = self.snapshot()
+        manifest |= self.about | {"versions": self.versions.numbers}
+        self.checkpoints.save(arrays, manifest)
+        self.checkpointed = self.sequence
+
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return all that the next step depends on: arrays, and a manifest."""
-        arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
-        arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
-        manifest = {
-            "sequence": self.sequence,
-            "digest": self.digest,
-            "tick": self.intake.last_tick,
-            "dead_letters": self.dead_letters,
-            "committee": self._committee_in_numbers(),
-            "ledger": asdict(self.learner.ledger),
-            "join": self.join.in_numbers(),
-        }
-        return arrays, manifest
+        """Return all that the next step depends on, and where the sources go on."""
+        arrays, manifest = super().snapshot()
+        return arrays, manifest | {"positions": self.intake.positions()}
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the pipeline that gave this snapshot."""
-        self.learner = StreamLearner.restore(part(arrays, "learner."))
-        self.join.restore(part(arrays, "join."))
-        self.sequence = manifest["sequence"]
-        self.digest = manifest["digest"]
-        self.dead_letters = manifest.get("dead_letters", 0)
-        self.intake.last_tick = manifest["tick"]
+        super().restore(arrays, manifest)
+        self.checkpointed = self._tried = self.sequence
+        self.intake.last_tick = self.tick
+        self.intake.seek(manifest["positions"])
 
     def _poll(self) -> Inputs | None:
-        """Return the next batch, or None when nothing is there or it is time to stop."""
+        """Return the next batch, or None when nothing is there or it is time to stop.
+
+        A training that has come to its end is reason enough for a batch, if only of nothing.
+        """
         while not self.stop.requested:
             try:
                 inputs = self.intake.poll()
@@ -208,9 +175,11 @@ class Pipeline:
                 if not error.retriable:
                     raise
                 self._rest_after(error)
-            else:
-                self._is_waiting = False
-                return inputs
+                continue
+            self._is_waiting = False
+            if inputs is None:
+                return self.intake.empty() if self.learner.trainer.finished() else None
+            return replace(inputs, commands=self._accepted(inputs.commands))
         return None
 
     def _rest_after(self, error: ConnectorError) -> None:
@@ -220,65 +189,14 @@ class Pipeline:
         self._is_waiting = True
         self.stop.rest(self._poll_interval)
 
-    def _part_repeated(self, records: Records, tick: int) -> tuple[Records, list[DeadLetter]]:
-        """Part the records whose id is still held from the others."""
-        fresh = self.join.fresh(records.ids)
-        if all(fresh):
-            return records, []
-        window = self.join.window
-        repeated = [
-            DeadLetter.of(
-                message,
-                "duplicate_id",
-                f"a record with the id {id!r} is held already: ids must not come again within "
-                f"join_window ({window})",
-                source="records",
-                time=tick,
-            )
-            for id, message, first in zip(records.ids, records.messages, fresh, strict=True)
-            if not first
-        ]
-        return records.take([row for row, first in enumerate(fresh) if first]), repeated
-
-    def _learn(self, joined: Joined, tick: int) -> Sequence[Training]:
-        if not joined.ids:
-            return ()
-        return self.learner.learn(
-            joined.ids,
-            np.stack(joined.rows),
-            joined.labels,
-            tick=tick,
-            propensity=np.array(joined.propensity),
-        )
-
-    def _committee_in_numbers(self) -> dict[str, int]:
-        numbers = {"labels": self.learner.n_labels, "version": 0, "rounds": 0, "trees": 0}
-        if (committee := self.learner.committee) is not None:
-            numbers |= {
-                "version": committee.version,
-                "rounds": committee.n_rounds,
-                "trees": committee.n_trees,
-                "classes": len(committee.classes),
-            }
-        return numbers
-
-    def _write(
-        self,
-        tick: int,
-        records: Records,
-        scored: Scored,
-        asked: Requests,
-        dead: Sequence[DeadLetter],
-    ) -> Messages:
-        """Put what a batch says into messages."""
-        expires = self.join.expires_after.end(Moment(self.join.counts.records, tick))
-        sequence = self.sequence
-        return Messages(
-            predictions(records, scored, asked, sequence),
-            requests(records, scored, asked, self.schema.features, expires, sequence),
-            [letter.encode() for letter in dead],
-        )
-
-
-def _place(letter: DeadLetter) -> tuple[str, int]:
-    return next(iter(letter.position.items()))
+    def _accepted(self, commands: Sequence[Command]) -> list[Command]:
+        """Return the commands that can be obeyed, with the versions they name at hand."""
+        accepted = []
+        for command in commands:
+            try:
+                if command.version is not None:
+                    self.versions.fetch(command.version)
+                accepted.append(command)
+            except (ModelFileError, StateError) as error:
+                refuse(str(command), error)
+        return accepted

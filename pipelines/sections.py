@@ -51,6 +51,11 @@ class PipelineSection(Section):
     poll_interval: float = Field(
         0.1, gt=0, le=86_400, allow_inf_nan=False, description="seconds to rest when nothing came"
     )
+    checkpoint_every: int = Field(100, ge=1, description="batches from one checkpoint to the next")
+    on_gap: Literal["stop", "continue"] = Field(
+        "stop", description="what a restart does when a part of what it would replay is gone"
+    )
+    keep_versions: int = Field(10, ge=1, description="committees kept to roll back to")
 
 
 class SchemaSection(Section):

@@ -2,7 +2,9 @@
 
 ====================  =====================================================================
 ``log.db``            the SQLite log: journal, positions, and every stream without a path
-``snapshot``          learner and join as of the last orderly stop, sealed
+``checkpoints/``      the whole state after one batch each, sealed, the newest three
+``versions/``         the newest committees
+``commands.db``       the queue of commands
 ``schema.json``       the schema with its features named
 ``config.toml``       the configuration the state belongs to, secrets masked
 ``fingerprint``       of that configuration, secrets included: a salt and a hash
@@ -22,12 +24,11 @@ from typing import Any
 from streamboost.connectors.schema import Schema
 from streamboost.errors import ModelFileError, StateError
 from streamboost.pipelines import toml
+from streamboost.pipelines.checkpoint import Checkpoint, Checkpoints
 from streamboost.pipelines.config import LOG, Config, Tables
-from streamboost.storage import Arrays, read_arrays, write_arrays, write_bytes
+from streamboost.storage import write_bytes
 
 __all__ = ["State"]
-
-_KIND = "pipeline"
 
 
 class State:
@@ -36,7 +37,8 @@ class State:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.log = path / LOG
-        self.snapshot = path / "snapshot"
+        self.checkpoints = Checkpoints(path / "checkpoints")
+        self.versions = path / "versions"
         self.config = path / "config.toml"
         self._fingerprint = path / "fingerprint"
         self._schema = path / "schema.json"
@@ -49,7 +51,7 @@ class State:
         Raises StateError at once while another process holds it. The lock goes with the process,
         however that ends.
         """
-        with self._told():
+        with self.told():
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -73,7 +75,7 @@ class State:
 
     def is_running(self) -> bool:
         """Tell whether a process holds the folder now."""
-        with self._told():
+        with self.told():
             if not self._lock.exists():
                 return False
             with self._lock.open() as file:
@@ -89,7 +91,7 @@ class State:
         return None if name is None else str(name)
 
     def units(self) -> dict[str, str]:
-        """Return what the positions of the two sources count."""
+        """Return what the positions of the sources count."""
         kept = self._kept()
         kinds = {
             "records": (kept.get("source", {}).get("connector"), "records"),
@@ -98,6 +100,7 @@ class State:
         # A dataset's position is one in the requests it answers.
         counted = {"files": "bytes"}
         units = {name: counted.get(str(kind), unit) for name, (kind, unit) in kinds.items()}
+        units["commands"] = "commands"
         return units | ({"labels": "requests"} if kinds["labels"][0] == "river" else {})
 
     def adopt(self, config: Config, *, begun: bool) -> None:
@@ -106,7 +109,7 @@ class State:
         Raises StateError as `verify` does.
         """
         if not self.verify(config, begun=begun):
-            with self._told():
+            with self.told():
                 self._schema.unlink(missing_ok=True)
         salt = self._salt()
         self._write(self.config, config.to_toml())
@@ -117,7 +120,7 @@ class State:
 
         Raises StateError if it was not and has `begun`, holding what another one led to.
         """
-        kept = (self._read(self._fingerprint) or "").strip()
+        kept = self.fingerprint()
         same = bool(kept) and kept == config.fingerprint(self._salt())
         if begun and not kept:
             raise StateError(
@@ -134,7 +137,7 @@ class State:
         return same
 
     def _salt(self) -> str:
-        return (self._read(self._fingerprint) or "").strip().partition(":")[0] or token_hex(16)
+        return self.fingerprint().partition(":")[0] or token_hex(16)
 
     def _kept(self) -> Tables:
         """Return the configuration the state was made with; empty where it cannot be read."""
@@ -170,56 +173,48 @@ class State:
         """Write down the schema that all later runs use."""
         self._write(self._schema, schema.to_json())
 
-    def save(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
-        """Write the snapshot in place of the one before."""
-        with self._told():
-            write_arrays(self.snapshot, arrays, kind=_KIND, manifest=manifest)
+    def fingerprint(self) -> str:
+        """Return what tells the state's configuration from another."""
+        return (self._read(self._fingerprint) or "").strip()
 
-    def load(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """Return the snapshot's arrays and manifest, or None if there is none."""
-        with self._told():
-            if not self.snapshot.exists():
-                return None
-        return read_arrays(self.snapshot, kind=_KIND)
+    def start_at(self, sequence: int | None) -> Checkpoint | None:
+        """Return the newest sound checkpoint of committed batch `sequence` or before.
 
-    def load_at(self, sequence: int | None) -> tuple[Arrays, dict[str, Any]] | None:
-        """Return the snapshot of committed batch `sequence`; None where nothing is committed.
-
-        Raises StateError where the snapshot is missing, damaged, or of another batch: the
-        pipeline did not stop in an orderly way, and its learner is lost.
+        None says that the journal has to be replayed from its beginning, or that nothing is
+        committed (`sequence` None). Raises StateError where that cannot be, as there are
+        checkpoints.
         """
-        try:
-            found = self.load()
-        except ModelFileError as error:
-            raise StateError(f"{error}. {self._begin_anew()}") from error
-        snapshot = found[1]["sequence"] if found else None
-        if snapshot == sequence:
-            return found
+        with self.told():
+            known = self.checkpoints.sequences
         if sequence is None:
+            if known:
+                raise StateError(
+                    f"{self.path}: there is a checkpoint of batch {known[0]}, but no batch is "
+                    f"committed: the log was removed. {self._begin_anew()}"
+                )
+            return None
+        found = self.checkpoints.newest(sequence)
+        if found is not None and found[1]["fingerprint"] != self.fingerprint():
             raise StateError(
-                f"{self.path}: the snapshot is of batch {snapshot}, but no batch is committed: "
-                f"the log was removed. {self._begin_anew()}"
+                f"{self.path}: the checkpoint of batch {found[1]['sequence']} belongs to another "
+                f"state: its files were mixed up. {self._begin_anew()}"
             )
-        kept = "there is no snapshot" if found is None else f"the snapshot is of batch {snapshot}"
-        raise StateError(
-            f"{self.path}: {sequence} batches are committed, but {kept}: the last run did not stop "
-            f"in an orderly way, and what it learned since is lost. {self._begin_anew()}"
-        )
+        return found
 
     def _read(self, path: Path) -> str | None:
         """Return the text of a small file, None where there is none."""
-        with self._told():
+        with self.told():
             try:
                 return path.read_text(encoding="utf-8", errors="replace")
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
     def _write(self, path: Path, text: str) -> None:
-        with self._told():
+        with self.told():
             write_bytes(path, text.encode())
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def told(self) -> Iterator[None]:
         """Raise what the file system refuses as StateError."""
         try:
             yield

@@ -14,8 +14,9 @@ _TEMPLATE = """\
 # environment variable NAME.
 #
 # Once the pipeline has run, these may still be changed: state (if its folder is moved),
-# batch_records, batch_labels, poll_interval, follow, and where predictions, dead letters and
-# (unless a dataset answers them) requests go. Any other change needs a new state folder.
+# batch_records, batch_labels, poll_interval, checkpoint_every, on_gap, keep_versions, follow, and
+# where predictions, dead letters and (unless a dataset answers them) requests go. Any other change
+# needs a new state folder.
 
 [pipeline]
 name = "segments"
@@ -26,6 +27,10 @@ batch_records = 10          # most records in one batch; all are predicted by th
 # batch_labels = 500        # most labels in one batch
 # join_window = 10000       # how long a record waits for its label: records, or "2h"
 # poll_interval = 0.1       # seconds to rest when nothing came
+# checkpoint_every = 100    # batches from one checkpoint to the next, which bounds what a restart
+                            # has to replay
+# on_gap = "stop"           # or "continue": restart without what can no longer be replayed
+# keep_versions = 10        # committees kept to roll back to
 
 [schema]
 # id = "id"                 # the field that names a record
@@ -104,6 +109,9 @@ estimator = "sketch"        # or "gamble"
 # extend_every = ?  # labels from a training to an extension
 # extend_estimators = ?  # rounds that an extension adds
 # max_estimators = ?  # a committee that would grow past it is retrained
+# training = ?  # or "background": in a thread, while predicting goes on
+# promotion = ?  # or "better": once it makes no more errors than the one that serves
+# shadow = ?  # labels to judge that by; early on, a tenth of those learned
 """
 
 _COMMENT_COLUMN = 28

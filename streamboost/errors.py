@@ -7,6 +7,7 @@
     ├── DataError             records or arrays cannot be used; also a ValueError
     ├── ModelFileError        a model or snapshot file cannot be trusted
     ├── StateError            a pipeline's saved state does not fit what is asked of it
+    │   └── GapError          what a replay needs of journal, records or labels is gone
     └── ConnectorError        a source or sink failed
         └── UnavailableError  the same, and trying again may succeed
 
@@ -19,6 +20,7 @@ __all__ = [
     "ConfigurationError",
     "ConnectorError",
     "DataError",
+    "GapError",
     "ModelFileError",
     "StateError",
     "StreamBoostError",
@@ -47,6 +49,10 @@ class ModelFileError(StreamBoostError):
 
 class StateError(StreamBoostError):
     """A pipeline's saved state does not fit what is asked of it."""
+
+
+class GapError(StateError):
+    """What a replay needs of journal, records or labels is gone."""
 
 
 class ConnectorError(StreamBoostError):

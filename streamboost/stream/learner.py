@@ -1,17 +1,16 @@
 """A committee that is kept current: it scores, asks, learns and can be stopped at any step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamboost.active.budget import Ledger
 from streamboost.active.query import Querier, QueryStrategy, Requests
-from streamboost.errors import DataError, ModelFileError
-from streamboost.storage import Arrays, pack_json, part, unpack_json
+from streamboost.errors import DataError
+from streamboost.storage import Arrays
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity, as_rows, as_tick
-from streamboost.stream.estimators import Trainable, describe, rebuild
+from streamboost.stream.estimators import Trainable
 from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.schedule import Schedule, Training
 from streamboost.stream.scoring import (
@@ -21,6 +20,7 @@ from streamboost.stream.scoring import (
     score_with_committee,
     score_with_shares,
 )
+from streamboost.stream.snapshots import pack, unpack
 from streamboost.stream.trainer import Trainer
 from streamboost.stream.working_set import WorkingSet
 
@@ -29,15 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamLearner"]
 
-_FORMAT = 1
-"""Layout of `StreamLearner.snapshot`; changed when an older `restore` could not read it."""
-
 
 class StreamLearner:
     """Scores every record, asks for a few labels, and trains on those that come back.
 
     Everything it does follows from its settings, its seed and the calls made: the same calls
     give the same results bit for bit, also when the learner is saved and restored on the way.
+    With `Schedule(training="background")` a thread trains, and `swap(trainer.finished())` between
+    batches lets serve what it made.
 
     Parameters
     ----------
@@ -57,8 +56,8 @@ class StreamLearner:
 
     Attributes
     ----------
-    committee
-        The `Committee` that scores; None before the first training.
+    trainer
+        The trainings: what is under way, pausing, training anew.
 
     Examples
     --------
@@ -88,11 +87,10 @@ class StreamLearner:
         self.strategy = query or QueryStrategy()
         trainings, asking = np.random.SeedSequence(random_state).spawn(2)
         self._rows = LabelledRows(self.working_set)
-        self._trainer = Trainer(estimator, self.schedule, trainings)
+        self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
         self._querier = Querier(self.strategy, asking)
         self._answered = 0
         self._expired = 0
-        self.committee: Committee | None = None
         self.n_features: int | None = None
         if n_features is not None:
             self.widen(n_features)
@@ -100,7 +98,12 @@ class StreamLearner:
     @property
     def estimator(self) -> Trainable:
         """What trains the committee."""
-        return self._trainer.estimator
+        return self.trainer.estimator
+
+    @property
+    def committee(self) -> "Committee | None":
+        """The committee that scores; None before the first training."""
+        return self.trainer.champion
 
     @property
     def n_labels(self) -> int:
@@ -170,7 +173,8 @@ class StreamLearner:
         Returns
         -------
         tuple of Training
-            The trainings that took place, each on the rows up to the one that made it due.
+            The trainings that were started, each on the rows up to the one that made it due.
+            Trained inline, they have also taken place.
 
         Raises
         ------
@@ -184,25 +188,29 @@ class StreamLearner:
         tick = as_tick(tick)
         if self.n_features is None:
             self.widen(rows.shape[1])
-        trainings = []
+        started: list[Training] = []
         for row, label, chance in zip(rows, labels, chances.tolist(), strict=True):
             self._rows.append(row, label, tick, chance)
             self._answered += chance == chance
-            trained = self._trainer.follow(self._rows, self.committee)
-            if trained is not None:
-                training, self.committee = trained
-                trainings.append(training)
-        return tuple(trainings)
+            started += self.trainer.follow(row, label)
+        return tuple(started)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Give up requests whose labels will not come; their tokens stay spent."""
         self._expired += len(list(ids))
 
-    def swap(self, committee: "Committee | None") -> None:
-        """Let `committee` serve from now on, under a version of its own; None changes nothing.
+    def swap(self, committee: "Committee | None") -> tuple[Training, ...]:
+        """Let `committee` serve from now on; None changes nothing.
 
-        One of another family than the estimator's serves until the next training, which trains
-        anew.
+        What `trainer.finished` or `trainer.wait` returned comes in under the version of its
+        training, and serves at once, or once it has been judged (`Schedule.promotion`). Any other
+        serves at once, under a version of its own, and a training under way is given up. One of
+        another family than the estimator's serves until the next training, which trains anew.
+
+        Returns
+        -------
+        tuple of Training
+            The training that was started, if one had become due meanwhile.
 
         Raises
         ------
@@ -211,7 +219,9 @@ class StreamLearner:
             that this learner does not have; the committee there is stays.
         """
         if committee is None:
-            return
+            return ()
+        if committee is self.trainer.finished():
+            return self.trainer.arrive(committee)
         as_labels(committee.classes, len(committee.classes), self._kind, name="committee.classes")
         if self.n_features is None:
             self.widen(committee.n_features)
@@ -220,7 +230,8 @@ class StreamLearner:
                 f"the committee scores {committee.n_features} features, and this learner has "
                 f"{self.n_features}: train one on the same columns"
             )
-        self.committee = self._trainer.stamp(committee)
+        self.trainer.stamp(committee)
+        return ()
 
     def widen(self, n_features: int) -> None:
         """Take records of `n_features` features from now on; those kept miss the new ones."""
@@ -258,68 +269,17 @@ class StreamLearner:
         ConfigurationError
             When the estimator cannot be named, as it is not one of streamboost's.
         """
-        labelled, rows = self._rows.state()
-        querier, window = self._querier.state()
-        about = {
-            "format": _FORMAT,
-            "estimator": describe(self.estimator),
-            "working_set": asdict(self.working_set),
-            "schedule": asdict(self.schedule),
-            "query": asdict(self.strategy),
-            "n_features": self.n_features,
-            "answered": self._answered,
-            "expired": self._expired,
-            "labelled": labelled,
-            "trainer": self._trainer.state(),
-            "querier": querier,
-        }
-        committee = self.committee.to_arrays() if self.committee else {}
-        return {
-            "about": pack_json(about),
-            **{f"rows.{name}": array for name, array in rows.items()},
-            **{f"window.{name}": array for name, array in window.items()},
-            **{f"committee.{name}": array for name, array in committee.items()},
-        }
+        return pack(self)
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
         """Return the learner that `snapshot` took the arrays from.
+
+        A training that was running in a thread is begun again, on the rows it had.
 
         Raises
         ------
         ModelFileError
             When the arrays are not a learner's, or of another release.
         """
-        try:
-            about = unpack_json(arrays["about"])
-            if about["format"] != _FORMAT:
-                raise ModelFileError(
-                    f"the learner's snapshot has format {about['format']!r}, and this release "
-                    f"reads {_FORMAT}: read it with the release that wrote it"
-                )
-            return cls._from(about, arrays)
-        except (LookupError, TypeError, ValueError) as error:
-            raise ModelFileError(
-                f"these arrays are not a learner's snapshot: {error!r}; give what "
-                "StreamLearner.snapshot returned"
-            ) from error
-
-    @classmethod
-    def _from(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
-        from streamboost.boosting.committee import Committee
-
-        learner = cls(
-            estimator=rebuild(about["estimator"]),
-            working_set=WorkingSet(**about["working_set"]),
-            schedule=Schedule(**about["schedule"]),
-            query=QueryStrategy(**about["query"]),
-            n_features=about["n_features"],
-        )
-        learner._rows.resume(about["labelled"], part(arrays, "rows."))
-        learner._trainer.resume(about["trainer"])
-        learner._querier.resume(about["querier"], part(arrays, "window."))
-        learner._answered = about["answered"]
-        learner._expired = about["expired"]
-        committee = part(arrays, "committee.")
-        learner.committee = Committee.from_arrays(committee) if committee else None
-        return learner
+        return unpack(cls, arrays)

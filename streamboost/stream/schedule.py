@@ -12,12 +12,14 @@ __all__ = ["Kind", "Progress", "Schedule", "Training"]
 _NEVER = 2**63
 """More labels than a stream has; a product of floats may be infinite."""
 
+_CHOICES = {"training": ("inline", "background"), "promotion": ("always", "better")}
+
 Kind = Literal["first", "retrain", "extend"]
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A training that took place.
+    """A training that was started.
 
     Attributes
     ----------
@@ -28,7 +30,7 @@ class Training:
     seed
         What its random numbers came from.
     version
-        The committee it made.
+        That of the committee it makes.
     """
 
     kind: Kind
@@ -68,6 +70,19 @@ class Schedule:
         Rounds that an extension adds.
     max_estimators
         A committee that an extension would take past so many rounds is retrained instead.
+    training
+        "inline": within the call that made it due. "background": in a thread, so that scoring
+        goes on; the committee serves from the call of `swap` that hands it in. One training is
+        under way at a time: what becomes due meanwhile starts, as one training on the newest
+        rows, after that call.
+    promotion
+        "always": what a training made serves. "better": only once it has made no more errors
+        than the committee that serves, on the labels that came after its own rows were taken,
+        which it has not seen; no other training starts until then. A draw is the challenger's,
+        which knows more labels.
+    shadow
+        How many labels to judge it by with promotion="better"; a tenth of the labels learned when
+        the training started is enough, so that a young learner need not wait long.
 
     Raises
     ------
@@ -86,10 +101,20 @@ class Schedule:
     extend_every: int | None = 10
     extend_estimators: int = 10
     max_estimators: int | None = 400
+    training: str = "inline"
+    promotion: str = "always"
+    shadow: int = 200
 
     def __post_init__(self) -> None:
         check_whole("schedule first", self.first, at_least=2)
         check_whole("schedule extend_estimators", self.extend_estimators)
+        check_whole("schedule shadow", self.shadow)
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigurationError(
+                    f"schedule {name} is {getattr(self, name)!r}: choose one of "
+                    f"{', '.join(choices)}"
+                )
         for name in ("retrain_every", "extend_every", "max_estimators"):
             if getattr(self, name) is not None:
                 check_whole(f"schedule {name}", getattr(self, name))
@@ -117,3 +142,9 @@ class Schedule:
         grown = rounds + self.extend_estimators
         full = self.max_estimators is not None and grown > self.max_estimators
         return "retrain" if full else "extend"
+
+    def jury(self, labels: int) -> int:
+        """Return how many labels judge a committee whose training started at `labels` labels."""
+        if self.promotion == "always":
+            return 0
+        return min(self.shadow, max(1, labels // 10))

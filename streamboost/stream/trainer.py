@@ -1,13 +1,24 @@
-"""Trainings, one after the other: which is due, with what seed, and the version it makes."""
+"""Trainings, one after the other: which is due, what it works on, and whether its committee serves.
 
-from dataclasses import asdict, replace
+At most one training is under way at a time: from the row that made it due until the committee it
+makes serves, or has lost to the one that does. Nothing here reads a clock. Where a thread trains,
+its committee takes part from the call that hands it in (`arrive`), so that the same calls give the
+same committees, however long the thread took.
+"""
+
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamboost.errors import DataError
+from streamboost.storage import Arrays, part
+from streamboost.stream.checks import Label
 from streamboost.stream.estimators import Trainable, default_estimator
+from streamboost.stream.jobs import Job, Worker
 from streamboost.stream.labelled import LabelledRows, Sample
 from streamboost.stream.schedule import Kind, Progress, Schedule, Training
+from streamboost.stream.shadow import Shadow, shadow_error
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -15,18 +26,47 @@ if TYPE_CHECKING:
 __all__ = ["Trainer"]
 
 
+@dataclass(slots=True)
+class Underway:
+    """A training, and its committee once that has come in."""
+
+    job: Job
+    shadow: Shadow
+    challenger: "Committee | None" = None
+
+
 class Trainer:
-    """Carries out a schedule; every training has a seed and a version of its own."""
+    """Carries out a schedule; every training has a seed and a version of its own.
+
+    Attributes
+    ----------
+    champion
+        The committee that serves; None before the first.
+    paused
+        Whether no training starts and the champion stays.
+    made
+        The newest version there is, or is being made.
+    """
 
     def __init__(
-        self, estimator: Trainable | None, schedule: Schedule, seeds: np.random.SeedSequence
+        self,
+        estimator: Trainable | None,
+        schedule: Schedule,
+        seeds: np.random.SeedSequence,
+        rows: LabelledRows,
     ) -> None:
         self.schedule = schedule
+        self._rows = rows
+        self.champion: Committee | None = None
+        self.paused = False
         self.made = 0
         self._estimator = estimator
         self._seeds = np.random.default_rng(seeds)
         self._progress: Progress | None = None
         self._family = ""  # that of the committees made here; the first training tells
+        self._wanted = False
+        self._underway: Underway | None = None
+        self._worker = Worker()
 
     @property
     def estimator(self) -> Trainable:
@@ -35,72 +75,203 @@ class Trainer:
             self._estimator = default_estimator()
         return self._estimator
 
-    def follow(
-        self, rows: LabelledRows, committee: "Committee | None"
-    ) -> tuple[Training, "Committee"] | None:
-        """Train if the row just added makes a training due; return it with its committee."""
-        rounds = committee.n_rounds if committee else 0
-        kind = self.schedule.due(labels=rows.total, progress=self._progress, rounds=rounds)
+    @property
+    def running(self) -> Training | None:
+        """The training that a thread is at, until `StreamLearner.swap` takes what it made."""
+        underway = self._underway
+        return underway.job.training if underway and underway.challenger is None else None
+
+    @property
+    def challenger(self) -> "Committee | None":
+        """A committee that is judged on the labels that come, before it may serve."""
+        return self._underway.challenger if self._underway else None
+
+    def finished(self) -> "Committee | None":
+        """Return what the running training made, for `StreamLearner.swap`; None while it runs."""
+        return self._worker.finished() if self.running else None
+
+    def wait(self, version: int) -> "Committee":
+        """Return the committee `version`, once the running training has made it.
+
+        Raises
+        ------
+        DataError
+            When no training that makes it is running.
+        """
+        running = self.running
+        if running is None or running.version != version:
+            what = f"version {running.version} is being made" if running else "nothing is"
+            raise DataError(f"version {version} cannot be waited for: {what}")
+        return self._worker.wait()
+
+    def retrain(self) -> tuple[Training, ...]:
+        """Train anew now, or as soon as no training is under way; return what was started."""
+        self._wanted = True
+        return self._proceed()
+
+    def pause(self) -> None:
+        """Start no training and let the champion stay, until `go_on`; labels are still kept."""
+        self.paused = True
+
+    def go_on(self) -> tuple[Training, ...]:
+        """Go on after `pause`; return the training that was started, if one was due."""
+        self.paused = False
+        return self._proceed()
+
+    def follow(self, row: np.ndarray, label: Label) -> tuple[Training, ...]:
+        """Take in the row (D,) just added: a challenger is judged on it, a training may start."""
+        if self._underway is not None:
+            self._underway.shadow.add(row, label)
+        return self._proceed()
+
+    def arrive(self, challenger: "Committee") -> tuple[Training, ...]:
+        """Take in what the running training made; return the training that was started."""
+        self._take(challenger)
+        return self._proceed()
+
+    def stamp(self, committee: "Committee") -> None:
+        """Let `committee` serve under the next version; what is under way is given up.
+
+        Its own number may be that of another committee here, whose scores it must not inherit.
+        """
+        self.made += 1
+        self.champion = replace(committee, version=self.made)
+        self._underway = None
+        self._worker.abandon()
+
+    def _proceed(self) -> tuple[Training, ...]:
+        """Let a challenger serve that may; start the training that is due, if none is under way."""
+        if self.paused:
+            return ()
+        self._decide()
+        job = self._due_job() if self._underway is None else None
+        if job is None:
+            return ()
+        shadow = Shadow(self.schedule.jury(self._rows.total))
+        if self.schedule.training == "background":
+            self._underway = Underway(job.detached(), shadow)
+            self._worker.start(self._underway.job, self.estimator)
+        else:
+            made = job.run(self.estimator)
+            self._underway = Underway(job, shadow)
+            self._take(made)
+            self._decide()
+        return (job.training,)
+
+    def _take(self, challenger: "Committee") -> None:
+        assert self._underway is not None
+        self._underway.challenger = challenger
+        self._family = challenger.family
+
+    def _decide(self) -> None:
+        """Settle who serves, once there is a challenger and there are labels enough to judge it."""
+        underway = self._underway
+        if underway is None or underway.challenger is None:
+            return
+        if self.champion is not None and self.schedule.promotion == "better":
+            if not underway.shadow.is_full:
+                return
+            errors = [
+                shadow_error(c, underway.shadow) for c in (underway.challenger, self.champion)
+            ]
+            if errors[0] > errors[1]:
+                self._underway = None
+                return
+        self.champion = underway.challenger
+        self._underway = None
+
+    def _due_job(self) -> Job | None:
+        """Return the training that is due now and can be done; None where there is none."""
+        rows = self._rows
+        kind = self._due()
         if kind is None or not rows.n_features:
             return None
         sample = rows.sample()
         if len(sample.classes) < 2:
             return None
-        if kind == "extend" and not self._extensible(committee, sample):
+        if kind == "extend" and not self._extensible(sample):
             kind = "retrain"
-        return self._train(kind, sample, rows.total, committee)
-
-    def _train(
-        self, kind: Kind, sample: Sample, labels: int, committee: "Committee | None"
-    ) -> tuple[Training, "Committee"]:
+        extends, before = kind == "extend", self._progress
+        retrained = before.retrained if extends and before else rows.total
+        self._progress = Progress(retrained=retrained, trained=rows.total)
+        self._wanted = False
+        self.made += 1
         seed = int(self._seeds.integers(2**31 - 1))
-        extends = kind == "extend"
-        trained = self.estimator.train(
+        return Job(
+            Training(kind=kind, labels=rows.total, seed=seed, version=self.made),
             sample.X,
             sample.y,
             sample.weight,
-            seed=seed,
-            committee=committee if extends else None,
+            committee=self.champion if extends else None,
             n_estimators=self.schedule.extend_estimators if extends else None,
         )
-        before = self._progress
-        self._progress = Progress(
-            retrained=before.retrained if extends and before else labels, trained=labels
-        )
-        self._family = trained.family
-        self.made += 1
-        training = Training(kind=kind, labels=labels, seed=seed, version=self.made)
-        return training, replace(trained, version=self.made)
 
-    def stamp(self, committee: "Committee") -> "Committee":
-        """Return `committee` under the next version.
+    def _due(self) -> Kind | None:
+        rows = self._rows
+        if len(rows.counts) < 2:
+            return None
+        if self._wanted:
+            return "retrain" if self._progress else "first"
+        rounds = self.champion.n_rounds if self.champion else 0
+        return self.schedule.due(labels=rows.total, progress=self._progress, rounds=rounds)
 
-        Its own number may be that of another committee here, whose scores it must not inherit.
-        """
-        self.made += 1
-        return replace(committee, version=self.made)
-
-    def _extensible(self, committee: "Committee | None", sample: Sample) -> bool:
-        """Whether the estimator can add to `committee`, and it knows every class and column."""
+    def _extensible(self, sample: Sample) -> bool:
+        """Whether the estimator can add to the champion, and it knows every class and column."""
+        champion = self.champion
         return (
-            committee is not None
-            and committee.family == self._family
-            and committee.n_features == sample.X.shape[1]
-            and set(sample.classes.tolist()) <= set(committee.classes.tolist())
+            champion is not None
+            and champion.family == self._family
+            and champion.n_features == sample.X.shape[1]
+            and set(sample.classes.tolist()) <= set(champion.classes.tolist())
         )
 
-    def state(self) -> dict[str, Any]:
-        """Return all that changes, as JSON can hold it."""
-        return {
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all that changes: one part as JSON can hold it, the other as arrays.
+
+        A training in its thread is there as what it works on: it is begun again.
+        """
+        about: dict[str, Any] = {
             "made": self.made,
             "seeds": self._seeds.bit_generator.state,
             "progress": asdict(self._progress) if self._progress else None,
             "family": self._family,
+            "paused": self.paused,
+            "wanted": self._wanted,
+            "underway": None,
         }
+        arrays = _prefixed("champion.", self.champion.to_arrays() if self.champion else {})
+        if self._underway is not None:
+            job, inputs = self._underway.job.state()
+            labels, shadow = self._underway.shadow.state()
+            challenger = self._underway.challenger
+            about["underway"] = {"job": job, "labels": labels, "most": self._underway.shadow.most}
+            arrays |= _prefixed("job.", inputs) | _prefixed("shadow.", shadow)
+            arrays |= _prefixed("challenger.", challenger.to_arrays() if challenger else {})
+        return about, arrays
 
-    def resume(self, state: dict[str, Any]) -> None:
+    def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for a trainer of the same settings."""
-        self.made = state["made"]
-        self._seeds.bit_generator.state = state["seeds"]
-        self._progress = Progress(**state["progress"]) if state["progress"] else None
-        self._family = state["family"]
+        self.made = about["made"]
+        self._seeds.bit_generator.state = about["seeds"]
+        self._progress = Progress(**about["progress"]) if about["progress"] else None
+        self._family = about["family"]
+        self.paused = about["paused"]
+        self._wanted = about["wanted"]
+        self.champion = _committee(part(arrays, "champion."))
+        underway = about["underway"]
+        if underway is not None:
+            shadow = Shadow.resume(underway["most"], underway["labels"], part(arrays, "shadow."))
+            job = Job.resume(underway["job"], part(arrays, "job."), self.champion)
+            self._underway = Underway(job, shadow, _committee(part(arrays, "challenger.")))
+            if self.running:
+                self._worker.start(job, self.estimator)
+
+
+def _prefixed(prefix: str, arrays: Arrays) -> Arrays:
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _committee(arrays: Arrays) -> "Committee | None":
+    from streamboost.boosting.committee import Committee
+
+    return Committee.from_arrays(arrays) if arrays else None

@@ -10,6 +10,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -17,13 +18,15 @@ import streamboost
 from streamboost.active.query import QueryStrategy
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
 from streamboost.connectors.schema import Schema
-from streamboost.pipelines.effects import Outputs
+from streamboost.pipelines import commands
+from streamboost.pipelines.effects import Entry, Outputs
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
 from streamboost.pipelines.runtime import Pipeline
 from streamboost.pipelines.span import Span
 from streamboost.stream.estimators import default_estimator
 from streamboost.stream.learner import StreamLearner
+from streamboost.stream.schedule import Schedule
 
 ROOT = Path(streamboost.__file__).parents[1]
 
@@ -36,13 +39,22 @@ class World:
     """A pipeline over logs in memory, with a clock that one tick passes on each poll."""
 
     def __init__(
-        self, *, budget=0.5, window=50, expires_after=100, batch=10, rounds=5, label="string"
+        self,
+        *,
+        budget=0.5,
+        window=50,
+        expires_after=100,
+        batch=10,
+        rounds=5,
+        label="string",
+        **schedule,
     ):
-        self.records, self.labels = MemoryLog(), MemoryLog()
+        self.records, self.labels, self.commands = MemoryLog(), MemoryLog(), MemoryLog()
         self.predictions, self.requests, self.dead = MemoryLog(), MemoryLog(), MemoryLog()
         self.transaction = MemoryTransaction()
         self.ticks = itertools.count(1_000, 1_000)
         self.settings = (budget, window, expires_after, batch, rounds, label)
+        self.schedule = Schedule(**schedule)
         self.pipeline = self.fresh()
 
     def fresh(self, observer=None):
@@ -51,6 +63,7 @@ class World:
         intake = Intake(
             MemorySource(self.records),
             MemorySource(self.labels),
+            MemorySource(self.commands),
             most_records=batch,
             most_labels=batch,
             clock=self.ticks.__next__,
@@ -60,6 +73,7 @@ class World:
             Schema(numeric=["a", "b"], label=label),
             StreamLearner(
                 default_estimator().set_params(n_estimators=rounds),
+                schedule=self.schedule,
                 query=QueryStrategy(budget=budget),
                 n_features=2,
                 random_state=3,
@@ -75,8 +89,14 @@ class World:
         self.records.append(as_json(records))
         self.labels.append(as_json(labels))
 
+    def tell(self, command, version=None):
+        self.commands.append([msgspec.json.encode(commands.Command(command, version))])
+
     def run(self):
         self.pipeline.run(until_idle=True)
+
+    def entries(self):
+        return [Entry.decode(message) for _, message in self.transaction.journal()]
 
     def read(self, name):
         return [json.loads(payload) for payload in getattr(self, name).payloads()]

@@ -1,4 +1,5 @@
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -179,7 +180,7 @@ def test_a_state_that_has_lost_a_file_is_not_begun_anew(tmp_path, make_records, 
     run(config(tmp_path), until_idle=True)
     (tmp_path / "state" / lost).unlink()
     if not stopped:
-        (tmp_path / "state" / "snapshot").unlink()
+        shutil.rmtree(tmp_path / "state" / "checkpoints")
     changed = {"name": "test" if stopped else "other", "seed": 3}
     with pytest.raises(StateError, match=r"is missing, so nobody|what has changed is not known"):
         run(config(tmp_path, pipeline=changed), until_idle=True)
@@ -191,7 +192,7 @@ def test_a_state_that_may_only_be_read_can_be_inspected(open_folder, only_readin
     run(config(open_folder), until_idle=True)
     with only_reading(open_folder):
         found = describe(open_folder / "state")
-    assert found["sequence"] == found["snapshot"]["sequence"] == 3
+    assert found["sequence"] == found["checkpoint"]["sequence"] == 3
 
 
 def test_outputs_may_go_to_files_and_the_guarantee_says_what_that_costs(tmp_path, make_records):

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import tomllib
@@ -34,7 +35,7 @@ def call(tmp_path, monkeypatch, capsys):
 def test_help_names_every_command(call):
     code, out, _ = call("--help")
     assert code == 0
-    for command in ("demo", "init", "check", "run", "inspect", "warmup"):
+    for command in ("demo", "init", "check", "run", "tell", "inspect", "warmup"):
         assert command in out
 
 
@@ -57,10 +58,10 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert call("inspect", "p.toml")[1] == out
     code, out, _ = call("inspect", "state", "--json")
     found = json.loads(out)
-    assert found["sequence"] == found["snapshot"]["sequence"] > 0
+    assert found["sequence"] == found["checkpoint"]["sequence"] > 0
     assert found["positions"]["records"] == {"0": 2310}
-    assert found["snapshot"]["ledger"]["records"] == 2310
-    assert found["snapshot"]["ledger"]["requests"] <= 231
+    assert found["checkpoint"]["ledger"]["records"] == 2310
+    assert found["checkpoint"]["ledger"]["requests"] <= 231
     assert not found["running"]
 
 
@@ -180,30 +181,30 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
     pipeline_of(tmp_path, RECORDS)
     with State(tmp_path / "state").locked():
         assert f"process {os.getpid()} is running on this state" in state_row()
-    (tmp_path / "state" / "snapshot").unlink()
-    assert "did not stop in an orderly way" in state_row()
+    shutil.rmtree(tmp_path / "state" / "checkpoints")
+    assert state_row().endswith("ok      goes on after batch 1, all replayed")
 
 
-def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_snapshot(call, tmp_path):
+def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_checkpoint(call, tmp_path):
     one = '{{"id": {}, "a": 1}}\n'
     pipeline_of(tmp_path, one.format(0) + "damaged\n", '{"id": 0, "label": "x"}\n')
     (tmp_path / "p.toml").rename(tmp_path / "pipeline.toml")
     assert call("run", "--until-idle")[0] == 0
     _, out, _ = call("inspect")
-    assert "as of the snapshot of batch 1:" in out
+    assert "as of the checkpoint of batch 1:" in out
     assert "records          goes on after 26 bytes" in out
+    assert "commands" not in out
     assert re.search(r"unasked +1  labels that came without a request \(learned\)", out)
     assert re.search(r"dead letters +1  messages not usable", out)
-    snapshot = (tmp_path / "state" / "snapshot").read_bytes()
     for n in (1, 2):
         with (tmp_path / "records.jsonl").open("a") as file:
             file.write(one.format(n))
         assert call("run", "--until-idle")[0] == 0
-    (tmp_path / "state" / "snapshot").write_bytes(snapshot)
+    for newer in (2, 3):
+        (tmp_path / "state" / "checkpoints" / f"{newer:010}").unlink()
     with State(tmp_path / "state").locked():
         _, out, _ = call("inspect")
-    assert "snapshot of batch 1, 2 batches ago (saved only when the pipeline stops):" in out
-    assert "orderly" not in out
+    assert "checkpoint of batch 1, 2 batches ago (a restart replays from there):" in out
 
 
 def test_inspect_after_a_stop_on_empty_input_says_that_nothing_was_read(call, tmp_path):
@@ -278,3 +279,27 @@ def test_warmup_says_how_long_it_took(call):
     code, out, _ = call("warmup")
     assert code == 0
     assert out.startswith("all kernels are compiled and kept; it took ")
+
+
+def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
+    pipeline_of(tmp_path, RECORDS)
+    code, _, err = call("tell", "p.toml", "pause")
+    assert (code, "holds no state: run the pipeline first" in err) == (2, True)
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    code, out, _ = call("tell", "p.toml", "pause")
+    assert (code, "does so with its next batch" in out) == (0, True)
+    code, _, err = call("tell", "p.toml", "rollback")
+    assert (code, "rollback needs the number of a kept version" in err) == (2, True)
+    assert call("tell", "p.toml", "dance")[0] == 2
+    _, _, err = call("run", "p.toml", "--until-idle")
+    _, out, _ = call("inspect", "p.toml")
+    assert "commands         goes on after 1 commands" in out
+
+
+def test_a_state_is_verified_with_its_pipeline_file(call, tmp_path):
+    pipeline_of(tmp_path, RECORDS)
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    code, out, _ = call("inspect", "p.toml", "--verify")
+    assert (code, "batches 1 to 1 replayed: bit for bit" in out) == (0, True)
+    code, _, err = call("inspect", "state", "--verify")
+    assert (code, "--verify needs the pipeline file" in err) == (2, True)

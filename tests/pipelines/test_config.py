@@ -224,7 +224,7 @@ def test_a_file_of_lines_and_a_log_cannot_be_one(tmp_path):
     assert line == "[requests]: this is also the place of [predictions]: give each its own"
 
 
-@pytest.mark.parametrize("name", ["snapshot", "log.db", "deep/er", "../state/fingerprint"])
+@pytest.mark.parametrize("name", ["commands.db", "log.db", "deep/er", "../state/fingerprint"])
 def test_no_output_is_a_file_of_the_state(tmp_path, name):
     found = problems(tmp_path, predictions={"connector": "files", "path": f"state/{name}"})
     assert "[predictions] path: lies in the state folder" in "\n".join(found)

@@ -131,7 +131,7 @@ def test_the_command_prints_one_object_a_row(streamboost_command, tmp_path):
     (line,) = out.splitlines()
     assert json.loads(line).keys() == FIELDS
     assert "records, accuracy" in err, "where there is no terminal, a line now and then"
-    assert (tmp_path / "kept" / "margin" / "state" / "snapshot").exists()
+    assert list((tmp_path / "kept" / "margin" / "state" / "checkpoints").iterdir())
 
 
 def test_an_interrupted_command_says_so(streamboost_command, tmp_path):

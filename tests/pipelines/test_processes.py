@@ -128,26 +128,6 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_never_had_been(
     assert digests[0] == digests[1]
 
 
-def test_a_run_that_was_killed_is_refused_with_what_to_do(streamboost_command, tmp_path, prepared):
-    prepared(tmp_path)
-    process = streamboost_command.start("run", "p.toml")
-    log = tmp_path / "state" / "log.db"
-    wait_until(lambda: log.exists() and committed(tmp_path) >= 5, process)
-    process.kill()
-    process.communicate(timeout=60)
-    before = stream(tmp_path, "predictions")
-
-    _, err = streamboost_command("run", "p.toml", "--until-idle", code=1)
-
-    assert "the last run did not stop in an orderly way" in err
-    assert "To begin anew, move" in err
-    assert "Traceback" not in err
-    assert stream(tmp_path, "predictions") == before
-    out, _ = streamboost_command("inspect", "state")
-    assert f"{committed(tmp_path)} batches committed" in out
-    assert "no snapshot" in out
-
-
 SECRET = """
 [pipeline]
 name = "test"
@@ -224,7 +204,7 @@ def test_further_signals_are_ignored_while_it_stops(streamboost_command, tmp_pat
     assert process.returncode == 0, err
     assert err.count("stopping after this batch") == 1
     assert "Traceback" not in err
-    assert (tmp_path / "state" / "snapshot").exists()
+    assert list((tmp_path / "state" / "checkpoints").iterdir())
 
 
 def test_it_waits_for_the_first_records_to_find_the_schema(streamboost_command, tmp_path):

@@ -163,6 +163,8 @@ def test_the_journal_holds_what_a_replay_needs(world, make_records):
     assert all(entry["commands"] == [] and entry["swap"] is None for entry in entries)
     made = [training["version"] for entry in entries for training in entry["trainings"]]
     assert made == list(range(1, world.pipeline.learner.committee.version + 1))
+    assert [entry["promoted"] for entry in entries][-1] == made[-1]
+    assert [entry["read"] for entry in entries][-1] == {"records": 5, "labels": 5}
     assert len({entry["digest"] for entry in entries}) == 3
 
 
@@ -202,7 +204,11 @@ def test_positions_and_outputs_are_committed_together(world, make_records):
     world.run()
     committed = world.transaction.committed()
     assert committed.sequence == 3
-    assert committed.positions == {"records": {"0": 25}, "labels": {"0": 0}}
+    assert committed.positions == {
+        "records": {"0": 25},
+        "labels": {"0": 0},
+        "commands": {"0": 0},
+    }
 
 
 def test_a_commit_that_fails_ends_the_run_and_leaves_what_was_committed(world, make_records):

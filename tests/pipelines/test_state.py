@@ -1,7 +1,6 @@
 import multiprocessing
 import os
 
-import numpy as np
 import pytest
 
 from streamboost.connectors.schema import Schema
@@ -140,7 +139,6 @@ def test_what_cannot_be_read_or_written_is_a_state_error(state, tmp_path):
         "fingerprint": lambda: state.adopt(config(tmp_path), begun=False),
         "config.toml": lambda: state.adopt(config(tmp_path), begun=False),
         "schema.json": lambda: state.keep_schema(Schema(numeric=["a"])),
-        "snapshot": lambda: state.save({"x": np.arange(3)}, {"sequence": 5}),
     }
     for name, attempt in attempts.items():
         (state.path / name).mkdir()
@@ -174,29 +172,3 @@ def test_no_secret_is_stored(state, tmp_path):
     stored = b"".join(path.read_bytes() for path in state.path.iterdir())
     assert b"hunter2" not in stored
     assert b"${SECRET}" in stored
-
-
-def test_a_snapshot_reads_back_at_its_own_sequence_only(state):
-    assert state.load_at(None) is None
-    state.save({"x": np.arange(3)}, {"sequence": 5})
-    arrays, manifest = state.load_at(5)
-    assert arrays["x"].tolist() == [0, 1, 2]
-    assert manifest == {"sequence": 5}
-    with pytest.raises(StateError, match="7 batches are committed, but the snapshot is of batch 5"):
-        state.load_at(7)
-    with pytest.raises(StateError, match="no batch is committed: the log was removed"):
-        state.load_at(None)
-
-
-def test_a_missing_snapshot_is_never_an_empty_model(state):
-    with pytest.raises(StateError, match=r"no snapshot.*To begin anew, move .* away"):
-        state.load_at(7)
-
-
-def test_a_damaged_snapshot_is_refused(state):
-    state.save({"x": np.arange(3)}, {"sequence": 5})
-    blob = bytearray(state.snapshot.read_bytes())
-    blob[-1] ^= 1
-    state.snapshot.write_bytes(blob)
-    with pytest.raises(StateError, match=r"SHA-256.*To begin anew"):
-        state.load_at(5)

@@ -404,9 +404,11 @@ def test_columns_may_join_and_the_next_training_uses_them():
 
 
 FOREIGN = GambleClassifier(n_estimators=3).train(X, np.array(Y), seed=1)
+NAMES = ["score", "query", "learn", "arrive", "expire", "swap", "foreign", "widen"]
+NAMES += ["learn", "retrain", "pause", "go_on"]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["score", "query", "learn", "expire", "swap", "foreign", "widen"]),
+        st.sampled_from(NAMES),
         st.integers(0, 25),
     ),
     max_size=14,
@@ -426,6 +428,9 @@ SCHEDULES = st.sampled_from(
         Schedule(),
         Schedule(growth=3, extend_every=4, extend_estimators=2, max_estimators=13),
         Schedule(growth=1.3, retrain_every=7, extend_every=None),
+        Schedule(growth=1.3, promotion="better", shadow=3),
+        Schedule(training="background", extend_every=4, extend_estimators=2),
+        Schedule(training="background", promotion="better", shadow=3),
     ]
 )
 
@@ -460,6 +465,13 @@ class Run:
             return self.learner.swap(self.first_committee)
         if name == "foreign":
             return self.learner.swap(FOREIGN)
+        if name == "arrive":
+            running = self.learner.trainer.running
+            return self.learner.swap(
+                self.learner.trainer.wait(running.version) if running else None
+            )
+        if name in ("retrain", "pause", "go_on"):
+            return getattr(self.learner.trainer, name)()
         self.width += 1
         return self.learner.widen(self.width)
 

@@ -1,0 +1,99 @@
+"""How long a batch waits for its predictions, idle and while a thread trains the next committee.
+
+    python -m benchmarks.serving [--rows 10000] [--batch 100] [--seconds 4]
+
+Records of letter's width and number of classes (16 features, 26 classes), made here; the learner's
+default estimator, its committee trained on `--rows` records. Idle and training take turns, a
+quarter of a second each, so that whatever else the machine does falls on both. Wall-clock time, as
+waiting is what is asked about: it needs two cores, and nothing else on them.
+"""
+
+import argparse
+import time
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from streamboost.stream import Schedule, StreamLearner, WorkingSet
+
+FEATURES, CLASSES = 16, 26
+TURN = 0.25
+
+
+def stream(n, rng):
+    """Return records (n, FEATURES) around class centres, and their labels."""
+    centres = np.random.default_rng(0).normal(size=(CLASSES, FEATURES))
+    y = rng.integers(0, CLASSES, n)
+    return (centres[y] + rng.normal(size=(n, FEATURES))).astype(np.float32), y
+
+
+def grown(rows):
+    """Return a learner whose committee was trained on `rows` records, and trains no more."""
+    rng = np.random.default_rng(1)
+    X, y = stream(rows, rng)
+    learner = StreamLearner(
+        working_set=WorkingSet(size=rows),
+        schedule=Schedule(
+            first=rows, growth=1e9, retrain_every=None, extend_every=None, training="background"
+        ),
+    )
+    learner.learn([""] * rows, X, y)
+    learner.swap(learner.trainer.wait(1))
+    return learner
+
+
+def measure(learner, X, seconds, training):
+    """Append to `seconds` what scoring X takes, for one turn."""
+    end = time.perf_counter() + TURN
+    while (start := time.perf_counter()) < end:
+        if training and learner.trainer.running is None:
+            learner.trainer.retrain()
+        elif training and (made := learner.trainer.finished()) is not None:
+            learner.swap(made)
+            continue
+        learner.score(X)
+        seconds.append(time.perf_counter() - start)
+
+
+def settle(learner):
+    """Wait for the training under way."""
+    if learner.trainer.running is not None:
+        learner.swap(learner.trainer.wait(learner.trainer.running.version))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    given = parser.parse_args()
+    learner = grown(given.rows)
+    X, _ = stream(given.batch, np.random.default_rng(2))
+    taken = {"idle": [], "training": []}
+    for turn in range(int(given.seconds / TURN)):
+        for name, seconds in taken.items():
+            measure(learner, X, seconds if turn else [], name == "training")
+            settle(learner)
+    table = Table(
+        title=f"Scoring {given.batch} records while a thread trains on {given.rows:,}",
+        title_justify="left",
+    )
+    for column in ("", "batches", "median ms", "99th percentile ms", "ratio"):
+        table.add_column(column, justify="right" if column else "left")
+    idle = np.percentile(taken["idle"], 99)
+    for name, seconds in taken.items():
+        median, late = np.percentile(seconds, [50, 99])
+        table.add_row(
+            name,
+            f"{len(seconds):,}",
+            f"{1e3 * median:.2f}",
+            f"{1e3 * late:.2f}",
+            f"{late / idle:.2f}",
+        )
+    Console(width=100).print(table)
+    print(f"{learner.trainer.made} trainings; aim: a ratio under 2")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Checkpoints: the whole state of a pipeline after a batch, sealed; the newest few are kept."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from streamboost.errors import ModelFileError
+from streamboost.storage import Arrays, read_arrays, write_arrays
+
+__all__ = ["KEPT", "Checkpoint", "Checkpoints"]
+
+_log = logging.getLogger(__name__)
+
+_KIND = "checkpoint"
+KEPT = 3
+"""So many checkpoints: one that is damaged need not stop anybody."""
+
+Checkpoint = tuple[Arrays, dict[str, Any]]
+"""The arrays of a pipeline's snapshot, and its manifest."""
+
+
+class Checkpoints:
+    """The files ``NNNNNNNNNN`` in `folder`, each named by the batch after which it was taken."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def sequences(self) -> list[int]:
+        """The batches there is a checkpoint of, the newest first."""
+        if not self.folder.is_dir():
+            return []
+        names = [path.name for path in self.folder.iterdir()]
+        return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
+
+    def save(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
+        """Write a checkpoint durably, then remove all but the newest; ModelFileError if it cannot.
+
+        A crash at any moment leaves it whole or not there.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_arrays(self._path(manifest["sequence"]), arrays, kind=_KIND, manifest=manifest)
+        for sequence in self.sequences[KEPT:]:
+            self._path(sequence).unlink(missing_ok=True)
+        for unfinished in self.folder.glob(".*"):  # what a killed process had begun
+            unfinished.unlink(missing_ok=True)
+
+    def load(self, sequence: int) -> Checkpoint:
+        """Return the checkpoint of a batch; ModelFileError where it is damaged."""
+        return read_arrays(self._path(sequence), kind=_KIND)
+
+    def newest(self, at_most: int | None = None) -> Checkpoint | None:
+        """Return the newest sound checkpoint, of batch `at_most` or before; None without one.
+
+        Damaged ones are passed over with a warning.
+        """
+        for sequence in self.sequences:
+            if at_most is not None and sequence > at_most:
+                continue
+            try:
+                return self.load(sequence)
+            except ModelFileError as error:
+                _log.warning("a checkpoint is passed over: %s", error)
+        return None
+
+    def drop_after(self, sequence: int) -> None:
+        """Remove the checkpoints of batches after `sequence`."""
+        for newer in self.sequences:
+            if newer > sequence:
+                self._path(newer).unlink(missing_ok=True)
+
+    def _path(self, sequence: int) -> Path:
+        return self.folder / f"{sequence:010}"

@@ -1,0 +1,51 @@
+"""What the bits of a computation depend on beside its inputs: releases and the processor."""
+
+import hashlib
+import platform
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+import streamboost
+
+__all__ = ["differences", "environment"]
+
+_PACKAGES = ("llvmlite", "numba", "numpy", "river", "scikit-learn")
+
+
+@cache
+def environment() -> dict[str, str]:
+    """Return the releases and processor at work; the same here and there, so are the bits."""
+    # It costs some of the time in which --help answers.
+    from llvmlite import binding
+
+    features = ",".join(sorted(k for k, on in binding.get_host_cpu_features().items() if on))
+    return {
+        "streamboost": streamboost.__version__,
+        "python": platform.python_version(),
+        **{name: _release(name) for name in _PACKAGES},
+        "machine": f"{platform.system()} {platform.machine()}",
+        "processor": str(binding.get_host_cpu_name()),
+        "processor_features": hashlib.sha256(features.encode()).hexdigest()[:16],
+    }
+
+
+def differences(before: dict[str, str] | None, now: dict[str, str]) -> str:
+    """Say what of `before` is another in `now`.
+
+    >>> differences({"numpy": "2.1", "numba": "0.60"}, {"numpy": "2.2", "numba": "0.60"})
+    'numpy 2.1 is now 2.2'
+    """
+    before = before or {}
+    changed = [
+        f"{key} {before.get(key, 'unknown')} is now {value}"
+        for key, value in now.items()
+        if before.get(key) != value
+    ]
+    return ", ".join(changed)
+
+
+def _release(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"

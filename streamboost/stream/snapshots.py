@@ -1,0 +1,83 @@
+"""A learner as arrays, and back."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.active.query import QueryStrategy
+from streamboost.errors import ModelFileError
+from streamboost.storage import Arrays, pack_json, part, unpack_json
+from streamboost.stream.estimators import describe, rebuild
+from streamboost.stream.schedule import Schedule
+from streamboost.stream.working_set import WorkingSet
+
+if TYPE_CHECKING:
+    from streamboost.stream.learner import StreamLearner
+
+__all__ = ["pack", "unpack"]
+
+_FORMAT = 2
+"""Layout of the arrays; changed when an older `unpack` could not read it."""
+
+
+def pack(learner: "StreamLearner") -> Arrays:
+    """Return all there is to the learner."""
+    labelled, rows = learner._rows.state()
+    querier, window = learner._querier.state()
+    trainer, committees = learner.trainer.state()
+    about = {
+        "format": _FORMAT,
+        "estimator": describe(learner.estimator),
+        "working_set": asdict(learner.working_set),
+        "schedule": asdict(learner.schedule),
+        "query": asdict(learner.strategy),
+        "n_features": learner.n_features,
+        "answered": learner._answered,
+        "expired": learner._expired,
+        "labelled": labelled,
+        "trainer": trainer,
+        "querier": querier,
+    }
+    return {
+        "about": pack_json(about),
+        **{f"rows.{name}": array for name, array in rows.items()},
+        **{f"window.{name}": array for name, array in window.items()},
+        **{f"trainer.{name}": array for name, array in committees.items()},
+    }
+
+
+def unpack(kind: type["StreamLearner"], arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
+    """Return the learner that `pack` took apart; ModelFileError if the arrays are not one."""
+    try:
+        about = unpack_json(arrays["about"])
+        if about["format"] != _FORMAT:
+            raise ModelFileError(
+                f"the learner's snapshot has format {about['format']!r}, and this release "
+                f"reads {_FORMAT}: read it with the release that wrote it"
+            )
+        return _from(kind, about, arrays)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"these arrays are not a learner's snapshot: {error!r}; give what "
+            "StreamLearner.snapshot returned"
+        ) from error
+
+
+def _from(
+    kind: type["StreamLearner"], about: dict[str, Any], arrays: Mapping[str, np.ndarray]
+) -> "StreamLearner":
+    learner = kind(
+        estimator=rebuild(about["estimator"]),
+        working_set=WorkingSet(**about["working_set"]),
+        schedule=Schedule(**about["schedule"]),
+        query=QueryStrategy(**about["query"]),
+        n_features=about["n_features"],
+    )
+    learner._rows.resume(about["labelled"], part(arrays, "rows."))
+    learner._querier.resume(about["querier"], part(arrays, "window."))
+    learner.trainer.resume(about["trainer"], part(arrays, "trainer."))
+    learner._answered = about["answered"]
+    learner._expired = about["expired"]
+    return learner
