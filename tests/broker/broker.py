@@ -55,18 +55,13 @@ USER, PASSWORD = "streamboost", "right"
 
 def missing() -> str | None:
     """Return what is to be installed before a broker can be started here, or None."""
-    lacking = [name for name, program in (("Java", "java"), ("Maven", "mvn")) if not which(program)]
+    lacking = [name for name, program in (("Java", "java"), ("Maven", "mvn")) if not shutil.which(program)]
     if not lacking:
         return None
     return (
         f"{' and '.join(lacking)} not found: install Java 17 or newer and Maven, or name a "
         "running broker in KAFKA_BOOTSTRAP_SERVERS"
     )
-
-
-def which(program: str) -> str | None:
-    """Return where a program is."""
-    return shutil.which(program)
 
 
 class Broker:
@@ -88,7 +83,7 @@ class Broker:
                 password=PASSWORD,
             )
         )
-        self._classpath = _classpath(folder)
+        self._classpath = _classpath()
         self._java("kafka.tools.StorageTool", "format", "-t", "streamboosttests000000", "-c").wait()
 
     @property
@@ -149,15 +144,18 @@ class Broker:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
 
 
-def _classpath(folder: Path) -> str:
-    found = folder / "classpath"
-    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), PLUGIN]
-    done = subprocess.run(
-        [*command, f"-Dmdep.outputFile={found}"], capture_output=True, text=True, check=False
-    )
+def _classpath() -> str:
+    """Return the broker's jars, which Maven is asked for when the POM has changed or one is gone."""
+    pom, kept = HERE / "pom.xml", HERE / "target" / "classpath"
+    if kept.exists() and kept.stat().st_mtime > pom.stat().st_mtime:
+        found = kept.read_text().strip()
+        if all(Path(jar).exists() for jar in found.split(os.pathsep)):
+            return found
+    command = ["mvn", "-q", "-B", "-f", str(pom), PLUGIN, f"-Dmdep.outputFile={kept}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"Maven could not bring the broker's jars:\n{done.stdout[-4000:]}")
-    return found.read_text().strip()
+    return kept.read_text().strip()
 
 
 def _free_ports(n: int) -> list[int]:
@@ -177,13 +175,9 @@ def _answers(servers: str) -> bool:
     except (KafkaError, OSError):
         return False
     try:
-        return bool(admin.describe_cluster()["brokers"])
+        # A fresh broker makes its topic of groups when it is first asked for one.
+        return bool(admin.describe_groups(["any"]))
     except (KafkaError, OSError):
         return False
     finally:
         admin.close()
-
-
-def named_outside() -> str | None:
-    """Return the servers that the environment names, or None."""
-    return os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or None
