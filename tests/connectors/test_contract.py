@@ -335,7 +335,7 @@ def ledger(request, tmp_path):
         servers, name = request.getfixturevalue("kafka_servers"), f"ledger{hash(tmp_path)}"
         inside = kafka_place(servers, f"{name}.out")
         create_topics(KafkaCluster(servers), {f"{name}.journal": JOURNAL})
-        transaction = KafkaTransaction(KafkaCluster(servers), name, {"records": f"{name}.out"})
+        transaction = KafkaTransaction(KafkaCluster(servers), name)
     else:
         transaction = SqliteTransaction(tmp_path / "log.db", "demo")
         inside = Place(SqliteSink, SqliteSource, (tmp_path / "log.db", "out"))
