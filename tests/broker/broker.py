@@ -55,7 +55,9 @@ USER, PASSWORD = "streamboost", "right"
 
 def missing() -> str | None:
     """Return what is to be installed before a broker can be started here, or None."""
-    lacking = [name for name, program in (("Java", "java"), ("Maven", "mvn")) if not shutil.which(program)]
+    lacking = [
+        name for name, program in (("Java", "java"), ("Maven", "mvn")) if not shutil.which(program)
+    ]
     if not lacking:
         return None
     return (
@@ -145,7 +147,7 @@ class Broker:
 
 
 def _classpath() -> str:
-    """Return the broker's jars, which Maven is asked for when the POM has changed or one is gone."""
+    """Return the broker's jars; Maven is asked where the POM has changed or one is gone."""
     pom, kept = HERE / "pom.xml", HERE / "target" / "classpath"
     if kept.exists() and kept.stat().st_mtime > pom.stat().st_mtime:
         found = kept.read_text().strip()

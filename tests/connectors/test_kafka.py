@@ -1,18 +1,18 @@
 """Topics of a real broker: reading, committing, and what may go wrong there."""
 
-import json
 import time
 from contextlib import closing
 from itertools import count
 
 import pytest
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
+
 from streamboost.connectors.base import Committed
 from streamboost.connectors.kafka import KafkaSink, KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
 from streamboost.connectors.kafka_topics import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka_transaction import KafkaTransaction
-from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
+from streamboost.errors import ConnectorError, StateError
 
 pytestmark = pytest.mark.kafka
 
@@ -118,7 +118,7 @@ def test_a_partition_that_joins_is_read_from_its_beginning(cluster, topic, opene
 
 
 def test_a_topic_that_is_not_there_is_named(cluster, opened):
-    with pytest.raises(ConnectorError, match="topic 'no.such' at .* does not exist"):
+    with pytest.raises(ConnectorError, match=r"topic 'no\.such' at .* does not exist"):
         opened(KafkaSource(cluster, "no.such")).poll(1)
     assert missing_topics(cluster, ["no.such"]) == ["no.such"]
 
@@ -136,8 +136,6 @@ def truncated(cluster, topic):
     """The topic, whose partition 1 begins at offset 6 now."""
     put(cluster, topic, [b"x"] * 10, partition=1)
     with closing(cluster.admin()) as admin:
-        from kafka import TopicPartition
-
         admin.delete_records({TopicPartition(topic, 1): 6})
     return topic
 
@@ -159,17 +157,15 @@ def test_what_is_gone_is_missed_while_reading_and_rereading(cluster, topic, open
     put(cluster, topic, [b"x"] * 10, partition=1)
     source = opened(KafkaSource(KafkaCluster(cluster.servers), topic))
     assert len(drain(source)) == 10
-    from kafka import TopicPartition
-
     with closing(cluster.admin()) as admin:
         admin.delete_records({TopicPartition(topic, 1): 6})
     with pytest.raises(ConnectorError, match="no longer holds offsets 2 to 5 of partition 1"):
         source.reread({"1": (2, 8)}, 6)
 
 
-def test_large_and_empty_messages_come_as_they_are(cluster, topic, opened):
-    with closing(cluster.admin()) as admin:
-        admin.alter_configs({("topic", topic): {"max.message.bytes": "12000000"}})
+def test_large_and_empty_messages_come_as_they_are(cluster, name, opened):
+    topic = name
+    create_topics(cluster, {topic: {"configs": {"max.message.bytes": "12000000"}}})
     put(cluster, topic, [b"x" * 10_000_000, None, b"\xff\xfe", b""], partition=0)
     large, tombstone, odd, empty = drain(opened(KafkaSource(cluster, topic, max_bytes=1000)))
     assert (len(large.payload), large.size) == (1001, 10_000_000)
@@ -251,9 +247,7 @@ def _flat(found):
 
 def test_a_group_with_members_is_refused(cluster, topic, name, begin, opened):
     member = opened(
-        KafkaConsumer(
-            topic, bootstrap_servers=cluster.servers, group_id=f"streamboost.{name}"
-        )
+        KafkaConsumer(topic, bootstrap_servers=cluster.servers, group_id=f"streamboost.{name}")
     )
     deadline = time.monotonic() + 30
     while not member.assignment() and time.monotonic() < deadline:
@@ -271,5 +265,5 @@ def test_a_journal_of_several_partitions_is_refused(cluster, name, opened):
 def test_what_is_no_entry_of_a_journal_is_named(cluster, name, begin):
     transaction = begin()
     put(cluster, f"{name}.journal", [b"hello"])
-    with pytest.raises(StateError, match="offset 0 of topic .* is not an entry of a pipeline"):
+    with pytest.raises(StateError, match=r"offset 0 of topic .* is not an entry of a pipeline"):
         transaction.committed()

@@ -122,8 +122,8 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
         ("labels", {}, "connector: missing: which connector to use"),
         (
             "labels",
-            {"connector": "kafka"},
-            "connector: must be one of 'sqlite', 'files', 'river', and is 'kafka'",
+            {"connector": "pulsar"},
+            "connector: must be one of 'sqlite', 'files', 'kafka', 'river', and is 'pulsar'",
         ),
         ("predictions", {"connector": "files"}, "path: missing: the file to append to"),
         (
