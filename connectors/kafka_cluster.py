@@ -5,6 +5,7 @@ The client library's objects are used by one thread, the one that made them, unl
 
 import difflib
 import importlib
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -132,7 +133,7 @@ class KafkaCluster:
         given = {name: value for name, value in self.options.items() if name in known}
         if isinstance(given.get(_TOKENS), str):
             given[_TOKENS] = _provider(given[_TOKENS])
-        with told(self.servers):
+        with told(self.servers), _refusals_raised():
             try:
                 return make(**(ours | settings | given))
             except (kafka_errors.KafkaConfigurationError, ValueError, TypeError) as error:
@@ -151,6 +152,35 @@ def _provider(name: str) -> Any:
             f"the Kafka option {_TOKENS!r} is {name!r}, which cannot be found: {error}; write "
             "package.module:name of a class derived from kafka-python's AbstractTokenProvider"
         ) from error
+
+
+class _Refusals(logging.Handler):
+    """Keeps what the client library says of refused credentials."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Exception] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found += [one for one in record.args or () if isinstance(one, _CREDENTIALS)]
+
+
+@contextmanager
+def _refusals_raised() -> Iterator[None]:
+    """Raise the refused credentials that kept a client from starting.
+
+    The client only logs them: what it raises is that time has run out.
+    """
+    refusals, log = _Refusals(), logging.getLogger("kafka.net.manager")
+    log.addHandler(refusals)
+    try:
+        yield
+    except kafka_errors.KafkaTimeoutError:
+        if refusals.found:
+            raise refusals.found[-1] from None
+        raise
+    finally:
+        log.removeHandler(refusals)
 
 
 @contextmanager

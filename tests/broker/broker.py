@@ -14,6 +14,8 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from broker.proxy import Proxy
+
 HERE = Path(__file__).parent
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
 PATIENCE = 60.0
@@ -24,10 +26,11 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{guarded},\
-CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{guarded}
+PROXIED://127.0.0.1:{behind},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{guarded},\
+PROXIED://127.0.0.1:{proxied}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,\
-CONTROLLER:PLAINTEXT
+PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 sasl.enabled.mechanisms=PLAIN
@@ -71,7 +74,7 @@ class Broker:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port, self.guarded_port, controller = _free_ports(3)
+        self.port, self.guarded_port, self.proxied_port, self._behind, controller = _free_ports(5)
         self._settings = folder / "server.properties"
         self._log = folder / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -79,6 +82,8 @@ class Broker:
             SETTINGS.format(
                 port=self.port,
                 guarded=self.guarded_port,
+                proxied=self.proxied_port,
+                behind=self._behind,
                 controller=controller,
                 folder=folder,
                 user=USER,
@@ -97,6 +102,10 @@ class Broker:
     def guarded(self) -> str:
         """Where it listens for those who know the password."""
         return f"127.0.0.1:{self.guarded_port}"
+
+    def proxy(self) -> Proxy:
+        """Return a proxy that listens where the broker tells its clients to come."""
+        return Proxy(self.proxied_port, self._behind)
 
     def start(self) -> None:
         """Start the process and return once it answers."""
