@@ -67,8 +67,17 @@ def _options(
         bool,
         typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
     ] = False,
+    log_kafka: Annotated[
+        bool, typer.Option("--log-kafka", help="Show what Kafka's client library logs.")
+    ] = False,
 ) -> None:
     """Learn from a stream with few labels."""
+    if not log_kafka:
+        import logging
+
+        # It reports every broken connection as an error, and goes on by itself.
+        logging.getLogger("kafka").propagate = False
+        logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 
 @app.command()

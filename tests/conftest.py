@@ -28,7 +28,7 @@ def shared_data():
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
     """A broker of our own, which may be killed, as long as it is started again."""
-    from broker import broker as broker_module
+    from tests.broker import broker as broker_module
 
     if lacking := broker_module.missing():
         pytest.skip(lacking)

@@ -12,6 +12,7 @@ many of those were right.
 
 import json
 import sys
+from itertools import islice
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from river import datasets
@@ -19,13 +20,11 @@ from river import datasets
 AHEAD = 100
 
 
-def play(servers, name="segments"):
-    """Send the records, answer the requests, and return the share of right predictions."""
-    records = [(str(n), x, y) for n, (x, y) in enumerate(datasets.ImageSegments())]
+def play(servers, name="segments", n=2310):
+    """Send `n` records, answer the requests, and return the share of right predictions."""
+    records = [(str(i), x, y) for i, (x, y) in enumerate(islice(datasets.ImageSegments(), n))]
     truth = {id_: y for id_, _, y in records}
-    producer = KafkaProducer(
-        bootstrap_servers=servers, value_serializer=lambda message: json.dumps(message).encode()
-    )
+    producer = KafkaProducer(bootstrap_servers=servers)
     consumer = KafkaConsumer(
         bootstrap_servers=servers,
         isolation_level="read_committed",
@@ -40,7 +39,7 @@ def play(servers, name="segments"):
     sent, asked, right = 0, 0, []
     while len(right) < len(records):
         for id_, x, _ in records[sent : len(right) + AHEAD]:
-            producer.send(f"{name}.records", {"id": id_, **x})
+            producer.send(f"{name}.records", json.dumps({"id": id_, **x}).encode())
             sent += 1
         for partition, messages in consumer.poll(timeout_ms=200).items():
             for message in messages:
@@ -48,7 +47,7 @@ def play(servers, name="segments"):
                 if partition.topic == f"{name}.requests":
                     asked += 1
                     label = {"id": content["id"], "label": truth[content["id"]]}
-                    producer.send(f"{name}.labels", label)
+                    producer.send(f"{name}.labels", json.dumps(label).encode())
                 else:
                     right.append(content["label"] == truth[content["id"]])
                     if len(right) % 500 == 0:

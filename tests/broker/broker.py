@@ -14,7 +14,7 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from broker.proxy import Proxy
+from tests.broker.proxy import Proxy
 
 HERE = Path(__file__).parent
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"

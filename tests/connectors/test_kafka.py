@@ -61,7 +61,8 @@ def begin(cluster, name, opened):
 def put(cluster, topic, payloads, partition=None):
     with closing(cluster.producer()) as producer:
         for payload in payloads:
-            producer.send(topic, payload, partition=partition)
+            key = b"key" if payload is None else None  # a message has one of the two
+            producer.send(topic, payload, key=key, partition=partition)
         producer.flush()
 
 

@@ -4,14 +4,14 @@ import time
 from contextlib import closing
 
 import pytest
-from broker.broker import PASSWORD, USER
-from broker.proxy import END_TXN
 
 from streamboost.connectors.kafka import KafkaSink, KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
 from streamboost.connectors.kafka_topics import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka_transaction import KafkaTransaction
 from streamboost.errors import ConnectorError, UnavailableError
+from tests.broker.broker import PASSWORD, USER
+from tests.broker.proxy import END_TXN
 
 pytestmark = pytest.mark.kafka
 
