@@ -129,7 +129,11 @@ class KafkaCluster:
 
     def _client(self, make: Any, known: set[str], settings: dict[str, Any]) -> Any:
         servers = [server.strip() for server in self.servers.split(",")]
-        ours = {"bootstrap_servers": servers, "bootstrap_timeout_ms": MOMENT_MS}
+        ours = {
+            "bootstrap_servers": servers,
+            "bootstrap_timeout_ms": MOMENT_MS,
+            "reconnect_backoff_max_ms": 1_000,  # a broker that comes back is seen soon
+        }
         given = {name: value for name, value in self.options.items() if name in known}
         if isinstance(given.get(_TOKENS), str):
             given[_TOKENS] = _provider(given[_TOKENS])
@@ -139,6 +143,13 @@ class KafkaCluster:
             except (kafka_errors.KafkaConfigurationError, ValueError, TypeError) as error:
                 raise ConfigurationError(
                     f"the Kafka options do not fit each other: {error}; see kafka-python's clients"
+                ) from error
+            except kafka_errors.KafkaTimeoutError as error:
+                if "SASL" not in str(given.get("security_protocol")):
+                    raise
+                # What a broker says right before it hangs up, the client does not always read.
+                raise UnavailableError(
+                    f"{self.servers} cannot be reached, or hangs up on these credentials: {error}"
                 ) from error
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.kafka
 
 HARNESS = Path(__file__).with_name("killing.py")
 KILLS = int(os.environ.get("STREAMBOOST_KILLS", "0"))
-N, BATCH = (50_000, 200) if KILLS else (1_500, 40)
+N, BATCH = (50_000, 200) if KILLS else (900, 40)
 PIPELINE = """
 [pipeline]
 name = "{name}"
@@ -65,7 +65,7 @@ def kills():
     """Return (step, how often it is come to) for each kill."""
     draw = random.Random(KILLS)
     if not KILLS:
-        return [(step, 3) for step in STEPS]
+        return [(step, 2) for step in STEPS]
     return [(draw.choice(STEPS), draw.randint(1, 12)) for _ in range(KILLS)]
 
 
