@@ -125,14 +125,6 @@ class Broker:
         """End it in good order."""
         self._end(signal.SIGTERM)
 
-    def freeze(self) -> None:
-        """Let it hang, its connections open."""
-        self._signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Let it go on."""
-        self._signal(signal.SIGCONT)
-
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._signal(number)
