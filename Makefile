@@ -34,7 +34,7 @@ bench: .venv/bench-ready
 
 # Kills a pipeline so many times, at random steps of its loop.
 soak: .venv/ready
-	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-40} $(BIN)/pytest tests/pipelines/test_kills.py
+	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-40} $(BIN)/pytest tests/pipelines/test_kills.py tests/pipelines/test_kafka_kills.py
 
 format: .venv/ready
 	$(BIN)/ruff format .

@@ -4,7 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Committed", "Message", "Position", "Sink", "Source", "Transaction"]
+__all__ = ["Committed", "Message", "Position", "Sink", "Source", "Transaction", "write_outside"]
+
+_PAGE = 1000
 
 Position = dict[str, int]
 """For each partition of a source, the offset of the next message: where reading goes on."""
@@ -28,7 +30,8 @@ class Source(ABC):
     """Something that is polled, knows its position, and can be sent to one.
 
     After `source.seek(p)`, polling gives the same messages as when `source.position()` was `p`,
-    as long as they are still kept.
+    as long as they are still kept. Of several partitions another one may come first then; `reread`
+    gives the same whatever comes first.
     """
 
     @abstractmethod
@@ -45,6 +48,24 @@ class Source(ABC):
     @abstractmethod
     def seek(self, position: Position) -> None:
         """Go on from `position`; partitions it does not name start at their beginning."""
+
+    def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
+        """Read the `n` messages of `ranges` once more, and go on after them.
+
+        `ranges` gives the offsets [start, end) by partition. Where some messages are gone, fewer
+        are returned.
+        """
+        before = self.position()
+        span = sum(end - start for start, end in ranges.values())
+        found: list[Message] = []
+        self.seek(before | {partition: start for partition, (start, _) in ranges.items()})
+        while len(found) < n:
+            polled = self.poll(min(_PAGE, span))
+            if not polled:
+                break
+            found += [m for m in polled if m.offset < ranges.get(m.partition, (0, 0))[1]]
+        self.seek(before | {partition: end for partition, (_, end) in ranges.items()})
+        return found
 
     def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release what the source holds; calling it again does nothing."""
@@ -76,6 +97,9 @@ class Committed:
 class Transaction(ABC):
     """Binds what a batch writes and where its sources stand: all of it happens, or none."""
 
+    def fence(self) -> None:  # noqa: B027 - where a lock on the state is enough, nothing is to do
+        """Become the one who commits: from then on, whoever began before is refused."""
+
     @abstractmethod
     def committed(self) -> Committed | None:
         """Return the newest durable batch, or None before the first."""
@@ -104,3 +128,13 @@ class Transaction(ABC):
 
     def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release what the transaction holds; calling it again does nothing."""
+
+
+def write_outside(sink: Sink, payloads: Sequence[bytes]) -> None:
+    """Write and flush what a transaction cannot bind, or drop it, for a commit that is retried."""
+    try:
+        sink.write(payloads)
+        sink.flush()
+    except BaseException:
+        sink.close()  # another attempt at the commit brings the same payloads again
+        raise

@@ -15,7 +15,15 @@ from pathlib import Path
 
 import msgspec
 
-from streamboost.connectors.base import Committed, Message, Position, Sink, Source, Transaction
+from streamboost.connectors.base import (
+    Committed,
+    Message,
+    Position,
+    Sink,
+    Source,
+    Transaction,
+    write_outside,
+)
 from streamboost.connectors.database import (
     Database,
     append,
@@ -222,7 +230,7 @@ class SqliteTransaction(Transaction):
                 if isinstance(sink, SqliteSink) and self.binds(sink):
                     append(connection, sink.stream, payloads)
                 else:
-                    _write_outside(sink, payloads)
+                    write_outside(sink, payloads)
             _create_journal(connection)
             everywhere = last.positions | dict(positions)
             connection.execute(
@@ -274,15 +282,6 @@ class SqliteTransaction(Transaction):
         if row is None:
             return None
         return Committed(row[0], msgspec.json.decode(row[1], type=dict[str, dict[str, int]]))
-
-
-def _write_outside(sink: Sink, payloads: Sequence[bytes]) -> None:
-    try:
-        sink.write(payloads)
-        sink.flush()
-    except BaseException:
-        sink.close()  # another attempt at the commit brings the same payloads again
-        raise
 
 
 def _create_journal(connection: sqlite3.Connection) -> None:

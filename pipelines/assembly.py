@@ -4,31 +4,23 @@ import logging
 import math
 import time
 from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from streamboost.connectors.base import Committed, Message, Sink, Source
-from streamboost.connectors.files import JsonLinesSink, JsonLinesSource
-from streamboost.connectors.river import RiverOracle, RiverSource
+from streamboost.connectors.base import Committed, Message, Source, Transaction
 from streamboost.connectors.schema import Inferred, Schema
-from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
-from streamboost.errors import DataError
-from streamboost.pipelines.commands import command_source
+from streamboost.connectors.sqlite import SqliteTransaction
+from streamboost.errors import ConnectorError, DataError
 from streamboost.pipelines.config import Config
-from streamboost.pipelines.effects import Outputs
+from streamboost.pipelines.connections import Connectors, connect
 from streamboost.pipelines.environment import environment
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
 from streamboost.pipelines.recovery import recover
 from streamboost.pipelines.runtime import Observer, Pipeline, Stop
-from streamboost.pipelines.sections import FilesInput, FilesOutput, SqliteInput
-from streamboost.pipelines.sections import RiverOracle as OracleSection
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state import State
 from streamboost.pipelines.versions import Versions
 
-__all__ = ["Connectors", "build_pipeline", "connect", "first_messages", "run"]
+__all__ = ["build_pipeline", "first_messages", "has_begun", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -37,63 +29,6 @@ INFERRED_FROM = 200
 
 QUIET = 1.0
 """Seconds without a further record after which fewer must do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Connectors:
-    """What a configuration connects."""
-
-    records: Source
-    labels: Source
-    commands: Source
-    outputs: Outputs
-    transaction: SqliteTransaction
-
-    def close(self) -> None:
-        """Close all of it."""
-        for part in (self.records, self.labels, self.commands, self.outputs, self.transaction):
-            part.close()
-
-
-def connect(config: Config, log: Path) -> Connectors:
-    """Make the connectors of `config`; `log` is where streams without a path are.
-
-    Nothing is opened or written before it is used.
-    """
-    sections = config.sections
-    records = _source(config, sections.source, log)
-    if isinstance(sections.labels, OracleSection):
-        requests = _source(config, sections.requests, log)
-        oracle = sections.labels
-        labels: Source = RiverOracle(oracle.dataset, requests, oracle.delay, records)
-    else:
-        labels = _source(config, sections.labels, log)
-    outputs = Outputs(
-        _sink(config, sections.predictions, log),
-        _sink(config, sections.requests, log),
-        _sink(config, sections.dead_letters, log),
-    )
-    transaction = SqliteTransaction(log, config.name)
-    return Connectors(records, labels, command_source(config.state), outputs, transaction)
-
-
-def _source(config: Config, section: Any, log: Path) -> Source:
-    most = config.sections.schema_.max_record_bytes
-    if isinstance(section, SqliteInput):
-        return SqliteSource(_log_of(config, section, log), section.stream, most)
-    if isinstance(section, FilesInput):
-        return JsonLinesSource(config.resolve(section.path), most, section.follow)
-    return RiverSource(section.dataset)
-
-
-def _sink(config: Config, section: SqliteInput | FilesOutput, log: Path) -> Sink:
-    if isinstance(section, FilesOutput):
-        return JsonLinesSink(config.resolve(section.path))
-    return SqliteSink(_log_of(config, section, log), section.stream)
-
-
-def _log_of(config: Config, section: SqliteInput, log: Path) -> Path:
-    return log if section.path is None else config.resolve(section.path).absolute()
 
 
 def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
@@ -156,6 +91,37 @@ def _infer(schema: Schema, records: Source, stop: Stop, interval: float) -> Infe
     return None
 
 
+def has_begun(state: State, transaction: Transaction, committed: Committed | None) -> bool:
+    """Tell whether the state holds what some configuration has led to."""
+    if committed is not None or state.checkpoints.sequences:
+        return True
+    # The log is the state's own, so a batch of any name is this pipeline's, or was.
+    return isinstance(transaction, SqliteTransaction) and bool(transaction.pipelines())
+
+
+def _take_over(config: Config, transaction: Transaction, stop: Stop) -> Committed | None:
+    """Become the one who commits, and return the newest committed batch.
+
+    A cluster that cannot be reached is waited for, unless asked to stop.
+    """
+    is_waiting = False
+    while True:
+        try:
+            if config.sections.kafka is not None:
+                from streamboost.pipelines import topics
+
+                topics.refuse_missing(config)
+            transaction.fence()
+            return transaction.committed()
+        except ConnectorError as error:
+            if not config.commits_to_kafka or not error.retriable or stop.requested:
+                raise
+            if not is_waiting:
+                _log.warning("%s. It is tried again until it succeeds", error)
+            is_waiting = True
+            stop.rest(config.sections.pipeline.poll_interval)
+
+
 def run(
     config: Config,
     *,
@@ -174,10 +140,8 @@ def run(
     state = State(config.state)
     stop = stop or Stop()
     with state.locked(), closing(connect(config, state.log)) as connectors:
-        committed = connectors.transaction.committed()
-        # The log is the state's own, so a batch of any name is this pipeline's, or was.
-        begun = bool(state.checkpoints.sequences or connectors.transaction.pipelines())
-        state.adopt(config, begun=begun)
+        committed = _take_over(config, connectors.transaction, stop)
+        state.adopt(config, begun=has_begun(state, connectors.transaction, committed))
         checkpoint = state.start_at(committed.sequence if committed else None)
         begin = f"going on after batch {committed.sequence}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)

@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from streamboost.connectors.base import Message, Source
+from streamboost.connectors.base import Message, Source, Transaction
 from streamboost.connectors.inference import absent, beginning
 from streamboost.connectors.messages import DeadLetter
-from streamboost.connectors.sqlite import SqliteTransaction
 from streamboost.errors import ConnectorError, DataError, StreamBoostError
-from streamboost.pipelines.assembly import connect, first_messages
+from streamboost.pipelines.assembly import first_messages, has_begun
 from streamboost.pipelines.config import Config
+from streamboost.pipelines.connections import connect
+from streamboost.pipelines.sections import KafkaInput
 from streamboost.pipelines.state import State
 
 __all__ = ["Finding", "check", "guarantee"]
@@ -30,6 +31,13 @@ class Finding(NamedTuple):
 def check(config: Config) -> Iterator[Finding]:
     """Try every connector of `config`, reading a little and writing nothing."""
     state = State(config.state)
+    if config.sections.kafka is not None:
+        from streamboost.pipelines.topics import refuse_missing
+
+        found = _try(config, "kafka", partial(refuse_missing, config))
+        yield found
+        if not found.ok:  # the rest would say the same, each after a while
+            return
     with closing(connect(config, state.log)) as connectors:
         messages: list[Message] = []
 
@@ -43,6 +51,9 @@ def check(config: Config) -> Iterator[Finding]:
         yield _try(config, "labels", partial(_labels, config, connectors.labels))
         for name in ("predictions", "requests", "dead_letters"):
             section = getattr(config.sections, name)
+            if isinstance(section, KafkaInput):
+                yield Finding(name, True, f"topic {section.topic} is there")
+                continue
             path = state.log if section.path is None else config.resolve(section.path)
             yield _try(config, name, partial(_writable, path))
 
@@ -57,11 +68,15 @@ def guarantee(config: Config) -> str:
             "dead_letters": outputs.dead_letters,
         }
         outside = [name for name, sink in sinks.items() if not connectors.transaction.binds(sink)]
+    journal = "the journal and the positions"
+    if not outside and config.commits_to_kafka:
+        return f"exactly once: all outputs are topics of the cluster that holds {journal}"
     if not outside:
-        return "exactly once: all outputs are streams of the log that holds the positions"
+        return f"exactly once: all outputs are streams of the log that holds {journal}"
+    holder = "the cluster" if config.commits_to_kafka else "the log"
     return (
-        f"at least once: {_listed(outside)} {'lies' if len(outside) == 1 else 'lie'} outside the "
-        "log that holds the positions; after a crash some messages may stand there twice, with "
+        f"at least once: {_listed(outside)} {'lies' if len(outside) == 1 else 'lie'} outside "
+        f"{holder} that holds {journal}; after a crash some messages may stand there twice, with "
         "the same id and sequence"
     )
 
@@ -73,13 +88,13 @@ def _try(config: Config, part: str, attempt: Callable[[], str]) -> Finding:
         return Finding(part, False, config.mask(str(error)))
 
 
-def _standing(config: Config, state: State, transaction: SqliteTransaction) -> str:
+def _standing(config: Config, state: State, transaction: Transaction) -> str:
     """Say from where the next run goes on; StateError where it would refuse."""
     _writable(state.log)
     if state.is_running():
         raise state.held()
     committed = transaction.committed()
-    state.verify(config, begun=bool(state.checkpoints.sequences or transaction.pipelines()))
+    state.verify(config, begun=has_begun(state, transaction, committed))
     found = state.start_at(committed.sequence if committed else None)
     if committed is None:
         return "fresh"

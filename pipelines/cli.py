@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -67,8 +67,17 @@ def _options(
         bool,
         typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
     ] = False,
+    log_kafka: Annotated[
+        bool, typer.Option("--log-kafka", help="Show what Kafka's client library logs.")
+    ] = False,
 ) -> None:
     """Learn from a stream with few labels."""
+    if not log_kafka:
+        import logging
+
+        # It reports every broken connection as an error, and goes on by itself.
+        logging.getLogger("kafka").propagate = False
+        logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 
 @app.command()
@@ -108,13 +117,16 @@ def demo(
 
 
 @app.command()
-def init(path: PipelineFile = DEFAULT_FILE) -> None:
+def init(
+    path: PipelineFile = DEFAULT_FILE,
+    kafka: Annotated[bool, typer.Option("--kafka", help="For topics of a Kafka cluster.")] = False,
+) -> None:
     """Write a pipeline file to start from."""
     from streamboost.pipelines.template import render
 
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(render())
+            file.write(render(kafka=kafka))
     except FileExistsError:
         raise ConfigurationError(
             f"{path} is there already and is left as it is: name another file, or move it away"
@@ -125,7 +137,12 @@ def init(path: PipelineFile = DEFAULT_FILE) -> None:
 
 
 @app.command()
-def check(path: PipelineFile = DEFAULT_FILE) -> None:
+def check(
+    path: PipelineFile = DEFAULT_FILE,
+    create_topics: Annotated[
+        bool, typer.Option("--create-topics", help="First create the Kafka topics it lacks.")
+    ] = False,
+) -> None:
     """Check a pipeline file.
 
     It is shown with all defaults, its connectors are tried, and what it guarantees is said.
@@ -138,6 +155,8 @@ def check(path: PipelineFile = DEFAULT_FILE) -> None:
     print(config.to_toml())
     failed = 0
     with _masking(config):
+        if create_topics:
+            _create_topics(config)
         for finding in checking.check(config):
             print(f"{finding.part:<13} {'ok    ' if finding.ok else 'FAILED'}  {finding.text}")
             failed += not finding.ok
@@ -145,6 +164,15 @@ def check(path: PipelineFile = DEFAULT_FILE) -> None:
             print(f"{'guarantee':<13} {checking.guarantee(config)}")
     if failed:
         raise typer.Exit(1)
+
+
+def _create_topics(config: "Config") -> None:
+    if config.sections.kafka is None:
+        raise ConfigurationError("--create-topics: the pipeline file has no section [kafka]")
+    from streamboost.pipelines import topics
+
+    created = topics.create(config)
+    print(f"{'topics':<13} ok      {'created ' + ', '.join(created) if created else 'all there'}")
 
 
 @app.command()
@@ -194,6 +222,8 @@ def inspect(
     """
     from streamboost.pipelines import inspection
     from streamboost.pipelines.config import load
+    from streamboost.pipelines.connections import connect
+    from streamboost.pipelines.state import State
 
     if verify:
         from streamboost.pipelines.verification import verify as replay
@@ -208,8 +238,9 @@ def inspect(
         found = inspection.describe(path)
     else:
         config = load(path)
-        with _masking(config):
-            found = inspection.describe(config.state)
+        log = State(config.state).log
+        with _masking(config), closing(connect(config, log)) as connectors:
+            found = inspection.describe(config.state, connectors.transaction)
     print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))
 
 

@@ -6,10 +6,10 @@ file. All that is wrong with a file is reported at once.
 
 Between two runs on the same state these may change: `state` (the folder may be moved),
 `batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `on_gap` and `keep_versions`
-of [pipeline], `follow` of [source] and [labels], and where [predictions], [dead_letters] and,
-unless a dataset answers them, [requests] go. All else decides what the state means, and a change is
-refused, also one of an environment variable's value. Paths are the same when they lead to the same
-place.
+of [pipeline], `follow` of [source] and [labels], all but `transactions` of [kafka], and where
+[predictions], [dead_letters] and, unless a dataset answers them, [requests] go. All else decides
+what the state means, and a change is refused, also one of an environment variable's value. Paths
+are the same when they lead to the same place.
 """
 
 import hashlib
@@ -25,18 +25,15 @@ from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines import toml
+from streamboost.pipelines.consistency import LOG, contradictions, resolve
 from streamboost.pipelines.core import SECTIONS, Core, build_core, check_pool
 from streamboost.pipelines.problems import Problem, describe
-from streamboost.pipelines.sections import RiverInput, RiverOracle, Sections
+from streamboost.pipelines.sections import RiverOracle, Sections
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.variables import Variables, names_in
 
-__all__ = ["Config", "load", "parse"]
+__all__ = ["LOG", "Config", "load", "parse"]
 
-LOG = "log.db"
-"""The log's file, within the state folder."""
-
-_OUTPUTS = ("predictions", "requests", "dead_letters")
 _CHANGEABLE = {
     "pipeline": {
         "state",
@@ -49,9 +46,9 @@ _CHANGEABLE = {
     },
     "source": {"follow"},
     "labels": {"follow"},
-    "predictions": {"connector", "stream", "path"},
-    "requests": {"connector", "stream", "path"},
-    "dead_letters": {"connector", "stream", "path"},
+    "predictions": {"connector", "stream", "path", "topic"},
+    "requests": {"connector", "stream", "path", "topic"},
+    "dead_letters": {"connector", "stream", "path", "topic"},
 }
 _ITERATIONS = 100_000
 """Of the fingerprint's hash, so that a guess at a value in it costs something."""
@@ -83,9 +80,14 @@ class Config:
         """The folder of the pipeline's state."""
         return self.resolve(self.sections.pipeline.state)
 
+    @property
+    def commits_to_kafka(self) -> bool:
+        """Whether journal and positions are kept in Kafka, not in the state's log."""
+        return self.sections.kafka is not None and self.sections.kafka.transactions
+
     def resolve(self, path: str) -> Path:
         """Return `path` as seen from the pipeline file's folder."""
-        return _resolve(self.folder, path)
+        return resolve(self.folder, path)
 
     def mask(self, text: str) -> str:
         """Return `text` with the environment's values as ``${NAME}``."""
@@ -117,6 +119,8 @@ class Config:
     def changeable(self) -> dict[str, set[str]]:
         """Return the keys of each section that may change between two runs on one state."""
         free = dict(_CHANGEABLE)
+        if self.sections.kafka is not None:
+            free["kafka"] = set(self.sections.kafka.model_dump()) - {"transactions"}
         if isinstance(self.sections.labels, RiverOracle):
             del free["requests"]  # its position is one in the log of requests
         return free
@@ -173,8 +177,7 @@ def parse(
         else:
             problems += built
     if sections is not None:
-        problems += _check_name(tables) + _check_schema(sections)
-        problems += _check_places(sections, folder) + _check_oracle(sections)
+        problems += contradictions(sections, tables, folder)
     if sections is not None and core is not None:
         problems += check_pool(core.query, Span.parse(sections.pipeline.join_window))
     if sections is None or core is None or problems:
@@ -228,64 +231,6 @@ def _check(
         return None
 
 
-def _check_name(tables: Mapping[str, Any]) -> list[Problem]:
-    if names_in(tables["pipeline"]["name"]):
-        text = "is what the state is found by: write it out, without a variable"
-        return [Problem("pipeline", "name", text)]
-    return []
-
-
-def _check_schema(sections: Sections) -> list[Problem]:
-    try:
-        sections.schema_.build()
-    except ConfigurationError as error:
-        return [Problem("schema", None, str(error).removeprefix("[schema] "))]
-    return []
-
-
-def _check_places(sections: Sections, folder: Path) -> list[Problem]:
-    """See that no stream or file is used twice, and that none is one of the state's own files."""
-    state = _resolve(folder, sections.pipeline.state)
-    log = os.path.realpath(state / LOG)
-    taken: list[tuple[str, str | None, str]] = []
-    problems = []
-    for name in ("source", "labels", *_OUTPUTS):
-        section = getattr(sections, name)
-        if isinstance(section, RiverInput):
-            continue
-        place = log if section.path is None else os.path.realpath(_resolve(folder, section.path))
-        stream = getattr(section, "stream", None)
-        for other_place, other_stream, other in taken:
-            # A file of lines has no streams: nothing else can be there.
-            if place == other_place and (stream == other_stream or None in (stream, other_stream)):
-                text = f"this is also the place of [{other}]: give each its own"
-                problems.append(Problem(name, None, text))
-                break
-        taken.append((place, stream, name))
-        within = Path(place).is_relative_to(os.path.realpath(state))
-        if name in _OUTPUTS and within and (place != log or stream is None):
-            text = "lies in the state folder, whose files are the pipeline's own: name another"
-            problems.append(Problem(name, "path", text))
-    return problems
-
-
-def _check_oracle(sections: Sections) -> list[Problem]:
-    """See that a dataset that gives labels can read the requests and count the records."""
-    if not isinstance(sections.labels, RiverOracle):
-        return []
-    problems = []
-    if sections.requests.connector != "sqlite":
-        text = 'must be "sqlite": [labels] "river" reads the requests from a log'
-        problems.append(Problem("requests", "connector", text))
-    if sections.source.connector == "files":
-        text = (
-            'must not be "river" while [source] is "files": its delay counts records, and the '
-            'position in a file counts bytes; read the records from "river" or "sqlite"'
-        )
-        problems.append(Problem("labels", "connector", text))
-    return problems
-
-
 def _model_of(section: str, table: Any) -> type[BaseModel]:
     """Return the model whose keys `section` has, which may depend on its connector."""
     for name, info in Sections.model_fields.items():
@@ -300,13 +245,10 @@ def _model_of(section: str, table: Any) -> type[BaseModel]:
     return Sections
 
 
-def _resolve(folder: Path, path: str) -> Path:
-    return folder / os.path.expanduser(path)
-
-
 def _resolved(sections: Sections, core: Core) -> Tables:
     """Return every section with its defaults."""
-    return sections.model_dump(by_alias=True) | core.settings
+    tables = sections.model_dump(by_alias=True) | core.settings
+    return {section: values for section, values in tables.items() if values is not None}
 
 
 def _as_written(resolved: Tables, tables: Mapping[str, Any]) -> Tables:

@@ -139,18 +139,8 @@ def _read(
     source: Source, name: str, ranges: Mapping[str, tuple[int, int]], n: int
 ) -> list[Message]:
     """Return the `n` messages of `ranges`, and leave the source at their end."""
-    before = source.position()
-    span = sum(end - start for start, end in ranges.values())
-    found: list[Message] = []
     try:
-        source.seek(before | {partition: start for partition, (start, _) in ranges.items()})
-        while len(found) < n:
-            polled = source.poll(min(_PAGE, span))
-            if not polled:
-                break
-            found += [m for m in polled if m.offset < ranges.get(m.partition, (0, 0))[1]]
-        source.seek(before)
-        _move(source, ranges)
+        found = source.reread(ranges, n)
     except ConnectorError as error:
         if error.retriable:
             raise

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from streamboost.connectors.base import Transaction
 from streamboost.connectors.sqlite import SqliteTransaction
 from streamboost.errors import StateError
 from streamboost.pipelines import figures
@@ -50,8 +51,10 @@ _WORDS = {
 _TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labels"}
 
 
-def describe(path: Path) -> dict[str, Any]:
+def describe(path: Path, transaction: Transaction | None = None) -> dict[str, Any]:
     """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
+
+    `transaction` holds its journal; None: the log in the state does.
 
     `sequence` and `positions` are those of the newest committed batch, `units` what the positions
     count. What stands under `checkpoint` is as of the newest one, whose batch it names.
@@ -63,8 +66,12 @@ def describe(path: Path) -> dict[str, Any]:
             f"{path} is not the state folder of a pipeline: name the folder that [pipeline] state "
             "of its file names, or the file"
         )
-    with closing(SqliteTransaction(state.log, name)) as transaction:
-        committed = transaction.committed()
+    if transaction is None and state.commits_to_kafka():
+        raise StateError(
+            f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline file"
+        )
+    with closing(transaction or SqliteTransaction(state.log, name)) as opened:
+        committed = opened.committed()
     saved = state.checkpoints.newest()
     return {
         "name": name,

@@ -3,12 +3,28 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    model_validator,
+)
 
 from streamboost.connectors.schema import Schema
 from streamboost.pipelines.span import Span
 
-__all__ = ["FilesInput", "FilesOutput", "RiverInput", "RiverOracle", "Sections", "SqliteInput"]
+__all__ = [
+    "FilesInput",
+    "FilesOutput",
+    "KafkaInput",
+    "KafkaSection",
+    "RiverInput",
+    "RiverOracle",
+    "Sections",
+    "SqliteInput",
+]
 
 
 class Section(BaseModel):
@@ -20,6 +36,12 @@ class Section(BaseModel):
 def _check_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
         raise ValueError("must be letters, digits, dots, dashes and underscores")
+    return value
+
+
+def _check_topic(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", value):
+        raise ValueError("must be at most 249 letters, digits, dots, dashes and underscores")
     return value
 
 
@@ -114,6 +136,28 @@ class FilesOutput(Section):
     path: Text = Field(description="the file to append to")
 
 
+class KafkaSection(Section):
+    """[kafka]: the cluster; all other keys are options of kafka-python's clients."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    bootstrap_servers: Text = Field(description="some of the brokers, as host:port,host:port")
+    transactions: bool = Field(
+        True, description="whether journal and positions are kept there, in one transaction"
+    )
+
+
+class KafkaInput(Section):
+    """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
+
+    connector: Literal["kafka"]
+    topic: Annotated[Text, AfterValidator(_check_topic)] = Field(description="the topic")
+
+
+class KafkaOutput(KafkaInput):
+    """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
+
+
 class Expiring(Section):
     """What requests have beside where they go."""
 
@@ -128,10 +172,24 @@ class FilesRequests(Expiring, FilesOutput):
     """[requests] into a JSON Lines file."""
 
 
-Input = Annotated[SqliteInput | FilesInput | RiverInput, Field(discriminator="connector")]
-LabelInput = Annotated[SqliteInput | FilesInput | RiverOracle, Field(discriminator="connector")]
-Output = Annotated[SqliteOutput | FilesOutput, Field(discriminator="connector")]
-RequestOutput = Annotated[SqliteRequests | FilesRequests, Field(discriminator="connector")]
+class KafkaRequests(Expiring, KafkaOutput):
+    """[requests] into a topic."""
+
+
+_TAG = Field(discriminator="connector")
+Input = Annotated[SqliteInput | FilesInput | KafkaInput | RiverInput, _TAG]
+LabelInput = Annotated[SqliteInput | FilesInput | KafkaInput | RiverOracle, _TAG]
+Output = Annotated[SqliteOutput | FilesOutput | KafkaOutput, _TAG]
+RequestOutput = Annotated[SqliteRequests | FilesRequests | KafkaRequests, _TAG]
+
+_TOPICS = {
+    "source": "records",
+    "labels": "labels",
+    "predictions": "predictions",
+    "requests": "requests",
+    "dead_letters": "dead_letters",
+}
+"""What the topic of a section is called after the pipeline's name."""
 
 
 class Sections(Section):
@@ -142,6 +200,7 @@ class Sections(Section):
     """
 
     pipeline: PipelineSection
+    kafka: KafkaSection | None = None
     schema_: SchemaSection = Field(SchemaSection(), alias="schema")
     source: Input
     labels: LabelInput = SqliteInput(connector="sqlite", stream="labels")
@@ -152,3 +211,23 @@ class Sections(Section):
     working_set: dict[str, Any] = {}
     schedule: dict[str, Any] = {}
     query: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_topics(cls, tables: Any) -> Any:
+        """Name the topics that are not, and put all beside the records where those are in one."""
+        if not isinstance(tables, dict):
+            return tables
+        filled = dict(tables)
+        if _is_topic(tables.get("source")):
+            filled = {section: {"connector": "kafka"} for section in _TOPICS} | filled
+        pipeline = filled.get("pipeline")
+        name = pipeline.get("name") if isinstance(pipeline, dict) else None
+        for section, suffix in _TOPICS.items():
+            if _is_topic(filled.get(section)):
+                filled[section] = {"topic": f"{name}.{suffix}"} | filled[section]
+        return filled
+
+
+def _is_topic(table: Any) -> bool:
+    return isinstance(table, dict) and table.get("connector") == "kafka"

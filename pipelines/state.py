@@ -1,7 +1,8 @@
 """The state folder: what a pipeline keeps between two runs.
 
 ====================  =====================================================================
-``log.db``            the SQLite log: journal, positions, and every stream without a path
+``log.db``            the SQLite log: journal and positions where they are not kept in Kafka, and
+                      every stream without a path
 ``checkpoints/``      the whole state after one batch each, sealed, the newest three
 ``versions/``         the newest committees
 ``commands.db``       the queue of commands
@@ -90,6 +91,10 @@ class State:
         name = self._kept().get("pipeline", {}).get("name")
         return None if name is None else str(name)
 
+    def commits_to_kafka(self) -> bool:
+        """Tell whether the journal of the pipeline the state was made for is kept in Kafka."""
+        return bool(self._kept().get("kafka", {}).get("transactions", False))
+
     def units(self) -> dict[str, str]:
         """Return what the positions of the sources count."""
         kept = self._kept()
@@ -98,7 +103,7 @@ class State:
             "labels": (kept.get("labels", {}).get("connector"), "labels"),
         }
         # A dataset's position is one in the requests it answers.
-        counted = {"files": "bytes"}
+        counted = {"files": "bytes", "kafka": "offsets"}
         units = {name: counted.get(str(kind), unit) for name, (kind, unit) in kinds.items()}
         units["commands"] = "commands"
         return units | ({"labels": "requests"} if kinds["labels"][0] == "river" else {})

@@ -5,11 +5,21 @@ from streamboost.pipelines.core import default_settings
 
 __all__ = ["render"]
 
-_TEMPLATE = """\
+_RIVER_ABOUT = """\
 # A streamboost pipeline. As it stands, it predicts River's ImageSegments and buys the labels it
 # asks for from the dataset itself. `streamboost check` says whether the file is right and
 # `streamboost run` starts it. Lines that begin with "# key =" show the value used without them.
 #
+"""
+
+_KAFKA_ABOUT = """\
+# A streamboost pipeline over Kafka topics. `streamboost check --create-topics` says whether the
+# file is right and creates the topics, and `streamboost run` starts it. Lines that begin with
+# "# key =" show the value used without them.
+#
+"""
+
+_JOB = """\
 # Relative paths start at this file's folder. Text such as "${NAME}" takes the value of the
 # environment variable NAME.
 #
@@ -39,6 +49,9 @@ batch_records = 10          # most records in one batch; all are predicted by th
 # numeric = "auto"          # the features: found in the first records, or a list of names
 # max_record_bytes = 1000000
 
+"""
+
+_RIVER = """\
 # Where records come from: files, sqlite or river.
 [source]
 connector = "river"
@@ -74,6 +87,45 @@ stream = "requests"
 connector = "sqlite"
 stream = "dead_letters"
 
+"""
+
+_KAFKA = """\
+# The cluster. Beside the two keys below, any option of kafka-python's clients may stand here.
+[kafka]
+bootstrap_servers = "localhost:9092"
+# transactions = true       # each message exactly once, whatever happens; with false, the journal
+                            # is kept in the state folder, and after a crash messages may come twice
+# security_protocol = "SASL_SSL"
+# sasl_mechanism = "SCRAM-SHA-512"
+# sasl_plain_username = "streamboost"
+# sasl_plain_password = "${KAFKA_PASSWORD}"
+
+# Records, {"id": "7", "width": 1.5, ...}. The topics of all sections are called after the pipeline.
+[source]
+connector = "kafka"
+# topic = "segments.records"
+
+# Labels, {"id": "7", "label": "grass"}.
+[labels]
+connector = "kafka"
+# topic = "segments.labels"
+
+[predictions]
+connector = "kafka"
+# topic = "segments.predictions"
+
+[requests]
+connector = "kafka"
+# topic = "segments.requests"
+# expires_after = 100000    # how long an answer is waited for: records, or "7d"
+
+[dead_letters]
+connector = "kafka"
+# topic = "segments.dead_letters"
+
+"""
+
+_LEARNER = """\
 # Which labels to buy.
 [query]
 strategy = "margin"         # where the committee is unsure; or "entropy", "least_confident",
@@ -135,11 +187,12 @@ estimator = "sketch"        # or "gamble"
 _COMMENT_COLUMN = 28
 
 
-def render() -> str:
+def render(*, kafka: bool = False) -> str:
     """Return the file, with the learner's defaults in the places marked with "?"."""
+    about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
     settings = default_settings()
     section, lines = "", []
-    for line in _TEMPLATE.splitlines():
+    for line in (about + _JOB + connectors + _LEARNER).splitlines():
         if line.startswith("["):
             section = line.strip("[]")
         head, mark, comment = line.partition(" = ?")

@@ -3,9 +3,10 @@
 from contextlib import closing
 
 from streamboost.errors import StateError
-from streamboost.pipelines.assembly import build_pipeline, connect
+from streamboost.pipelines.assembly import build_pipeline
 from streamboost.pipelines.checkpoint import Checkpoint
 from streamboost.pipelines.config import Config
+from streamboost.pipelines.connections import connect
 from streamboost.pipelines.recovery import Replay, digest_of
 from streamboost.pipelines.state import State
 

@@ -23,3 +23,22 @@ def shared_data():
         return np.load(path)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    """A broker of our own, which may be killed, as long as it is started again."""
+    from tests.broker import broker as broker_module
+
+    if lacking := broker_module.missing():
+        pytest.skip(lacking)
+    broker = broker_module.Broker(tmp_path_factory.mktemp("broker"))
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture(scope="session")
+def kafka_servers(request):
+    """Where a broker is: the one that KAFKA_BOOTSTRAP_SERVERS names, or one of our own."""
+    return os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or request.getfixturevalue("broker").servers

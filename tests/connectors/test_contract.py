@@ -1,5 +1,6 @@
 """Every source, sink and transaction keeps the contract of `connectors.base`."""
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,10 @@ from hypothesis import strategies as st
 
 from streamboost.connectors.base import Committed, Message, Sink, Source, Transaction
 from streamboost.connectors.files import JsonLinesSink, JsonLinesSource
+from streamboost.connectors.kafka import KafkaSink, KafkaSource
+from streamboost.connectors.kafka_cluster import KafkaCluster
+from streamboost.connectors.kafka_topics import JOURNAL, create_topics, missing_topics
+from streamboost.connectors.kafka_transaction import KafkaTransaction
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
 from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
@@ -62,6 +67,16 @@ def river_oracle(folder: Path) -> Source:
     return RiverOracle("ImageSegments", MemorySource(requests), 20, progress)
 
 
+def kafka_source(folder: Path, servers: str) -> Source:
+    cluster, topic = KafkaCluster(servers), f"contract.{hash(folder)}"
+    if missing_topics(cluster, [topic]):
+        create_topics(cluster, {topic: {"num_partitions": 1}})
+        with closing(KafkaSink(cluster, topic)) as sink:
+            sink.write(PAYLOADS)
+            sink.flush()
+    return KafkaSource(cluster, topic)
+
+
 SOURCES = [
     memory_source,
     file_source,
@@ -70,14 +85,18 @@ SOURCES = [
     river_source,
     river_oracle,
 ]
+KAFKA_SOURCE = pytest.param(kafka_source, marks=pytest.mark.kafka)
 
 
-@pytest.fixture(params=SOURCES, ids=lambda make: make.__name__)
+@pytest.fixture(params=[*SOURCES, KAFKA_SOURCE], ids=lambda make: make.__name__)
 def make(request, tmp_path):
     made: list[Source] = []
+    arguments = [tmp_path]
+    if request.param is kafka_source:
+        arguments.append(request.getfixturevalue("kafka_servers"))
 
     def make_one() -> Source:
-        made.append(request.param(tmp_path))
+        made.append(request.param(*arguments))
         return made[-1]
 
     yield make_one
@@ -182,6 +201,7 @@ def test_closing_a_source_again_does_nothing(make):
     source.close()
 
 
+@pytest.mark.parametrize("make", SOURCES, indirect=True)  # a broker is too slow for as many walks
 @settings(
     max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
@@ -222,8 +242,19 @@ class Place:
         return payloads
 
 
-@pytest.fixture(params=["memory", "files", "sqlite"])
+def kafka_place(servers: str, topic: str) -> Place:
+    cluster = KafkaCluster(servers)
+    create_topics(cluster, {topic: {"num_partitions": 1}})
+    return Place(KafkaSink, KafkaSource, (cluster, topic))
+
+
+KAFKA = pytest.param("kafka", marks=pytest.mark.kafka)
+
+
+@pytest.fixture(params=["memory", "files", "sqlite", KAFKA])
 def place(request, tmp_path):
+    if request.param == "kafka":
+        return kafka_place(request.getfixturevalue("kafka_servers"), f"place.{hash(tmp_path)}")
     return {
         "memory": Place(MemorySink, MemorySource, (MemoryLog(),)),
         "files": Place(JsonLinesSink, JsonLinesSource, (tmp_path / "deep" / "out.jsonl",)),
@@ -292,7 +323,7 @@ def test_any_bytes_come_back_as_they_were(place, payloads):
     assert place.read()[-len(payloads) :] == payloads
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", KAFKA])
 def ledger(request, tmp_path):
     """A transaction, a place it binds and one it does not."""
     outside = Place(JsonLinesSink, JsonLinesSource, (tmp_path / "outside.jsonl",))
@@ -300,6 +331,11 @@ def ledger(request, tmp_path):
     if request.param == "memory":
         transaction = MemoryTransaction()
         inside = Place(MemorySink, MemorySource, (MemoryLog(),))
+    elif request.param == "kafka":
+        servers, name = request.getfixturevalue("kafka_servers"), f"ledger{hash(tmp_path)}"
+        inside = kafka_place(servers, f"{name}.out")
+        create_topics(KafkaCluster(servers), {f"{name}.journal": JOURNAL})
+        transaction = KafkaTransaction(KafkaCluster(servers), name)
     else:
         transaction = SqliteTransaction(tmp_path / "log.db", "demo")
         inside = Place(SqliteSink, SqliteSource, (tmp_path / "log.db", "out"))

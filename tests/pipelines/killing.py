@@ -9,7 +9,10 @@ import signal
 import sys
 from pathlib import Path
 
+from kafka import KafkaProducer
+
 from streamboost.connectors import sqlite
+from streamboost.connectors.kafka_transaction import KafkaTransaction
 from streamboost.pipelines import recovery
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.checkpoint import Checkpoints
@@ -22,11 +25,16 @@ STEPS = {
     "replayed": (recovery.Replay, "_redo"),
     "stepped": (Pipeline, "step"),
     "committed": (sqlite.SqliteTransaction, "commit"),
+    "committed to Kafka": (KafkaTransaction, "commit"),
     "checkpointed": (Checkpoints, "save"),
 }
 """After these."""
 
-WITHIN = {"writing": (sqlite, "_create_journal"), "sealing": (Path, "replace")}
+WITHIN = {
+    "writing": (sqlite, "_create_journal"),
+    "writing to Kafka": (KafkaProducer, "commit_transaction"),
+    "sealing": (Path, "replace"),
+}
 """At these: the batch is written but not committed; a file is written but has no name."""
 
 

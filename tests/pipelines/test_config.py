@@ -138,8 +138,8 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
         ("labels", {}, "connector: missing: which connector to use"),
         (
             "labels",
-            {"connector": "kafka"},
-            "connector: must be one of 'sqlite', 'files', 'river', and is 'kafka'",
+            {"connector": "pulsar"},
+            "connector: must be one of 'sqlite', 'files', 'kafka', 'river', and is 'pulsar'",
         ),
         ("predictions", {"connector": "files"}, "path: missing: the file to append to"),
         (
@@ -467,3 +467,99 @@ def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_
     known = {(name, key) for name, values in config.written.items() for key in values}
     of_other_connectors = {"path", "stream", "follow"}
     assert {key for key in shown.keys() - known if key[1] not in of_other_connectors} == set()
+
+
+KAFKA = {
+    "pipeline": {"name": "test"},
+    "kafka": {"bootstrap_servers": "localhost:9092"},
+    "source": {"connector": "kafka"},
+}
+
+
+def test_beside_records_in_a_topic_all_else_is_in_topics_named_after_the_pipeline(tmp_path):
+    sections = made(tmp_path, base=KAFKA).sections
+    named = [sections.source, sections.labels, sections.predictions, sections.requests]
+    assert [section.topic for section in (*named, sections.dead_letters)] == [
+        "test.records",
+        "test.labels",
+        "test.predictions",
+        "test.requests",
+        "test.dead_letters",
+    ]
+    assert made(tmp_path, base=KAFKA).commits_to_kafka
+    assert not made(tmp_path, base=KAFKA, kafka={"transactions": False}).commits_to_kafka
+
+
+def test_a_topic_may_have_a_name_of_its_own_and_outputs_another_connector(tmp_path):
+    config = made(
+        tmp_path,
+        base=KAFKA,
+        source={"topic": "raw"},
+        predictions={"connector": "files", "path": "p.jsonl"},
+    )
+    assert config.sections.source.topic == "raw"
+    assert config.sections.predictions.path == "p.jsonl"
+    assert config.sections.requests.topic == "test.requests"
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"kafka": {"sasl_mechanisms": "PLAIN"}},
+            "[kafka] sasl_mechanisms: Kafka has no option 'sasl_mechanisms': did you mean "
+            "'sasl_mechanism'?",
+        ),
+        (
+            {"kafka": {"enable_auto_commit": True}},
+            "[kafka] enable_auto_commit: the Kafka option 'enable_auto_commit' cannot be set: "
+            "positions are committed with what was made of the records; leave it out",
+        ),
+        (
+            {"kafka": {"sasl_plain_password": "hunter2"}},
+            '[kafka] sasl_plain_password: is a secret: write it as "${NAME}" and set the '
+            "environment variable NAME",
+        ),
+        (
+            {"labels": {"connector": "kafka", "topic": "test.records"}},
+            "[labels]: this is also the place of [source]: give each its own",
+        ),
+        (
+            {"predictions": {"connector": "kafka", "topic": "test.journal"}},
+            "[kafka]: is the topic of the pipeline's own journal: name another",
+        ),
+        (
+            {"source": {"topic": "a b"}},
+            "[source] topic: must be at most 249 letters, digits, dots, dashes and underscores, "
+            "and is 'a b'",
+        ),
+    ],
+)
+def test_what_is_wrong_with_kafka_is_put_into_words(tmp_path, sections, said):
+    assert problems(tmp_path, base=KAFKA, **sections) == [said]
+
+
+def test_topics_need_a_cluster_and_a_cluster_needs_topics(tmp_path):
+    without = {name: KAFKA[name] for name in ("pipeline", "source")}
+    (missing,) = problems(tmp_path, base=without)
+    assert missing.startswith("[kafka]: this section is missing")
+    (unused,) = problems(tmp_path, kafka=KAFKA["kafka"])
+    assert unused == '[kafka]: no section has connector = "kafka": leave this one out'
+
+
+def test_the_cluster_may_move_and_its_options_change_but_not_the_place_of_the_journal(tmp_path):
+    password = {"sasl_plain_password": "${PASSWORD}"}
+    before = made(tmp_path, {"PASSWORD": "hunter2"}, base=KAFKA, kafka=password)
+    after = made(tmp_path, base=KAFKA, kafka={"bootstrap_servers": "other:9092"})
+    assert before.fingerprint("salt") == after.fingerprint("salt")
+    assert "hunter2" not in before.to_toml()
+    elsewhere = made(tmp_path, base=KAFKA, kafka={"transactions": False})
+    assert elsewhere.fingerprint("salt") != after.fingerprint("salt")
+
+
+def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):
+    config = parse(tomllib.loads(render(kafka=True)), tmp_path, environment={})
+    assert config.sections.source.topic == "segments.records"
+    for line in render(kafka=True).splitlines():
+        if line.startswith("# topic = "):
+            assert line.split('"')[1] in str(config.sections)

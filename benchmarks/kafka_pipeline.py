@@ -1,0 +1,284 @@
+"""The whole pipeline over Kafka against the least that any such program must do.
+
+    python -m benchmarks.kafka_pipeline [--records 30000] [--batch 500] [--seconds 20] [--set 50000]
+
+A broker of its own runs on the same cores. Records of 16 features and 8 classes, made here.
+
+Throughput: a pipeline whose committee is trained predicts `--records` records, asks and commits
+exactly once; the bare loop polls the same records with kafka-python, writes the same predictions
+and commits them with its offsets, in batches of the same size. Wall-clock records per second, in
+turns. Then where the pipeline's time goes, by step. Latency: from when a record is sent, at 1,000
+a second, until its committed prediction is read, for `--seconds`. Restart: the pipeline has learned
+`--set` labels, is killed with SIGKILL, and is started; what passes until the next prediction.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+from kafka import TopicPartition
+from kafka.structs import OffsetAndMetadata
+from rich.console import Console
+from rich.table import Table
+
+from streamboost.connectors.kafka import KafkaSource
+from streamboost.connectors.kafka_cluster import KafkaCluster
+from streamboost.connectors.kafka_topics import create_topics
+from streamboost.pipelines import assembly, topics
+from streamboost.pipelines.config import load
+from streamboost.pipelines.inputs import Intake
+from streamboost.pipelines.runtime import Pipeline
+from tests.broker.broker import Broker
+
+FEATURES, CLASSES, TAUGHT = 16, 8, 2_000
+TURNS = 3
+NAMES = [f"x{n}" for n in range(FEATURES)]
+PIPELINE = """
+[pipeline]
+name = "{name}"
+batch_records = {batch}
+batch_labels = {batch}
+poll_interval = 0.005
+[schema]
+numeric = {names}
+[kafka]
+bootstrap_servers = "{servers}"
+[source]
+connector = "kafka"
+[working_set]
+size = {size}
+[schedule]
+{schedule}
+[query]
+budget = 0.01
+"""
+ONCE = f'first = {TAUGHT}\ngrowth = 1e9\nretrain_every = "none"\nextend_every = "none"'
+
+
+def messages(start, n):
+    """Return `n` records and their labels, as messages."""
+    rng = np.random.default_rng(start)
+    centres = np.random.default_rng(0).normal(size=(CLASSES, FEATURES))
+    y = rng.integers(0, CLASSES, n)
+    X = (centres[y] + rng.normal(size=(n, FEATURES))).round(4).tolist()
+    ids = [str(start + i) for i in range(n)]
+    records = [
+        {"id": id_, **dict(zip(NAMES, x, strict=True))} for id_, x in zip(ids, X, strict=True)
+    ]
+    labels = [{"id": id_, "label": f"c{k}"} for id_, k in zip(ids, y, strict=True)]
+    return [[json.dumps(m).encode() for m in part] for part in (records, labels)]
+
+
+def put(cluster, topic, payloads):
+    with closing(cluster.producer()) as producer:
+        for payload in payloads:
+            producer.send(topic, payload)
+        producer.flush()
+
+
+def prepare(cluster, folder, name, batch, size=TAUGHT, schedule=ONCE):
+    """Write a pipeline file, create its topics and let it learn `size` records."""
+    folder.mkdir()
+    file = folder / "p.toml"
+    settings = {"batch": batch, "names": json.dumps(NAMES), "size": size, "schedule": schedule}
+    file.write_text(PIPELINE.format(name=name, servers=cluster.servers, **settings))
+    config = load(file)
+    topics.create(config)
+    records, labels = messages(0, size)
+    put(cluster, f"{name}.records", records)
+    put(cluster, f"{name}.labels", labels)
+    assembly.run(config, until_idle=True)
+    return file
+
+
+def bare(cluster, name, source, start, payload, batch, n):
+    """Poll, write and commit as little as can be; return the records per second."""
+    consumer, producer = cluster.consumer(), cluster.producer(transactional_id=f"{name}.bare")
+    partition, group = TopicPartition(source, 0), f"{name}.bare"
+    consumer.assign([partition])
+    consumer.seek(partition, start)
+    producer.init_transactions()
+    seen, began = 0, time.perf_counter()
+    while seen < n:
+        found = consumer.poll(timeout_ms=100, max_records=batch).get(partition, [])
+        if not found:
+            continue
+        seen += len(found)
+        producer.begin_transaction()
+        for _ in found:
+            producer.send(f"{name}.bare", payload)
+        place = OffsetAndMetadata(consumer.position(partition), "", -1)
+        producer.send_offsets_to_transaction({partition: place}, group)
+        producer.commit_transaction()
+    seconds = time.perf_counter() - began
+    consumer.close()
+    producer.close()
+    return n / seconds
+
+
+class Steps:
+    """Measures what the steps of the loop take, on the clock and of this process's CPU."""
+
+    def __init__(self):
+        self.wall, self.cpu = Counter(), Counter()
+        self._originals = []
+
+    def __enter__(self):
+        for owner, step in ((Intake, "poll"), (Pipeline, "step"), (Pipeline, "commit")):
+            self._originals.append((owner, step, getattr(owner, step)))
+            setattr(owner, step, self._timed(step, getattr(owner, step)))
+        return self
+
+    def __exit__(self, *error):
+        for owner, step, original in self._originals:
+            setattr(owner, step, original)
+
+    def _timed(self, step, original):
+        def timed(*arguments, **more):
+            wall, cpu = time.perf_counter(), time.process_time()
+            try:
+                return original(*arguments, **more)
+            finally:
+                self.wall[step] += time.perf_counter() - wall
+                self.cpu[step] += time.process_time() - cpu
+
+        return timed
+
+
+def whole(file):
+    """Run the pipeline on what is there; return the records per second between its batches."""
+    seen = []
+    observer = lambda effects: seen.append((time.perf_counter(), len(effects.records)))  # noqa: E731
+    with Steps() as steps:
+        assembly.run(load(file), until_idle=True, observer=observer)
+    n = sum(records for _, records in seen[1:])
+    return n / (seen[-1][0] - seen[0][0]), steps
+
+
+def throughput(cluster, folder, batch, n, console):
+    name = "throughput"
+    file = prepare(cluster, folder / name, name, batch)
+    create_topics(cluster, {f"{name}.bare": {}})
+    with closing(KafkaSource(cluster, f"{name}.predictions")) as source:
+        payload = source.poll(1)[0].payload
+    ours, least = [], []
+    for turn in range(TURNS):
+        start = TAUGHT + turn * n
+        put(cluster, f"{name}.records", messages(start, n)[0])
+        least.append(bare(cluster, name, f"{name}.records", start, payload, batch, n))
+        rate, steps = whole(file)
+        ours.append(rate)
+    ratio = np.median(np.array(ours) / np.array(least))
+    console.print(
+        f"throughput, batches of {batch}: pipeline {np.median(ours):,.0f} records/s, bare loop "
+        f"{np.median(least):,.0f}: [b]{ratio:.2f}[/b] of it (least {min(ours) / max(least):.2f})"
+    )
+    table = Table("step", "µs a record", "CPU µs a record", "share of CPU")
+    total = sum(steps.cpu.values())
+    for step, cpu in steps.cpu.items():
+        wall = steps.wall[step] * 1e6 / n
+        table.add_row(step, f"{wall:.1f}", f"{cpu * 1e6 / n:.1f}", f"{cpu / total:.0%}")
+    console.print(table)
+
+
+def started(file):
+    command = [sys.executable, "-m", "streamboost.pipelines.cli", "run", str(file)]
+    return subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": os.getcwd()}, stderr=subprocess.DEVNULL
+    )
+
+
+def follower(cluster, name):
+    """Return a consumer at the end of the predictions."""
+    consumer = cluster.consumer()
+    partition = TopicPartition(f"{name}.predictions", 0)
+    consumer.assign([partition])
+    consumer.seek(partition, consumer.end_offsets([partition])[partition])
+    return consumer
+
+
+def latency(cluster, folder, seconds, console):
+    name = "latency"
+    file = prepare(cluster, folder / name, name, 100)
+    payloads = messages(TAUGHT, 1_000 * (seconds + 5))[0]
+    consumer, process = follower(cluster, name), started(file)
+    sent, waited, at = [], {}, 0
+    with closing(cluster.producer(linger_ms=0)) as producer:
+        producer.send(f"{name}.records", payloads[0])
+        while not consumer.poll(timeout_ms=100):
+            pass
+        began = time.perf_counter()
+        while len(waited) < 1_000 * seconds:
+            due = int((time.perf_counter() - began) * 1_000)
+            while at < min(due, len(payloads) - 1):
+                at += 1
+                sent.append(time.perf_counter())
+                producer.send(f"{name}.records", payloads[at])
+            for records in consumer.poll(timeout_ms=1).values():
+                now = time.perf_counter()
+                for _ in records:
+                    waited[len(waited)] = now - sent[len(waited)]
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    consumer.close()
+    found = np.array(list(waited.values()))[1_000:] * 1e3  # the first second is the start's
+    median, late = np.percentile(found, [50, 99])
+    console.print(f"latency at 1,000 records/s: median {median:.0f} ms, 99 % within {late:.0f} ms")
+
+
+def restart(cluster, folder, size, console):
+    name = "restart"
+    once = f'first = {size}\ngrowth = 1e9\nretrain_every = "none"\nextend_every = "none"'
+    file = prepare(cluster, folder / name, name, 500, size, once)
+    payloads = messages(size, 60_000)[0]
+    consumer, process = follower(cluster, name), started(file)
+    put(cluster, f"{name}.records", payloads[:20_000])
+    seen = 0
+    while seen < 20_000:
+        seen += sum(map(len, consumer.poll(timeout_ms=100).values()))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    put(cluster, f"{name}.records", payloads[20_000:20_001])
+    began = time.perf_counter()
+    process = started(file)
+    while not consumer.poll(timeout_ms=20):
+        pass
+    seconds = time.perf_counter() - began
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    consumer.close()
+    console.print(f"restart after a kill, {size:,} records in the working set: {seconds:.1f} s")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=30_000)
+    parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--set", type=int, default=50_000)
+    given = parser.parse_args()
+    console = Console()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        broker = Broker(folder)
+        broker.start()
+        try:
+            cluster = KafkaCluster(broker.servers)
+            throughput(cluster, folder, given.batch, given.records, console)
+            latency(cluster, folder, given.seconds, console)
+            restart(cluster, folder, given.set, console)
+        finally:
+            broker.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""Commits to Apache Kafka: what a batch writes and where its sources stand, as one transaction.
+
+The journal is a topic of one partition, `<pipeline>.journal`. Its entries are the one truth about
+how far a pipeline has come: each carries the sources' positions. They are also given to the
+consumer group `streamboost.<pipeline>`, for the tools that show lag.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from secrets import token_hex
+from threading import Thread
+
+from kafka import KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from streamboost.connectors.base import Committed, Position, Sink, Transaction, write_outside
+from streamboost.connectors.kafka import KafkaSink
+from streamboost.connectors.kafka_cluster import KafkaCluster, discard, told
+from streamboost.connectors.kafka_journal import JournalEntry, KafkaJournal
+from streamboost.connectors.kafka_topics import refuse_members
+from streamboost.errors import StateError, UnavailableError
+
+__all__ = ["KafkaTransaction"]
+
+_PATIENCE_MS = 30_000
+"""What a commit may take."""
+
+
+class KafkaTransaction(Transaction):
+    """Commits topics, positions and journal of one pipeline as one; it binds its cluster's sinks.
+
+    A crash at any moment leaves the batch whole or not there, for readers of what is committed.
+    Of two processes that run the same pipeline, the one that began later goes on, and the other
+    is refused at its next commit.
+
+    Parameters
+    ----------
+    cluster : KafkaCluster
+    pipeline : str
+        The name that journal, transactions and consumer group go by.
+    topics : mapping of str to str
+        The topics of the sources whose positions are committed, by the sources' names.
+    """
+
+    def __init__(
+        self, cluster: KafkaCluster, pipeline: str, topics: Mapping[str, str] | None = None
+    ) -> None:
+        self._cluster = cluster
+        self._topics = dict(topics or {})
+        self._journal = KafkaJournal(cluster, pipeline)
+        self._name = f"streamboost.{pipeline}"
+        self._where = f"pipeline {pipeline!r} at {cluster.servers}"
+        self._writer = token_hex(8).encode()
+        self._producer: KafkaProducer | None = None
+        self._has_begun = False
+        self._last: Committed | None = None
+
+    def fence(self) -> None:
+        """Become the one who commits; what a process that began before has begun is undone.
+
+        Raises
+        ------
+        ConnectorError
+            When the journal's topic is missing, or the pipeline's consumer group has members.
+        StateError
+            When this object has committed, and another process has meanwhile.
+        UnavailableError
+            When the cluster cannot be reached.
+        """
+        self.close()
+        refuse_members(self._cluster, self._name)
+        producer = self._cluster.producer(transactional_id=self._name)
+        try:
+            with told(self._where):
+                producer.init_transactions()
+            newest = self._journal.newest()
+            self._refuse_another(newest)
+        except BaseException:
+            discard(producer)
+            raise
+        self._producer, self._has_begun = producer, True
+        self._last = newest.committed if newest else None
+
+    def committed(self) -> Committed | None:
+        """Return the newest batch that was committed, or None before the first."""
+        if self._producer is not None:
+            return self._last
+        newest = self._journal.newest()
+        return newest.committed if newest else None
+
+    def commit(
+        self,
+        sequence: int,
+        writes: Sequence[tuple[Sink, Sequence[bytes]]],
+        positions: Mapping[str, Position],
+        journal: bytes,
+    ) -> None:
+        """Commit batch `sequence`, which must be the one after the last; the first is 1.
+
+        Raises
+        ------
+        StateError
+            When it is not, or another process has taken the pipeline over.
+        UnavailableError
+            When nobody can tell yet whether it was committed. The next call with the same batch
+            finds out first, and commits it only if it was not.
+        """
+        if self._producer is None:
+            has_begun, known = self._has_begun, self._last
+            self.fence()
+            if has_begun and self._last != known and self._sequence == sequence:
+                return  # the answer was lost, the commit was not
+        if sequence != self._sequence + 1:
+            raise StateError(
+                f"{self._where} cannot commit batch {sequence} after batch {self._sequence}: "
+                "another process commits here, or the state is from another run; stop the other, "
+                "then start again"
+            )
+        before = self._last.positions if self._last else {}
+        committed = Committed(sequence, before | {name: dict(p) for name, p in positions.items()})
+        for sink, payloads in writes:
+            if not self.binds(sink):
+                write_outside(sink, payloads)
+        entry = JournalEntry(committed, journal, self._writer)
+        try:
+            with told(self._where):
+                self._in_time(partial(self._write, writes, entry))
+        except BaseException:
+            self.close()  # the next transaction begins by undoing this one
+            raise
+        self._last = committed
+
+    def binds(self, sink: Sink) -> bool:
+        """Tell whether `sink` writes to the transaction's cluster."""
+        return isinstance(sink, KafkaSink) and sink.cluster == self._cluster
+
+    def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Give sequence and entry of every batch after batch `after` that the topic still holds."""
+        for entry in self._journal.after(after):
+            yield entry.committed.sequence, entry.payload
+
+    def close(self) -> None:
+        """Let go of the cluster; the next call connects again."""
+        if self._producer is not None:
+            discard(self._producer)
+            self._producer = None
+
+    @property
+    def _sequence(self) -> int:
+        return self._last.sequence if self._last else 0
+
+    def _refuse_another(self, newest: JournalEntry | None) -> None:
+        """Raise StateError where another process has committed since this one began."""
+        if not self._has_begun or newest is None or newest.committed == self._last:
+            return
+        if newest.writer != self._writer:
+            raise StateError(
+                f"{self._where}: another process has committed batch {newest.committed.sequence} "
+                "meanwhile, so this one may not write any more; stop one of the two for good"
+            )
+
+    def _write(
+        self,
+        writes: Sequence[tuple[Sink, Sequence[bytes]]],
+        entry: JournalEntry,
+    ) -> None:
+        producer = self._producer
+        assert producer is not None
+        producer.begin_transaction()
+        sent = [
+            producer.send(sink.topic, payload)
+            for sink, payloads in writes
+            if isinstance(sink, KafkaSink) and self.binds(sink)
+            for payload in payloads
+        ]
+        topic, partition = self._journal.partition
+        sent.append(
+            producer.send(topic, entry.payload, partition=partition, headers=entry.headers())
+        )
+        if offsets := self._offsets(entry.committed.positions):
+            producer.send_offsets_to_transaction(offsets, self._name)
+        producer.commit_transaction()
+        for future in sent:
+            future.get(timeout=0)
+
+    def _in_time(self, write: partial[None]) -> None:
+        """Call `write`, but do not wait for ever, as the client library does for the broker."""
+        failed: list[BaseException] = []
+
+        def attempt() -> None:
+            try:
+                write()
+            except BaseException as error:  # it belongs to the thread that waits
+                failed.append(error)
+
+        thread = Thread(target=attempt, name="commit", daemon=True)
+        thread.start()
+        thread.join(_PATIENCE_MS / 1000)
+        if failed:
+            raise failed[0]
+        if thread.is_alive():
+            raise UnavailableError(
+                f"{self._where}: no answer to a commit within {_PATIENCE_MS // 1000} s"
+            )
+
+    def _offsets(self, positions: Mapping[str, Position]) -> dict[TopicPartition, object]:
+        return {
+            TopicPartition(topic, int(partition)): OffsetAndMetadata(offset, "", -1)
+            for name, topic in self._topics.items()
+            for partition, offset in positions.get(name, {}).items()
+        }

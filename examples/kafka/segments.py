@@ -1,0 +1,67 @@
+"""Real records through Kafka, with a labeller who answers what the pipeline asks.
+
+    docker compose up -d                                # or any other broker
+    streamboost init --kafka pipeline.toml
+    streamboost check --create-topics pipeline.toml
+    streamboost run pipeline.toml &
+    python examples/kafka/segments.py localhost:9092
+
+It sends River's ImageSegments, never more than 100 records ahead of the predictions, and shows how
+many of those were right.
+"""
+
+import json
+import sys
+from itertools import islice
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from river import datasets
+
+AHEAD = 100
+
+
+def play(servers, name="segments", n=2310):
+    """Send `n` records, answer the requests, and return the share of right predictions."""
+    records = [(str(i), x, y) for i, (x, y) in enumerate(islice(datasets.ImageSegments(), n))]
+    truth = {id_: y for id_, _, y in records}
+    producer = KafkaProducer(bootstrap_servers=servers)
+    consumer = KafkaConsumer(
+        bootstrap_servers=servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    topics = [f"{name}.predictions", f"{name}.requests"]
+    consumer.assign(
+        [TopicPartition(t, p) for t in topics for p in consumer.partitions_for_topic(t)]
+    )
+
+    sent, asked, right = 0, 0, []
+    while len(right) < len(records):
+        for id_, x, _ in records[sent : len(right) + AHEAD]:
+            producer.send(f"{name}.records", json.dumps({"id": id_, **x}).encode())
+            sent += 1
+        for partition, messages in consumer.poll(timeout_ms=200).items():
+            for message in messages:
+                content = json.loads(message.value)
+                if partition.topic == f"{name}.requests":
+                    asked += 1
+                    label = {"id": content["id"], "label": truth[content["id"]]}
+                    producer.send(f"{name}.labels", json.dumps(label).encode())
+                else:
+                    right.append(content["label"] == truth[content["id"]])
+                    if len(right) % 500 == 0:
+                        print(
+                            f"{len(right)} predicted, {asked} labels bought, "
+                            f"{sum(right[-500:]) / 500:.1%} of the last 500 right",
+                            flush=True,
+                        )
+    producer.flush()
+    producer.close()
+    consumer.close()
+    return sum(right) / len(right)
+
+
+if __name__ == "__main__":
+    share = play(sys.argv[1] if len(sys.argv) > 1 else "localhost:9092")
+    print(f"{share:.1%} right on arrival")

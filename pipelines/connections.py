@@ -1,0 +1,93 @@
+"""From a configuration to its connectors.
+
+Kafka's client library is loaded for those alone who use it.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamboost.connectors.base import Sink, Source, Transaction
+from streamboost.connectors.files import JsonLinesSink, JsonLinesSource
+from streamboost.connectors.river import RiverOracle, RiverSource
+from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
+from streamboost.pipelines.commands import command_source
+from streamboost.pipelines.config import Config
+from streamboost.pipelines.effects import Outputs
+from streamboost.pipelines.sections import FilesInput, FilesOutput, KafkaInput, SqliteInput
+from streamboost.pipelines.sections import RiverOracle as OracleSection
+
+__all__ = ["Connectors", "connect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Connectors:
+    """What a configuration connects."""
+
+    records: Source
+    labels: Source
+    commands: Source
+    outputs: Outputs
+    transaction: Transaction
+
+    def close(self) -> None:
+        """Close all of it."""
+        for part in (self.records, self.labels, self.commands, self.outputs, self.transaction):
+            part.close()
+
+
+def connect(config: Config, log: Path) -> Connectors:
+    """Make the connectors of `config`; `log` is where streams without a path are.
+
+    Nothing is opened or written before it is used.
+    """
+    sections = config.sections
+    records = _source(config, sections.source, log)
+    if isinstance(sections.labels, OracleSection):
+        requests = _source(config, sections.requests, log)
+        oracle = sections.labels
+        labels: Source = RiverOracle(oracle.dataset, requests, oracle.delay, records)
+    else:
+        labels = _source(config, sections.labels, log)
+    outputs = Outputs(
+        _sink(config, sections.predictions, log),
+        _sink(config, sections.requests, log),
+        _sink(config, sections.dead_letters, log),
+    )
+    transaction = _transaction(config, log)
+    return Connectors(records, labels, command_source(config.state), outputs, transaction)
+
+
+def _source(config: Config, section: Any, log: Path) -> Source:
+    most = config.sections.schema_.max_record_bytes
+    if isinstance(section, SqliteInput):
+        return SqliteSource(_log_of(config, section, log), section.stream, most)
+    if isinstance(section, KafkaInput):
+        from streamboost.pipelines import topics
+
+        return topics.source(config, section)
+    if isinstance(section, FilesInput):
+        return JsonLinesSource(config.resolve(section.path), most, section.follow)
+    return RiverSource(section.dataset)
+
+
+def _sink(config: Config, section: SqliteInput | FilesOutput | KafkaInput, log: Path) -> Sink:
+    if isinstance(section, KafkaInput):
+        from streamboost.pipelines import topics
+
+        return topics.sink(config, section)
+    if isinstance(section, FilesOutput):
+        return JsonLinesSink(config.resolve(section.path))
+    return SqliteSink(_log_of(config, section, log), section.stream)
+
+
+def _log_of(config: Config, section: SqliteInput, log: Path) -> Path:
+    return log if section.path is None else config.resolve(section.path).absolute()
+
+
+def _transaction(config: Config, log: Path) -> Transaction:
+    if config.commits_to_kafka:
+        from streamboost.pipelines import topics
+
+        return topics.transaction(config)
+    return SqliteTransaction(log, config.name)

@@ -1,0 +1,93 @@
+"""The topics of a pipeline: what its file says of Kafka, as connectors.
+
+Only those who use Kafka import this: it loads the client library.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from streamboost.connectors.base import Sink, Source, Transaction
+from streamboost.connectors.kafka import KafkaSink, KafkaSource
+from streamboost.connectors.kafka_cluster import KafkaCluster
+from streamboost.connectors.kafka_journal import journal_topic
+from streamboost.connectors.kafka_topics import (
+    JOURNAL,
+    MESSAGES,
+    REPLAYED,
+    create_topics,
+    missing_topics,
+)
+from streamboost.connectors.kafka_transaction import KafkaTransaction
+from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.pipelines.config import Config
+from streamboost.pipelines.sections import KafkaInput, KafkaSection, Section
+
+__all__ = ["create", "refuse_missing", "refused", "sink", "source", "transaction"]
+
+
+def refused(section: KafkaSection) -> Iterator[tuple[str, str]]:
+    """Give each option that cannot be set, and why."""
+    for name, value in (section.model_extra or {}).items():
+        try:
+            KafkaCluster(section.bootstrap_servers, {name: value})
+        except ConfigurationError as error:
+            yield name, str(error)
+
+
+def source(config: Config, section: KafkaInput) -> Source:
+    """Return the source of a section."""
+    return KafkaSource(_cluster(config), section.topic, config.sections.schema_.max_record_bytes)
+
+
+def sink(config: Config, section: KafkaInput) -> Sink:
+    """Return the sink of a section."""
+    return KafkaSink(_cluster(config), section.topic)
+
+
+def transaction(config: Config) -> Transaction:
+    """Return what commits the pipeline's batches to the cluster."""
+    read = {"records": config.sections.source, "labels": config.sections.labels}
+    topics = {name: s.topic for name, s in read.items() if isinstance(s, KafkaInput)}
+    return KafkaTransaction(_cluster(config), config.name, topics)
+
+
+def refuse_missing(config: Config) -> str:
+    """Say that all topics are there; ConnectorError names those that are not."""
+    wanted = _wanted(config)
+    cluster = _cluster(config)
+    if missing := missing_topics(cluster, list(wanted)):
+        raise ConnectorError(
+            f"{cluster.servers} has no topic {', '.join(missing)}: correct the name, or create "
+            "with `streamboost check --create-topics`"
+        )
+    return f"{len(wanted)} topics are there"
+
+
+def create(config: Config) -> list[str]:
+    """Create the topics that are missing; return their names."""
+    cluster, wanted = _cluster(config), _wanted(config)
+    missing = missing_topics(cluster, list(wanted))
+    create_topics(cluster, {topic: wanted[topic] for topic in missing})
+    return missing
+
+
+def _cluster(config: Config) -> KafkaCluster:
+    section = config.sections.kafka
+    assert section is not None
+    return KafkaCluster(section.bootstrap_servers, section.model_extra or {})
+
+
+def _wanted(config: Config) -> dict[str, Mapping[str, Any]]:
+    """Return the pipeline's topics, with what is to be set where they are created."""
+    sections = config.sections
+    kinds: list[tuple[Section, Mapping[str, Any]]] = [
+        (sections.source, REPLAYED),
+        (sections.labels, REPLAYED),
+        (sections.predictions, MESSAGES),
+        (sections.requests, MESSAGES),
+        (sections.dead_letters, MESSAGES),
+    ]
+    wanted = {section.topic: kind for section, kind in kinds if isinstance(section, KafkaInput)}
+    if sections.kafka is not None and sections.kafka.transactions:
+        wanted[journal_topic(config.name)] = JOURNAL
+    return wanted

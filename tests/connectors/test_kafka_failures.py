@@ -1,0 +1,144 @@
+"""A broker that dies, a network that breaks, a password that is wrong."""
+
+import time
+from contextlib import closing
+
+import pytest
+
+from streamboost.connectors.kafka import KafkaSink, KafkaSource
+from streamboost.connectors.kafka_cluster import KafkaCluster
+from streamboost.connectors.kafka_topics import JOURNAL, create_topics, missing_topics
+from streamboost.connectors.kafka_transaction import KafkaTransaction
+from streamboost.errors import ConnectorError, UnavailableError
+from tests.broker.broker import PASSWORD, USER
+from tests.broker.proxy import END_TXN
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def proxied(broker):
+    """A cluster behind a proxy, and the proxy."""
+    proxy = broker.proxy()
+    yield KafkaCluster(f"127.0.0.1:{broker.proxied_port}"), proxy
+    proxy.close()
+
+
+@pytest.fixture
+def name(broker):
+    """A pipeline's name, its journal and topic created."""
+    name = f"failing.{time.time_ns()}"
+    create_topics(KafkaCluster(broker.servers), {f"{name}.journal": JOURNAL, name: {}})
+    return name
+
+
+def commit(transaction, sequence, writes, deadline=60):
+    """Commit as the runtime does: until it succeeds."""
+    end = time.monotonic() + deadline
+    while True:
+        try:
+            return transaction.commit(sequence, writes, {"records": {"0": sequence}}, b"entry")
+        except UnavailableError:
+            assert time.monotonic() < end, "it never succeeded"
+
+
+def payloads(broker, topic):
+    found = []
+    with closing(KafkaSource(KafkaCluster(broker.servers), topic)) as source:
+        while batch := source.poll(100):
+            found += [message.payload for message in batch]
+    return sorted(found)
+
+
+def test_a_commit_whose_answer_is_lost_is_not_made_twice(broker, proxied, name):
+    cluster, proxy = proxied
+    sink = KafkaSink(cluster, name)
+    with closing(KafkaTransaction(cluster, name)) as transaction:
+        commit(transaction, 1, [(sink, [b"1"])])
+        proxy.lose_answer(END_TXN)
+        commit(transaction, 2, [(sink, [b"2"])])
+        assert proxy.lost.is_set()
+        commit(transaction, 3, [(sink, [b"3"])])
+        assert [sequence for sequence, _ in transaction.journal()] == [1, 2, 3]
+    assert payloads(broker, name) == [b"1", b"2", b"3"]
+
+
+def test_a_process_that_lost_its_answer_finds_its_commit_when_it_asks(broker, name, monkeypatch):
+    cluster = KafkaCluster(broker.servers)
+    sink = KafkaSink(cluster, name)
+    with closing(KafkaTransaction(cluster, name)) as transaction:
+        commit(transaction, 1, [(sink, [b"1"])])
+        write = transaction._write
+
+        def write_and_hear_nothing(*arguments):
+            write(*arguments)
+            raise UnavailableError("no answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(transaction, "_write", write_and_hear_nothing)
+            with pytest.raises(UnavailableError):
+                transaction.commit(2, [(sink, [b"2"])], {}, b"entry")
+        commit(transaction, 2, [(sink, [b"2"])])
+        commit(transaction, 3, [(sink, [b"3"])])
+    assert payloads(broker, name) == [b"1", b"2", b"3"]
+
+
+def test_a_network_that_breaks_is_gone_on_after(broker, proxied, name):
+    cluster, proxy = proxied
+    sink, source = KafkaSink(cluster, name), KafkaSource(cluster, name)
+    with closing(KafkaTransaction(cluster, name)) as transaction, closing(source):
+        found = []
+        for sequence in range(1, 11):
+            commit(transaction, sequence, [(sink, [b"%02d" % sequence])])
+            proxy.cut()
+            found += source.poll(10)
+        end = time.monotonic() + 60
+        while len(found) < 10 and time.monotonic() < end:
+            found += source.poll(10)
+    assert [m.payload for m in found] == [b"%02d" % n for n in range(1, 11)]
+
+
+def test_a_broker_that_is_killed_is_waited_for(broker, name):
+    cluster = KafkaCluster(broker.servers)
+    sink, source = KafkaSink(cluster, name), KafkaSource(cluster, name)
+    with closing(KafkaTransaction(cluster, name)) as transaction, closing(source):
+        commit(transaction, 1, [(sink, [b"1"])])
+        found = source.poll(10)
+        broker.kill()
+        try:
+            assert source.poll(10) == []
+        finally:
+            broker.start()
+        commit(transaction, 2, [(sink, [b"2"])])
+        end = time.monotonic() + 60
+        while len(found) < 2 and time.monotonic() < end:
+            found += source.poll(10)
+        assert [s for s, _ in transaction.journal()] == [1, 2]
+    assert [m.payload for m in found] == [b"1", b"2"]
+
+
+def guarded(broker, password):
+    options = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": USER,
+        "sasl_plain_password": password,
+        "bootstrap_timeout_ms": 2_000,
+    }
+    return KafkaCluster(broker.guarded, options)
+
+
+def test_a_password_lets_in(broker, name):
+    assert missing_topics(guarded(broker, PASSWORD), [name]) == []
+
+
+def test_a_wrong_password_is_said(broker, name):
+    with pytest.raises(ConnectorError, match="these credentials") as raised:
+        KafkaSource(guarded(broker, "wrong"), name).poll(1)
+    assert "wrong" not in str(raised.value)
+
+
+def test_a_cluster_that_cannot_be_reached_may_be_later():
+    cluster = KafkaCluster("127.0.0.1:1", {"bootstrap_timeout_ms": 500})
+    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1"):
+        KafkaSource(cluster, "records").poll(1)
