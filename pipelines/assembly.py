@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from streamboost.connectors.base import Committed, Message, Sink, Source
-from streamboost.connectors.files import JsonLinesSink, JsonLinesSource
+from streamboost.connectors.files import JsonLinesSink
+from streamboost.connectors.formats import STDIN, file_source
 from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.schema import Inferred, Schema
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
@@ -46,6 +47,7 @@ class Connectors:
     records: Source
     labels: Source
     commands: Source
+    bootstrap: Source | None
     outputs: Outputs
     transaction: SqliteTransaction
 
@@ -53,6 +55,8 @@ class Connectors:
         """Close all of it."""
         for part in (self.records, self.labels, self.commands, self.outputs, self.transaction):
             part.close()
+        if self.bootstrap is not None:
+            self.bootstrap.close()
 
 
 def connect(config: Config, log: Path) -> Connectors:
@@ -74,7 +78,8 @@ def connect(config: Config, log: Path) -> Connectors:
         _sink(config, sections.dead_letters, log),
     )
     transaction = SqliteTransaction(log, config.name)
-    return Connectors(records, labels, command_source(config.state), outputs, transaction)
+    commands = command_source(config.state)
+    return Connectors(records, labels, commands, _bootstrap(config), outputs, transaction)
 
 
 def _source(config: Config, section: Any, log: Path) -> Source:
@@ -82,8 +87,21 @@ def _source(config: Config, section: Any, log: Path) -> Source:
     if isinstance(section, SqliteInput):
         return SqliteSource(_log_of(config, section, log), section.stream, most)
     if isinstance(section, FilesInput):
-        return JsonLinesSource(config.resolve(section.path), most, section.follow)
+        return _file(config, section.path, section.follow)
     return RiverSource(section.dataset)
+
+
+def _bootstrap(config: Config) -> Source | None:
+    path = config.sections.bootstrap.path
+    return None if path is None else _file(config, path)
+
+
+def _file(config: Config, path: str, follow: bool = False) -> Source:
+    """Return the source of a file, in which the record's id, time and text labels are text."""
+    schema = config.sections.schema_
+    text = {schema.id, "id", "source"} | ({"label"} if schema.label == "string" else set())
+    place = path if path == STDIN else config.resolve(path)
+    return file_source(place, text, schema.max_record_bytes, follow)
 
 
 def _sink(config: Config, section: SqliteInput | FilesOutput, log: Path) -> Sink:
@@ -117,9 +135,7 @@ def _settle_schema(
     schema = config.sections.schema_.build()
     if not schema.resolved:
         interval = config.sections.pipeline.poll_interval
-        found = (
-            _infer_now(schema, records) if until_idle else _infer(schema, records, stop, interval)
-        )
+        found = _infer(schema, records, stop, interval, until_idle)
         if found is None:
             return None
         schema, sentence = found
@@ -128,22 +144,21 @@ def _settle_schema(
     return schema
 
 
-def _infer_now(schema: Schema, records: Source) -> Inferred | None:
-    """Find the features in what is there; None where nothing is."""
-    messages = first_messages(records)
-    return schema.infer(messages) if messages else None
-
-
-def _infer(schema: Schema, records: Source, stop: Stop, interval: float) -> Inferred | None:
+def _infer(
+    schema: Schema, records: Source, stop: Stop, interval: float, until_idle: bool
+) -> Inferred | None:
     """Find the features once enough records are there, or no more come for a while.
 
-    Damaged messages are waited out, unless they are all that enough of them hold.
+    Damaged messages are waited out, unless they are all that enough of them hold. With
+    `until_idle`, what is there must do, unless more is on its way.
     """
     seen, since = 0, 0.0
     while not stop.requested:
         messages = first_messages(records)
         if len(messages) > seen:
             seen, since = len(messages), time.monotonic()
+        if until_idle and not records.is_open:
+            return schema.infer(messages) if messages else None
         if seen >= INFERRED_FROM:
             return schema.infer(messages)
         if seen and time.monotonic() - since >= QUIET:
@@ -230,6 +245,7 @@ def build_pipeline(
             connectors.records,
             connectors.labels,
             connectors.commands,
+            connectors.bootstrap,
             most_records=section.batch_records,
             most_labels=section.batch_labels,
         ),

@@ -6,10 +6,10 @@ file. All that is wrong with a file is reported at once.
 
 Between two runs on the same state these may change: `state` (the folder may be moved),
 `batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `on_gap` and `keep_versions`
-of [pipeline], `follow` of [source] and [labels], and where [predictions], [dead_letters] and,
-unless a dataset answers them, [requests] go. All else decides what the state means, and a change is
-refused, also one of an environment variable's value. Paths are the same when they lead to the same
-place.
+of [pipeline], `follow` of [source] and [labels], `port` of [monitor], and where [predictions],
+[dead_letters] and, unless a dataset answers them, [requests] go. All else decides what the state
+means, and a change is refused, also one of an environment variable's value. Paths are the same when
+they lead to the same place.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines import toml
 from streamboost.pipelines.core import SECTIONS, Core, build_core, check_pool
+from streamboost.pipelines.paths import check_files
 from streamboost.pipelines.problems import Problem, describe
 from streamboost.pipelines.sections import RiverInput, RiverOracle, Sections
 from streamboost.pipelines.span import Span
@@ -52,6 +53,7 @@ _CHANGEABLE = {
     "predictions": {"connector", "stream", "path"},
     "requests": {"connector", "stream", "path"},
     "dead_letters": {"connector", "stream", "path"},
+    "monitor": {"port"},
 }
 _ITERATIONS = 100_000
 """Of the fingerprint's hash, so that a guess at a value in it costs something."""
@@ -175,6 +177,7 @@ def parse(
     if sections is not None:
         problems += _check_name(tables) + _check_schema(sections)
         problems += _check_places(sections, folder) + _check_oracle(sections)
+        problems += check_files(sections, folder)
     if sections is not None and core is not None:
         problems += check_pool(core.query, Span.parse(sections.pipeline.join_window))
     if sections is None or core is None or problems:

@@ -85,7 +85,7 @@ def in_words(found: dict[str, Any]) -> str:
         return "\n".join([*lines, "nothing has been read yet"])
     for source, position in found["positions"].items():
         unit = found["units"].get(source, "records")
-        if source == "commands" and not any(position.values()):
+        if source in ("commands", "bootstrap") and not any(position.values()):
             continue
         for partition, offset in position.items():
             place = f", partition {partition}" if len(position) > 1 else ""
@@ -107,6 +107,9 @@ def in_words(found: dict[str, Any]) -> str:
 def _counters(checkpoint: Mapping[str, Any]) -> Iterator[str]:
     for part, words in _WORDS.items():
         rows = [(key, checkpoint[part].get(key, 0), text) for key, text in words.items()]
+        if part == "ledger":
+            text = "labels known beforehand (learned; they cost nothing)"
+            rows.append(("bootstrapped", checkpoint["bootstrapped"], text))
         if part == "join":
             rows.append(("dead_letters", checkpoint["dead_letters"], "messages not usable"))
         rows = [row for row in rows if row[1]]

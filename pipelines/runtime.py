@@ -93,7 +93,7 @@ class Pipeline(Stepper):
             if inputs is not None:
                 self.commit(self.step(inputs, self.learner.trainer.finished()))
                 self.checkpoint_if_due()
-            elif until_idle and self.learner.trainer.running is None:
+            elif until_idle and self._is_idle:
                 return
             else:
                 self.stop.rest(self._poll_interval)
@@ -181,6 +181,11 @@ class Pipeline(Stepper):
                 return self.intake.empty() if self.learner.trainer.finished() else None
             return replace(inputs, commands=self._accepted(inputs.commands))
         return None
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing is on its way: neither a training nor what an open source may bring."""
+        return self.learner.trainer.running is None and not self.intake.is_open
 
     def _rest_after(self, error: ConnectorError) -> None:
         """Rest before trying again, telling of the first failure in a row."""

@@ -8,7 +8,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from streamboost.connectors.schema import Schema
 from streamboost.pipelines.span import Span
 
-__all__ = ["FilesInput", "FilesOutput", "RiverInput", "RiverOracle", "Sections", "SqliteInput"]
+__all__ = [
+    "BootstrapSection",
+    "FilesInput",
+    "FilesOutput",
+    "RiverInput",
+    "RiverOracle",
+    "Sections",
+    "SqliteInput",
+]
 
 
 class Section(BaseModel):
@@ -83,7 +91,7 @@ class SqliteInput(Section):
 
 
 class FilesInput(Section):
-    """A JSON Lines file."""
+    """A file of JSON Lines, CSV (.csv) or Parquet (.parquet, .pq); "-" is standard input."""
 
     connector: Literal["files"]
     path: Text = Field(description="the file to read")
@@ -112,6 +120,22 @@ class FilesOutput(Section):
 
     connector: Literal["files"]
     path: Text = Field(description="the file to append to")
+
+
+class BootstrapSection(Section):
+    """[bootstrap]: records whose labels are known beforehand."""
+
+    path: Text | None = Field(
+        None, description="their file, in JSON Lines, CSV (.csv) or Parquet (.parquet, .pq)"
+    )
+
+
+class MonitorSection(Section):
+    """[monitor]: what the pipeline tells those who watch it, on this machine only."""
+
+    port: int = Field(
+        0, ge=0, le=65_535, description="of /healthz, /readyz and /metrics; 0 serves none"
+    )
 
 
 class Expiring(Section):
@@ -145,6 +169,7 @@ class Sections(Section):
     schema_: SchemaSection = Field(SchemaSection(), alias="schema")
     source: Input
     labels: LabelInput = SqliteInput(connector="sqlite", stream="labels")
+    bootstrap: BootstrapSection = BootstrapSection(path=None)
     predictions: Output = SqliteOutput(connector="sqlite", stream="predictions")
     requests: RequestOutput = SqliteRequests(connector="sqlite", stream="requests")
     dead_letters: Output = SqliteOutput(connector="sqlite", stream="dead_letters")
@@ -152,3 +177,4 @@ class Sections(Section):
     working_set: dict[str, Any] = {}
     schedule: dict[str, Any] = {}
     query: dict[str, Any] = {}
+    monitor: MonitorSection = MonitorSection(port=0)

@@ -21,6 +21,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from streamboost.connectors.formats import unit_of
 from streamboost.connectors.schema import Schema
 from streamboost.errors import ModelFileError, StateError
 from streamboost.pipelines import toml
@@ -93,15 +94,15 @@ class State:
     def units(self) -> dict[str, str]:
         """Return what the positions of the sources count."""
         kept = self._kept()
-        kinds = {
-            "records": (kept.get("source", {}).get("connector"), "records"),
-            "labels": (kept.get("labels", {}).get("connector"), "labels"),
-        }
+        units = {"records": "records", "labels": "labels", "commands": "commands"}
+        for source, section in (("records", "source"), ("labels", "labels"), ("bootstrap",) * 2):
+            table = kept.get(section, {})
+            if table.get("connector", "files") == "files" and "path" in table:
+                units[source] = unit_of(str(table["path"]))
         # A dataset's position is one in the requests it answers.
-        counted = {"files": "bytes"}
-        units = {name: counted.get(str(kind), unit) for name, (kind, unit) in kinds.items()}
-        units["commands"] = "commands"
-        return units | ({"labels": "requests"} if kinds["labels"][0] == "river" else {})
+        if kept.get("labels", {}).get("connector") == "river":
+            units["labels"] = "requests"
+        return units
 
     def adopt(self, config: Config, *, begun: bool) -> None:
         """Note that this state belongs to `config`.
