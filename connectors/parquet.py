@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -71,21 +72,10 @@ class ParquetSource(Source):
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` rows."""
-        import pyarrow
-
-        try:
+        with self._told():
             if self._rows is None:
                 self._rows = self._from(self._next)
             rows = list(islice(self._rows, max(0, limit)))
-        except FileNotFoundError as error:
-            raise ConnectorError(
-                f"there is no file {self._path}: create it, or mend the path"
-            ) from error
-        except (OSError, pyarrow.ArrowException) as error:
-            self.close()
-            raise ConnectorError(
-                f"cannot read {self._path} as Parquet: {error}; name a readable Parquet file"
-            ) from error
         messages = [
             as_message(self._with_text(row), _PARTITION, offset, self._max_bytes)
             for offset, row in enumerate(rows, self._next)
@@ -99,7 +89,8 @@ class ParquetSource(Source):
 
     def lag(self) -> int:
         """Return how many rows are left."""
-        return int(self._opened().metadata.num_rows) - self._next
+        with self._told():
+            return int(self._opened().metadata.num_rows) - self._next
 
     def seek(self, position: Position) -> None:
         """Go on from a row."""
@@ -117,6 +108,23 @@ class ParquetSource(Source):
         if self._file is not None:
             self._file.close()
         self._file = self._rows = None
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise what goes wrong as our own errors."""
+        import pyarrow
+
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise ConnectorError(
+                f"there is no file {self._path}: create it, or mend the path"
+            ) from error
+        except (OSError, pyarrow.ArrowException) as error:
+            self.close()
+            raise ConnectorError(
+                f"cannot read {self._path} as Parquet: {error}; name a readable Parquet file"
+            ) from error
 
     def _opened(self) -> Any:
         import pyarrow.parquet

@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,15 @@ from streamboost.pipelines.effects import Outputs
 from streamboost.pipelines.environment import environment
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
+from streamboost.pipelines.logs import stamped
+from streamboost.pipelines.monitor import monitored
 from streamboost.pipelines.recovery import recover
 from streamboost.pipelines.runtime import Observer, Pipeline, Stop
 from streamboost.pipelines.sections import FilesInput, FilesOutput, SqliteInput
 from streamboost.pipelines.sections import RiverOracle as OracleSection
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state import State
+from streamboost.pipelines.troubles import Troubles
 from streamboost.pipelines.versions import Versions
 
 __all__ = ["Connectors", "build_pipeline", "connect", "first_messages", "run"]
@@ -190,28 +194,39 @@ def run(
     stop = stop or Stop()
     with state.locked(), closing(connect(config, state.log)) as connectors:
         committed = connectors.transaction.committed()
+        newest = committed.sequence if committed else 0
         # The log is the state's own, so a batch of any name is this pipeline's, or was.
         begun = bool(state.checkpoints.sequences or connectors.transaction.pipelines())
         state.adopt(config, begun=begun)
         checkpoint = state.start_at(committed.sequence if committed else None)
-        begin = f"going on after batch {committed.sequence}" if committed else "starting"
+        begin = f"going on after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
-        schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
-        if schema is None:
-            return 0
-        pipeline = build_pipeline(config, state, schema, connectors, stop, observer)
-        newest = committed.sequence if committed else 0
-        recover(pipeline, checkpoint, newest, on_gap=config.sections.pipeline.on_gap)
-        if stop.requested:
-            return newest
-        _go_on(pipeline, state, committed)
-        try:
-            pipeline.run(until_idle=until_idle)
-        finally:
-            if pipeline.is_settled and pipeline.sequence > pipeline.checkpointed:
-                with state.told():
-                    pipeline.checkpoint()
-        return pipeline.sequence
+        troubles = Troubles(state.last_error, config.mask, lambda: newest)
+        with troubles.noted():
+            schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
+            if schema is None:
+                return 0
+            pipeline = build_pipeline(
+                config, state, schema, connectors, stop, observer, troubles.note
+            )
+            troubles.sequence = lambda: pipeline.sequence
+            with stamped(troubles.sequence), monitored(config, state, pipeline):
+                recover(pipeline, checkpoint, newest, on_gap=config.sections.pipeline.on_gap)
+                if stop.requested:
+                    return newest
+                _go_on(pipeline, state, committed)
+                return _work(pipeline, state, until_idle=until_idle)
+
+
+def _work(pipeline: Pipeline, state: State, *, until_idle: bool) -> int:
+    """Run a recovered pipeline, and leave a checkpoint behind; return the newest batch."""
+    try:
+        pipeline.run(until_idle=until_idle)
+    finally:
+        if pipeline.is_settled and pipeline.sequence > pipeline.checkpointed:
+            with state.told():
+                pipeline.checkpoint()
+    return pipeline.sequence
 
 
 def _go_on(pipeline: Pipeline, state: State, committed: Committed | None) -> None:
@@ -232,6 +247,7 @@ def build_pipeline(
     connectors: Connectors,
     stop: Stop | None = None,
     observer: Observer | None = None,
+    on_trouble: Callable[[str], None] | None = None,
 ) -> Pipeline:
     """Make the pipeline of `config` over `connectors`; it knows nothing yet."""
     section, requests = config.sections.pipeline, config.sections.requests
@@ -257,6 +273,7 @@ def build_pipeline(
         stop=stop,
         poll_interval=section.poll_interval,
         observer=observer,
+        on_trouble=on_trouble,
     )
     pipeline.about = {"fingerprint": state.fingerprint(), "environment": environment()}
     return pipeline

@@ -5,10 +5,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from streamboost.connectors.base import Position
 from streamboost.connectors.sqlite import SqliteTransaction
 from streamboost.errors import StateError
 from streamboost.pipelines import figures
+from streamboost.pipelines.assembly import connect
+from streamboost.pipelines.config import Config
+from streamboost.pipelines.lag import lag_of
 from streamboost.pipelines.state import State
+from streamboost.pipelines.troubles import last_trouble
 
 __all__ = ["describe", "in_words"]
 
@@ -50,11 +57,13 @@ _WORDS = {
 _TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labels"}
 
 
-def describe(path: Path) -> dict[str, Any]:
+def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
 
     `sequence` and `positions` are those of the newest committed batch, `units` what the positions
-    count. What stands under `checkpoint` is as of the newest one, whose batch it names.
+    count. `lag` is how many messages there are beyond these, where `config`, the pipeline's, is
+    given and its sources can tell. What stands under `checkpoint` is as of the newest one, whose
+    batch it names; `last_error` is what went wrong last, in this run or an earlier one.
     """
     state = State(path)
     name = state.name()
@@ -66,14 +75,31 @@ def describe(path: Path) -> dict[str, Any]:
     with closing(SqliteTransaction(state.log, name)) as transaction:
         committed = transaction.committed()
     saved = state.checkpoints.newest()
+    positions = committed.positions if committed else {}
+    trouble = last_trouble(state.last_error)
     return {
         "name": name,
         "running": state.is_running(),
         "sequence": committed.sequence if committed else 0,
-        "positions": committed.positions if committed else {},
+        "positions": positions,
         "units": state.units(),
+        "lag": {} if config is None else _lag(config, state, positions),
+        "last_error": None if trouble is None else msgspec.structs.asdict(trouble),
         "checkpoint": saved[1] if saved else None,
     }
+
+
+def _lag(config: Config, state: State, positions: Mapping[str, Position]) -> dict[str, int]:
+    """Return how many messages lie beyond `positions`, by source."""
+    with closing(connect(config, state.log)) as connectors:
+        lag = {}
+        for name, source in (("records", connectors.records), ("labels", connectors.labels)):
+            if not source.replays:
+                continue
+            source.seek(positions.get(name, {}))
+            if (messages := lag_of(source)) is not None:
+                lag[name] = messages
+        return lag
 
 
 def in_words(found: dict[str, Any]) -> str:
@@ -90,6 +116,11 @@ def in_words(found: dict[str, Any]) -> str:
         for partition, offset in position.items():
             place = f", partition {partition}" if len(position) > 1 else ""
             lines.append(f"{source + place:<16} goes on after {offset:,} {unit}")
+        if source in found["lag"]:
+            lines.append(f"{'':<16} {found['lag'][source]:,} more to be read")
+    if trouble := found["last_error"]:
+        when = f"{trouble['time']}, after batch {trouble['sequence']}"
+        lines.append(f"last error       {when}: {trouble['text']}")
     if checkpoint is None:
         return "\n".join([*lines, "no checkpoint yet: a restart replays from the beginning"])
     behind = sequence - checkpoint["sequence"]

@@ -8,6 +8,8 @@
 ``schema.json``       the schema with its features named
 ``config.toml``       the configuration the state belongs to, secrets masked
 ``fingerprint``       of that configuration, secrets included: a salt and a hash
+``last_error``        what went wrong last, when, and after which batch
+``metrics.token``     what /metrics wants, made when [monitor] has a port
 ``lock``              held by the process that runs, which writes its number there
 ====================  =====================================================================
 """
@@ -41,6 +43,8 @@ class State:
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.versions = path / "versions"
         self.config = path / "config.toml"
+        self.last_error = path / "last_error"
+        self.token = path / "metrics.token"
         self._fingerprint = path / "fingerprint"
         self._schema = path / "schema.json"
         self._lock = path / "lock"

@@ -65,7 +65,7 @@ def test_a_pool_asks_for_earlier_records_with_all_that_they_came_with(make_world
     world.feed(records)
     answered = 0
     for stop in range(10, 310, 10):
-        world.pipeline.commit(world.pipeline.step(world.pipeline.intake.poll()))
+        world.pipeline.commit(world.pipeline.step(world.pipeline.intake.poll(), None))
         new = world.read("requests")[answered:]
         world.feed(labels=[{"id": r["id"], "label": truth[int(r["id"])]} for r in new])
         answered += len(new)
