@@ -45,6 +45,24 @@ class Source(ABC):
     def position(self) -> Position:
         """Return the offset of the next message of each partition, not of the last one read."""
 
+    @property
+    def replays(self) -> bool:
+        """Whether what was read can be read again, also by another process."""
+        return True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody holds it open, so that an empty poll is not its end for now."""
+        return False
+
+    def lag(self) -> int | None:
+        """Return how many messages are there to be read, or None where nobody can tell."""
+        return None
+
+    def beginning(self) -> Position | None:
+        """Return the first offset that is still there, by partition; None where all are."""
+        return None
+
     @abstractmethod
     def seek(self, position: Position) -> None:
         """Go on from `position`; partitions it does not name start at their beginning."""

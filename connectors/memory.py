@@ -103,6 +103,10 @@ class MemorySource(Source):
         """Return the offset of the next message of each partition."""
         return dict(self._next)
 
+    def lag(self) -> int:
+        """Return how many messages are there to be read, paused or not."""
+        return sum(len(self._log.payloads(name)) - start for name, start in self._next.items())
+
     def seek(self, position: Position) -> None:
         """Go on from `position`."""
         unknown = sorted(set(position) - set(self._next))

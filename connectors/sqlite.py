@@ -114,6 +114,21 @@ class SqliteSource(Source):
         """Return the offset of the next message."""
         return {_PARTITION: self._next}
 
+    def lag(self) -> int:
+        """Return how many offsets lie between the next message and the stream's end."""
+        with self._database.reading() as connection:
+            end = 0 if connection is None else end_of(connection, self._stream)
+        return max(end - self._next, 0)
+
+    def beginning(self) -> Position:
+        """Return the offset of the oldest message that was not deleted."""
+        with self._database.reading() as connection:
+            if connection is None or not table_exists(connection, self._stream):
+                return {_PARTITION: 0}
+            found = connection.execute(f'SELECT min(offset) FROM "{self._stream}"').fetchone()
+            first = end_of(connection, self._stream) if found[0] is None else int(found[0])
+        return {_PARTITION: first}
+
     def seek(self, position: Position) -> None:
         """Go on from an offset."""
         unknown = sorted(set(position) - {_PARTITION})

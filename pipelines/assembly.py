@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from collections.abc import Callable
 from contextlib import closing
 
 from streamboost.connectors.base import Committed, Message, Source, Transaction
@@ -14,10 +15,13 @@ from streamboost.pipelines.connections import Connectors, connect
 from streamboost.pipelines.environment import environment
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
+from streamboost.pipelines.logs import stamped
+from streamboost.pipelines.monitor import monitored
 from streamboost.pipelines.recovery import recover
 from streamboost.pipelines.runtime import Observer, Pipeline, Stop
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state import State
+from streamboost.pipelines.troubles import Troubles
 from streamboost.pipelines.versions import Versions
 
 __all__ = ["build_pipeline", "first_messages", "has_begun", "run"]
@@ -52,9 +56,7 @@ def _settle_schema(
     schema = config.sections.schema_.build()
     if not schema.resolved:
         interval = config.sections.pipeline.poll_interval
-        found = (
-            _infer_now(schema, records) if until_idle else _infer(schema, records, stop, interval)
-        )
+        found = _infer(schema, records, stop, interval, until_idle)
         if found is None:
             return None
         schema, sentence = found
@@ -63,22 +65,21 @@ def _settle_schema(
     return schema
 
 
-def _infer_now(schema: Schema, records: Source) -> Inferred | None:
-    """Find the features in what is there; None where nothing is."""
-    messages = first_messages(records)
-    return schema.infer(messages) if messages else None
-
-
-def _infer(schema: Schema, records: Source, stop: Stop, interval: float) -> Inferred | None:
+def _infer(
+    schema: Schema, records: Source, stop: Stop, interval: float, until_idle: bool
+) -> Inferred | None:
     """Find the features once enough records are there, or no more come for a while.
 
-    Damaged messages are waited out, unless they are all that enough of them hold.
+    Damaged messages are waited out, unless they are all that enough of them hold. With
+    `until_idle`, what is there must do, unless more is on its way.
     """
     seen, since = 0, 0.0
     while not stop.requested:
         messages = first_messages(records)
         if len(messages) > seen:
             seen, since = len(messages), time.monotonic()
+        if until_idle and not records.is_open:
+            return schema.infer(messages) if messages else None
         if seen >= INFERRED_FROM:
             return schema.infer(messages)
         if seen and time.monotonic() - since >= QUIET:
@@ -141,26 +142,37 @@ def run(
     stop = stop or Stop()
     with state.locked(), closing(connect(config, state.log)) as connectors:
         committed = _take_over(config, connectors.transaction, stop)
+        newest = committed.sequence if committed else 0
         state.adopt(config, begun=has_begun(state, connectors.transaction, committed))
         checkpoint = state.start_at(committed.sequence if committed else None)
-        begin = f"going on after batch {committed.sequence}" if committed else "starting"
+        begin = f"going on after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
-        schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
-        if schema is None:
-            return 0
-        pipeline = build_pipeline(config, state, schema, connectors, stop, observer)
-        newest = committed.sequence if committed else 0
-        recover(pipeline, checkpoint, newest, on_gap=config.sections.pipeline.on_gap)
-        if stop.requested:
-            return newest
-        _go_on(pipeline, state, committed)
-        try:
-            pipeline.run(until_idle=until_idle)
-        finally:
-            if pipeline.is_settled and pipeline.sequence > pipeline.checkpointed:
-                with state.told():
-                    pipeline.checkpoint()
-        return pipeline.sequence
+        troubles = Troubles(state.last_error, config.mask, lambda: newest)
+        with troubles.noted():
+            schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
+            if schema is None:
+                return 0
+            pipeline = build_pipeline(
+                config, state, schema, connectors, stop, observer, troubles.note
+            )
+            troubles.sequence = lambda: pipeline.sequence
+            with stamped(troubles.sequence), monitored(config, state, pipeline):
+                recover(pipeline, checkpoint, newest, on_gap=config.sections.pipeline.on_gap)
+                if stop.requested:
+                    return newest
+                _go_on(pipeline, state, committed)
+                return _work(pipeline, state, until_idle=until_idle)
+
+
+def _work(pipeline: Pipeline, state: State, *, until_idle: bool) -> int:
+    """Run a recovered pipeline, and leave a checkpoint behind; return the newest batch."""
+    try:
+        pipeline.run(until_idle=until_idle)
+    finally:
+        if pipeline.is_settled and pipeline.sequence > pipeline.checkpointed:
+            with state.told():
+                pipeline.checkpoint()
+    return pipeline.sequence
 
 
 def _go_on(pipeline: Pipeline, state: State, committed: Committed | None) -> None:
@@ -181,6 +193,7 @@ def build_pipeline(
     connectors: Connectors,
     stop: Stop | None = None,
     observer: Observer | None = None,
+    on_trouble: Callable[[str], None] | None = None,
 ) -> Pipeline:
     """Make the pipeline of `config` over `connectors`; it knows nothing yet."""
     section, requests = config.sections.pipeline, config.sections.requests
@@ -194,6 +207,7 @@ def build_pipeline(
             connectors.records,
             connectors.labels,
             connectors.commands,
+            connectors.bootstrap,
             most_records=section.batch_records,
             most_labels=section.batch_labels,
         ),
@@ -205,6 +219,7 @@ def build_pipeline(
         stop=stop,
         poll_interval=section.poll_interval,
         observer=observer,
+        on_trouble=on_trouble,
     )
     pipeline.about = {"fingerprint": state.fingerprint(), "environment": environment()}
     return pipeline

@@ -12,12 +12,16 @@ from streamboost.connectors.inference import absent, beginning
 from streamboost.connectors.messages import DeadLetter
 from streamboost.errors import ConnectorError, DataError, StreamBoostError
 from streamboost.pipelines.assembly import first_messages, has_begun
+from streamboost.pipelines.bootstrap import known_beforehand
 from streamboost.pipelines.config import Config
-from streamboost.pipelines.connections import connect
+from streamboost.pipelines.connections import Connectors, connect
 from streamboost.pipelines.sections import KafkaInput
 from streamboost.pipelines.state import State
 
 __all__ = ["Finding", "check", "guarantee"]
+
+
+_ONCE = "standard input, which is read once: not tried"
 
 
 class Finding(NamedTuple):
@@ -42,6 +46,8 @@ def check(config: Config) -> Iterator[Finding]:
         messages: list[Message] = []
 
         def read_records() -> str:
+            if not connectors.records.replays:
+                return _ONCE
             messages.extend(first_messages(connectors.records))
             return _amount(len(messages))
 
@@ -49,6 +55,8 @@ def check(config: Config) -> Iterator[Finding]:
         yield _try(config, "source", read_records)
         yield _try(config, "schema", partial(_settled, config, state, messages))
         yield _try(config, "labels", partial(_labels, config, connectors.labels))
+        if connectors.bootstrap is not None:
+            yield _try(config, "bootstrap", partial(_known, state, messages, config, connectors))
         for name in ("predictions", "requests", "dead_letters"):
             section = getattr(config.sections, name)
             if isinstance(section, KafkaInput):
@@ -67,7 +75,16 @@ def guarantee(config: Config) -> str:
             "requests": outputs.requests,
             "dead_letters": outputs.dead_letters,
         }
+        inputs = {"source": connectors.records, "labels": connectors.labels}
+        once = [name for name, source in inputs.items() if not source.replays]
         outside = [name for name, sink in sinks.items() if not connectors.transaction.binds(sink)]
+    if once:
+        return (
+            f"at most once: {_listed(once)} {'comes' if len(once) == 1 else 'come'} by standard "
+            "input, which cannot be read again; after a crash, what was read and not committed is "
+            'lost, and going on needs [pipeline] on_gap = "continue", which gives up what was '
+            "learned since the newest checkpoint"
+        )
     journal = "the journal and the positions"
     if not outside and config.commits_to_kafka:
         return f"exactly once: all outputs are topics of the cluster that holds {journal}"
@@ -118,9 +135,27 @@ def _settled(config: Config, state: State, messages: list[Message]) -> str:
 
 def _labels(config: Config, source: Source) -> str:
     """Say how many labels are there; DataError where most of them cannot be used."""
+    if not source.replays:
+        return _ONCE
     messages = first_messages(source)
     dead = _few(config.sections.schema_.build().decode_labels(messages).dead, len(messages))
     return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
+
+
+def _known(state: State, records: list[Message], config: Config, connectors: Connectors) -> str:
+    """Say how many known records are there; DataError where most of them cannot be used."""
+    assert connectors.bootstrap is not None
+    messages = first_messages(connectors.bootstrap)
+    schema = state.schema() or config.sections.schema_.build()
+    if not schema.resolved and records:
+        schema, _ = schema.infer(records)
+    if not messages or not schema.resolved:
+        return _amount(len(messages))
+    known, dead = known_beforehand(schema, messages, 0)
+    said = _few(dead, len(messages))
+    if missing := absent([m.payload for m in messages], schema.features):
+        raise DataError(missing)
+    return f"{_amount(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
 
 
 def _few(dead: Sequence[DeadLetter], n: int) -> str:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ app = typer.Typer(
 
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file.", show_default=True)]
 DEFAULT_FILE = Path("pipeline.toml")
+STOPPING = b"stopping after this batch\n"
 
 
 class Strategy(StrEnum):
@@ -181,6 +182,9 @@ def run(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
     ] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log one JSON object a line.")
+    ] = False,
 ) -> None:
     """Run a pipeline until it is stopped.
 
@@ -188,22 +192,27 @@ def run(
     """
     import logging
 
-    from streamboost.pipelines import assembly
+    from streamboost.pipelines import assembly, logs
     from streamboost.pipelines.config import load
     from streamboost.pipelines.reporting import Report
     from streamboost.pipelines.warmup import warm_up
 
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
-    config = load(path)
-    stop = _stop_on_signals()
-    say = logging.getLogger(__name__).info
-    warm_up(say, [str(config.core.settings["committee"]["estimator"])])
-    report = Report()
-    with _masking(config):
-        sequence = assembly.run(config, until_idle=until_idle, stop=stop, observer=report)
-    report.close(sequence)
+    logs.begin(as_json=log_json)
+    log = logging.getLogger(__name__)
+    try:
+        config = load(path)
+        stop = _stop_on_signals(b"" if log_json else STOPPING)
+        warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
+        report = Report()
+        with _masking(config):
+            sequence = assembly.run(config, until_idle=until_idle, stop=stop, observer=report)
+        with logs.stamped(lambda: sequence):
+            report.close(sequence)
+    except StreamBoostError as error:
+        if not log_json:
+            raise
+        log.error("%s", error)
+        raise typer.Exit(_code(error)) from None
 
 
 @app.command()
@@ -222,8 +231,6 @@ def inspect(
     """
     from streamboost.pipelines import inspection
     from streamboost.pipelines.config import load
-    from streamboost.pipelines.connections import connect
-    from streamboost.pipelines.state import State
 
     if verify:
         from streamboost.pipelines.verification import verify as replay
@@ -238,9 +245,8 @@ def inspect(
         found = inspection.describe(path)
     else:
         config = load(path)
-        log = State(config.state).log
-        with _masking(config), closing(connect(config, log)) as connectors:
-            found = inspection.describe(config.state, connectors.transaction)
+        with _masking(config):
+            found = inspection.describe(config.state, config)
     print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))
 
 
@@ -300,7 +306,7 @@ def _masking(config: "Config") -> Iterator[None]:
             handler.removeFilter(mask)
 
 
-def _stop_on_signals(said: bytes = b"stopping after this batch\n") -> "Stop":
+def _stop_on_signals(said: bytes) -> "Stop":
     """Return a stop that SIGINT and SIGTERM ask for, which are ignored from then on.
 
     `said` is written to standard error when they do.
@@ -324,13 +330,17 @@ def _stop_on_signals(said: bytes = b"stopping after this batch\n") -> "Stop":
     return stop
 
 
+def _code(error: StreamBoostError) -> int:
+    return 2 if isinstance(error, ConfigurationError) else 1
+
+
 def main() -> None:
     """Run the command line: exit code 2 where a setting is wrong, 1 where something failed."""
     try:
         app()
     except StreamBoostError as error:
         print(f"streamboost: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, ConfigurationError) else 1)
+        sys.exit(_code(error))
 
 
 if __name__ == "__main__":

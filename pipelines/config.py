@@ -6,10 +6,10 @@ file. All that is wrong with a file is reported at once.
 
 Between two runs on the same state these may change: `state` (the folder may be moved),
 `batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `on_gap` and `keep_versions`
-of [pipeline], `follow` of [source] and [labels], all but `transactions` of [kafka], and where
-[predictions], [dead_letters] and, unless a dataset answers them, [requests] go. All else decides
-what the state means, and a change is refused, also one of an environment variable's value. Paths
-are the same when they lead to the same place.
+of [pipeline], `follow` of [source] and [labels], all but `transactions` of [kafka], `port` of
+[monitor], and where [predictions], [dead_letters] and, unless a dataset answers them, [requests]
+go. All else decides what the state means, and a change is refused, also one of an environment
+variable's value. Paths are the same when they lead to the same place.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines import toml
 from streamboost.pipelines.consistency import LOG, contradictions, resolve
 from streamboost.pipelines.core import SECTIONS, Core, build_core, check_pool
+from streamboost.pipelines.paths import check_files
 from streamboost.pipelines.problems import Problem, describe
 from streamboost.pipelines.sections import RiverOracle, Sections
 from streamboost.pipelines.span import Span
@@ -49,6 +50,7 @@ _CHANGEABLE = {
     "predictions": {"connector", "stream", "path", "topic"},
     "requests": {"connector", "stream", "path", "topic"},
     "dead_letters": {"connector", "stream", "path", "topic"},
+    "monitor": {"port"},
 }
 _ITERATIONS = 100_000
 """Of the fingerprint's hash, so that a guess at a value in it costs something."""
@@ -178,6 +180,7 @@ def parse(
             problems += built
     if sections is not None:
         problems += contradictions(sections, tables, folder)
+        problems += check_files(sections, folder)
     if sections is not None and core is not None:
         problems += check_pool(core.query, Span.parse(sections.pipeline.join_window))
     if sections is None or core is None or problems:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from streamboost.connectors.base import Sink, Source, Transaction
-from streamboost.connectors.files import JsonLinesSink, JsonLinesSource
+from streamboost.connectors.files import JsonLinesSink
+from streamboost.connectors.formats import STDIN, file_source
 from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
 from streamboost.pipelines.commands import command_source
@@ -27,6 +28,7 @@ class Connectors:
     records: Source
     labels: Source
     commands: Source
+    bootstrap: Source | None
     outputs: Outputs
     transaction: Transaction
 
@@ -34,6 +36,8 @@ class Connectors:
         """Close all of it."""
         for part in (self.records, self.labels, self.commands, self.outputs, self.transaction):
             part.close()
+        if self.bootstrap is not None:
+            self.bootstrap.close()
 
 
 def connect(config: Config, log: Path) -> Connectors:
@@ -55,7 +59,8 @@ def connect(config: Config, log: Path) -> Connectors:
         _sink(config, sections.dead_letters, log),
     )
     transaction = _transaction(config, log)
-    return Connectors(records, labels, command_source(config.state), outputs, transaction)
+    commands = command_source(config.state)
+    return Connectors(records, labels, commands, _bootstrap(config), outputs, transaction)
 
 
 def _source(config: Config, section: Any, log: Path) -> Source:
@@ -67,8 +72,21 @@ def _source(config: Config, section: Any, log: Path) -> Source:
 
         return topics.source(config, section)
     if isinstance(section, FilesInput):
-        return JsonLinesSource(config.resolve(section.path), most, section.follow)
+        return _file(config, section.path, section.follow)
     return RiverSource(section.dataset)
+
+
+def _bootstrap(config: Config) -> Source | None:
+    path = config.sections.bootstrap.path
+    return None if path is None else _file(config, path)
+
+
+def _file(config: Config, path: str, follow: bool = False) -> Source:
+    """Return the source of a file, in which the record's id, time and text labels are text."""
+    schema = config.sections.schema_
+    text = {schema.id, "id", "source"} | ({"label"} if schema.label == "string" else set())
+    place = path if path == STDIN else config.resolve(path)
+    return file_source(place, text, schema.max_record_bytes, follow)
 
 
 def _sink(config: Config, section: SqliteInput | FilesOutput | KafkaInput, log: Path) -> Sink:

@@ -2,8 +2,11 @@
 
 [committee], [working_set], [schedule] and [query] take the parameters of the classes they
 configure; names, defaults and limits stand there and nowhere else. A "sketch" committee has the
-stream learner's own defaults, which suit few labels. [committee] label_lags is the learner's. TOML
-has no null: the text "none" stands for None.
+stream learner's own defaults, which suit few labels. [committee] label_lags and calibrate are the
+learner's. TOML has no null: the text "none" stands for None.
+
+The learner's `coverage` has no key, since predictions carry no label sets; nor has the window of
+the newest figures, so that those of two pipelines compare.
 """
 
 import inspect
@@ -37,7 +40,7 @@ ESTIMATORS: dict[str, Callable[[], Trainable]] = {
 STRATEGIES = (*UTILITIES, "all")
 EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0, "mode": "stream"}
 
-CHOICES = {"committee": {"estimator", "label_lags"}, "query": {"strategy"}}
+CHOICES = {"committee": {"estimator", "label_lags", "calibrate"}, "query": {"strategy"}}
 NONE = "none"
 NOT_IN_A_FILE = {"random_state", "n_jobs", "estimator", "utility", "categorical_features"}
 """Parameters a file has no key for: the seed is [pipeline] seed, a batch is scored by one thread,
@@ -50,6 +53,7 @@ class Core:
     """The parts of a learner, and the settings they came to, defaults included."""
 
     label_lags: int
+    calibrate: bool
     estimator: Trainable
     working_set: WorkingSet
     schedule: Schedule
@@ -65,6 +69,7 @@ class Core:
             self.query,
             n_features=self.label_lags + n_features,
             random_state=seed,
+            calibrate=self.calibrate,
             label_lags=self.label_lags,
         )
 
@@ -77,6 +82,10 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
     lags = committee.pop("label_lags", 0)
     if _build("committee", Lags, {"label_lags": lags}, problems) is None:
         lags = 0
+    calibrate = committee.pop("calibrate", True)
+    if not isinstance(calibrate, bool):
+        text = f"must be true or false, and is {calibrate!r}"
+        problems.append(Problem("committee", "calibrate", text))
     strategy = _choose(query, "query", "strategy", STRATEGIES, problems)
     fixed: dict[str, Any] = {"utility": strategy}
     if strategy == "all":
@@ -93,12 +102,13 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
     if estimator is None or working_set is None or schedule is None or asked is None or problems:
         return problems
     settings = {
-        "committee": {"estimator": kind, "label_lags": lags} | _in_a_file(estimator.get_params()),
+        "committee": {"estimator": kind, "label_lags": lags, "calibrate": calibrate}
+        | _in_a_file(estimator.get_params()),
         "working_set": _in_a_file(asdict(working_set)),
         "schedule": _in_a_file(asdict(schedule)),
         "query": {"strategy": strategy} | _in_a_file(_without(asdict(asked), fixed)),
     }
-    return Core(lags, estimator, working_set, schedule, asked, settings)
+    return Core(lags, calibrate, estimator, working_set, schedule, asked, settings)
 
 
 def check_pool(query: QueryStrategy, join_window: Span) -> list[Problem]:

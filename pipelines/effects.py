@@ -67,7 +67,8 @@ class Effects:
     """All that one step did, for the commit and for whoever watches.
 
     `records` are those that were predicted, `scored` their predictions, `asked` the requests,
-    `joined` the labels that met their records, `ignored` how many of each kind were dropped,
+    `joined` the labels that were learned, `bootstrapped` how many of them were known beforehand,
+    `ignored` how many of each kind were dropped,
     `trainings` those that were started, `committee` the one that serves now, `promoted` its
     version where it began to in this batch. `digest` chains it all to the batches before.
     """
@@ -78,6 +79,7 @@ class Effects:
     scored: Scored
     asked: Requests
     joined: Joined
+    bootstrapped: int
     ignored: dict[str, int]
     trainings: Sequence[Training]
     committee: Committee | None
@@ -170,7 +172,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     ranges
         For each source and partition, the offsets [start, end) that it read.
     read
-        How many records and labels these held.
+        How many records and labels these held, and how many of them known beforehand.
     tick
         The clock at its start, in milliseconds since the epoch.
     commands

@@ -14,6 +14,7 @@ __all__ = ["Inputs", "Intake", "Ranges", "wall_clock"]
 _log = logging.getLogger(__name__)
 
 _PAGE = 1000
+_READ = ("records", "labels", "bootstrap")
 
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """For each source and partition, the offsets [start, end) that a batch read."""
@@ -28,7 +29,8 @@ def wall_clock() -> int:
 class Inputs:
     """One batch, complete: what a step works on, live or replayed.
 
-    Messages stand in canonical order: by partition, then offset.
+    Messages stand in canonical order: by partition, then offset. `bootstrap` are records with
+    their labels, known beforehand: a batch of them has no others.
     """
 
     tick: int
@@ -36,15 +38,24 @@ class Inputs:
     records: list[Message]
     labels: list[Message]
     commands: list[Command] = field(default_factory=list)
+    bootstrap: list[Message] = field(default_factory=list)
+
+    def count(self) -> dict[str, int]:
+        """Return how many messages there are of each kind that a replay reads again."""
+        counts = {name: len(getattr(self, name)) for name in _READ}
+        return {name: n for name, n in counts.items() if n or name != "bootstrap"}
 
 
 class Intake:
     """Polls the records, then the labels and commands, and knows where each stands.
 
+    What is known beforehand comes first: nothing else is read while there is some of it.
+
     Parameters
     ----------
     records, labels : the two sources
     commands : the queue of commands; None where nobody gives any
+    bootstrap : records with their labels, known beforehand; None where none are
     most_records, most_labels : how many messages of each a batch holds at most
     clock : gives the tick, in milliseconds
     """
@@ -54,16 +65,29 @@ class Intake:
         records: Source,
         labels: Source,
         commands: Source | None = None,
+        bootstrap: Source | None = None,
         *,
         most_records: int,
         most_labels: int,
         clock: Callable[[], int] = wall_clock,
     ) -> None:
-        self._sources = {"records": (records, most_records), "labels": (labels, most_labels)}
+        self._sources = {} if bootstrap is None else {"bootstrap": (bootstrap, most_labels)}
+        self._sources |= {"records": (records, most_records), "labels": (labels, most_labels)}
         if commands is not None:
             self._sources["commands"] = (commands, _PAGE)
         self._clock = clock
         self.last_tick = 0
+        self.came: dict[str, int] = {}
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """The sources by name."""
+        return {name: source for name, (source, _) in self._sources.items()}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a source is held open, so that more may come although nothing is there."""
+        return any(source.is_open for source in self.sources.values())
 
     def poll(self) -> Inputs | None:
         """Return the next batch, or None when nothing is there.
@@ -77,6 +101,8 @@ class Intake:
         starts = self.positions()
         try:
             for name, (source, limit) in self._sources.items():
+                if messages.get("bootstrap"):
+                    break
                 messages[name] = source.poll(limit)
                 ranges[name] = {
                     partition: (starts[name].get(partition, 0), offset)
@@ -86,11 +112,13 @@ class Intake:
         except ConnectorError:
             self.seek(starts)
             raise
+        self.came = {name: len(found) for name, found in messages.items()}
         if not any(messages.values()):
             return None
         self.last_tick = tick
-        commands = decode_commands(messages.pop("commands", []), refuse)
-        return Inputs(tick, ranges, **messages, commands=commands)
+        commands = decode_commands(messages.get("commands", []), refuse)
+        parts = {name: messages.get(name, []) for name in _READ}
+        return Inputs(tick, ranges, commands=commands, **parts)
 
     def empty(self) -> Inputs:
         """Return a batch of nothing, for what is to be done between two others."""
@@ -112,13 +140,17 @@ class Intake:
             When a source does not give them any more.
         """
         messages = {}
-        for name in ("records", "labels"):
-            source, _ = self._sources[name]
-            messages[name] = _read(source, name, inputs.ranges.get(name, {}), read[name])
+        for name, source in self.sources.items():
+            if name not in _READ:
+                continue
+            n = read.get(name, 0)
+            if n and not source.replays:
+                raise GapError(f"{name}: what came by standard input cannot be read again")
+            messages[name] = _read(source, name, inputs.ranges.get(name, {}), n)
         if "commands" in self._sources:  # the journal has the commands themselves
             _move(self._sources["commands"][0], inputs.ranges.get("commands", {}))
         self.last_tick = inputs.tick
-        return Inputs(inputs.tick, inputs.ranges, **messages, commands=inputs.commands)
+        return Inputs(inputs.tick, inputs.ranges, commands=inputs.commands, **messages)
 
     def positions(self) -> dict[str, Position]:
         """Return where each source goes on."""

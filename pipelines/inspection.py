@@ -5,11 +5,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from streamboost.connectors.base import Transaction
+import msgspec
+
+from streamboost.connectors.base import Committed
 from streamboost.connectors.sqlite import SqliteTransaction
 from streamboost.errors import StateError
 from streamboost.pipelines import figures
+from streamboost.pipelines.config import Config
+from streamboost.pipelines.connections import Connectors, connect
+from streamboost.pipelines.lag import lag_of
 from streamboost.pipelines.state import State
+from streamboost.pipelines.troubles import last_trouble
 
 __all__ = ["describe", "in_words"]
 
@@ -51,13 +57,13 @@ _WORDS = {
 _TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labels"}
 
 
-def describe(path: Path, transaction: Transaction | None = None) -> dict[str, Any]:
+def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
 
-    `transaction` holds its journal; None: the log in the state does.
-
     `sequence` and `positions` are those of the newest committed batch, `units` what the positions
-    count. What stands under `checkpoint` is as of the newest one, whose batch it names.
+    count. `lag` is how many messages there are beyond these, where `config`, the pipeline's, is
+    given and its sources can tell. What stands under `checkpoint` is as of the newest one, whose
+    batch it names; `last_error` is what went wrong last, in this run or an earlier one.
     """
     state = State(path)
     name = state.name()
@@ -66,21 +72,44 @@ def describe(path: Path, transaction: Transaction | None = None) -> dict[str, An
             f"{path} is not the state folder of a pipeline: name the folder that [pipeline] state "
             "of its file names, or the file"
         )
-    if transaction is None and state.commits_to_kafka():
-        raise StateError(
-            f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline file"
-        )
-    with closing(transaction or SqliteTransaction(state.log, name)) as opened:
-        committed = opened.committed()
+    if config is None:
+        if state.commits_to_kafka():
+            raise StateError(
+                f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline "
+                "file"
+            )
+        lag: dict[str, int] = {}
+        with closing(SqliteTransaction(state.log, name)) as transaction:
+            committed = transaction.committed()
+    else:
+        with closing(connect(config, state.log)) as connectors:
+            committed = connectors.transaction.committed()
+            lag = _lag(connectors, committed)
     saved = state.checkpoints.newest()
+    trouble = last_trouble(state.last_error)
     return {
         "name": name,
         "running": state.is_running(),
         "sequence": committed.sequence if committed else 0,
         "positions": committed.positions if committed else {},
         "units": state.units(),
+        "lag": lag,
+        "last_error": None if trouble is None else msgspec.structs.asdict(trouble),
         "checkpoint": saved[1] if saved else None,
     }
+
+
+def _lag(connectors: Connectors, committed: Committed | None) -> dict[str, int]:
+    """Return how many messages there are beyond what is committed, by source."""
+    positions = committed.positions if committed else {}
+    lag = {}
+    for name, source in (("records", connectors.records), ("labels", connectors.labels)):
+        if not source.replays:
+            continue
+        source.seek(positions.get(name, {}))
+        if (messages := lag_of(source)) is not None:
+            lag[name] = messages
+    return lag
 
 
 def in_words(found: dict[str, Any]) -> str:
@@ -92,11 +121,16 @@ def in_words(found: dict[str, Any]) -> str:
         return "\n".join([*lines, "nothing has been read yet"])
     for source, position in found["positions"].items():
         unit = found["units"].get(source, "records")
-        if source == "commands" and not any(position.values()):
+        if source in ("commands", "bootstrap") and not any(position.values()):
             continue
         for partition, offset in position.items():
             place = f", partition {partition}" if len(position) > 1 else ""
             lines.append(f"{source + place:<16} goes on after {offset:,} {unit}")
+        if source in found["lag"]:
+            lines.append(f"{'':<16} {found['lag'][source]:,} more to be read")
+    if trouble := found["last_error"]:
+        when = f"{trouble['time']}, after batch {trouble['sequence']}"
+        lines.append(f"last error       {when}: {trouble['text']}")
     if checkpoint is None:
         return "\n".join([*lines, "no checkpoint yet: a restart replays from the beginning"])
     behind = sequence - checkpoint["sequence"]
@@ -114,6 +148,9 @@ def in_words(found: dict[str, Any]) -> str:
 def _counters(checkpoint: Mapping[str, Any]) -> Iterator[str]:
     for part, words in _WORDS.items():
         rows = [(key, checkpoint[part].get(key, 0), text) for key, text in words.items()]
+        if part == "ledger":
+            text = "labels known beforehand (learned; they cost nothing)"
+            rows.append(("bootstrapped", checkpoint["bootstrapped"], text))
         if part == "join":
             rows.append(("dead_letters", checkpoint["dead_letters"], "messages not usable"))
         rows = [row for row in rows if row[1]]

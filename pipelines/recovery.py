@@ -166,6 +166,6 @@ def digest_of(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> str:
         array = np.ascontiguousarray(arrays[name])
         hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         hashed.update(array.tobytes())
-    for name in ("sequence", "digest", "tick", "dead_letters", "lost_batches"):
+    for name in ("sequence", "digest", "tick", "dead_letters", "bootstrapped", "lost_batches"):
         hashed.update(f"{name} {manifest[name]}\n".encode())
     return hashed.hexdigest()

@@ -38,6 +38,7 @@ class Report:
     records: int = 0
     requests: int = 0
     labels: int = 0
+    bootstrapped: int = 0
     unlabelled: int = 0
     trainings: int = 0
     sequence: int = 0
@@ -50,7 +51,8 @@ class Report:
         self.sequence = effects.sequence
         self.records += len(effects.records)
         self.requests += len(effects.asked)
-        self.labels += len(effects.joined.ids)
+        self.labels += len(effects.joined.ids) - effects.bootstrapped
+        self.bootstrapped += effects.bootstrapped
         self.unlabelled += sum(label is None for label in effects.scored.labels.tolist())
         self.trainings += len(effects.trainings)
         for message in effects.messages.dead_letters:
@@ -92,6 +94,8 @@ class Report:
             f"{self.labels:,} learned",
             f"{self.dead.total():,} dead letters",
         ]
+        if self.bootstrapped:
+            parts.insert(0, f"{self.bootstrapped:,} labels known beforehand learned")
         if ignored := self.ignored.total():
             parts.append(f"{ignored:,} labels ignored")
         return ", ".join(parts)

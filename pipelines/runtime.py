@@ -1,19 +1,21 @@
 """The running pipeline: one process, one loop, one step per batch."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from streamboost.boosting.committee import Committee
-from streamboost.connectors.base import Transaction
+from streamboost.connectors.base import Position, Transaction
 from streamboost.connectors.schema import Schema
 from streamboost.errors import ConnectorError, ModelFileError, StateError
-from streamboost.pipelines.checkpoint import Checkpoints
+from streamboost.pipelines.checkpoint import KEPT, Checkpoints
 from streamboost.pipelines.commands import Command
 from streamboost.pipelines.effects import Effects, Outputs
 from streamboost.pipelines.inputs import Inputs, Intake, refuse
 from streamboost.pipelines.join import Join
+from streamboost.pipelines.lag import Watch
 from streamboost.pipelines.step import Stepper
 from streamboost.pipelines.stop import Stop
 from streamboost.pipelines.versions import Versions
@@ -41,11 +43,15 @@ class Pipeline(Stepper):
     stop : asks it to stop
     poll_interval : seconds to rest when nothing came
     observer : called with the effects of every batch, once they are committed
+    on_trouble : told what goes wrong without ending the run
 
     Attributes
     ----------
+    observers : called like `observer`, which is the first of them
+    watch : looks after lag and retention
     about : what a checkpoint's manifest says besides
     is_settled : whether what was learned is what was committed, so that a checkpoint may be taken
+    retrying : whether a source or a commit failed, and is tried again
     checkpointed : the batch after which the newest checkpoint was taken
     """
 
@@ -64,6 +70,7 @@ class Pipeline(Stepper):
         stop: Stop | None = None,
         poll_interval: float = 0.1,
         observer: Observer | None = None,
+        on_trouble: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(schema, learner, join, versions or Versions(None, 10))
         self.intake = intake
@@ -73,12 +80,16 @@ class Pipeline(Stepper):
         self.stop = stop or Stop()
         self.about: dict[str, Any] = {}
         self.is_settled = True
-        self._is_waiting = False
+        self.retrying = False
         self.checkpointed = 0
         self._tried = 0
         self._checkpoint_every = checkpoint_every
         self._poll_interval = poll_interval
-        self._observer = observer
+        self.observers = [] if observer is None else [observer]
+        self.watch = Watch(intake)
+        self._on_trouble = on_trouble
+        self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
+        self._is_running = False
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
@@ -88,12 +99,14 @@ class Pipeline(Stepper):
         and ends this object's use. `is_settled` then tells whether what was learned is what was
         committed, so that a checkpoint may be taken.
         """
+        self._is_running = True
         while not self.stop.requested:
             inputs = self._poll()
+            self.watch.turn(self._kept[0] if self._kept else None)
             if inputs is not None:
                 self.commit(self.step(inputs, self.learner.trainer.finished()))
                 self.checkpoint_if_due()
-            elif until_idle and self.learner.trainer.running is None:
+            elif until_idle and self._is_idle:
                 return
             else:
                 self.stop.rest(self._poll_interval)
@@ -119,9 +132,9 @@ class Pipeline(Stepper):
                     raise
                 self._rest_after(error)
         self.notes = {}
-        self._is_waiting = False
-        if self._observer is not None:
-            self._observer(effects)
+        self.retrying = False
+        for observer in self.observers:
+            observer(effects)
 
     def checkpoint_if_due(self) -> None:
         """Take a checkpoint once enough batches have passed."""
@@ -134,12 +147,12 @@ class Pipeline(Stepper):
         try:
             self.checkpoint()
         except (OSError, ModelFileError) as error:
-            _log.error(
-                "no checkpoint of batch %d: %s. The pipeline goes on; a restart would replay from "
-                "the checkpoint before",
-                self.sequence,
-                error,
+            text = (
+                f"no checkpoint of batch {self.sequence}: {error}. The pipeline goes on; a restart "
+                "would replay from the checkpoint before"
             )
+            _log.error("%s", text)
+            self._tell(text)
 
     def checkpoint(self) -> None:
         """Write down the whole state, with the committees to roll back to."""
@@ -150,6 +163,7 @@ class Pipeline(Stepper):
         manifest |= self.about | {"versions": self.versions.numbers}
         self.checkpoints.save(arrays, manifest)
         self.checkpointed = self.sequence
+        self._kept.append(manifest["positions"])
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all that the next step depends on, and where the sources go on."""
@@ -160,6 +174,7 @@ class Pipeline(Stepper):
         """Become the pipeline that gave this snapshot."""
         super().restore(arrays, manifest)
         self.checkpointed = self._tried = self.sequence
+        self._kept.append(manifest["positions"])
         self.intake.last_tick = self.tick
         self.intake.seek(manifest["positions"])
 
@@ -176,18 +191,33 @@ class Pipeline(Stepper):
                     raise
                 self._rest_after(error)
                 continue
-            self._is_waiting = False
+            self.retrying = False
             if inputs is None:
                 return self.intake.empty() if self.learner.trainer.finished() else None
             return replace(inputs, commands=self._accepted(inputs.commands))
         return None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has recovered, and neither retries anything nor is about to stop."""
+        return self._is_running and not self.retrying and not self.stop.requested
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing is on its way: neither a training nor what an open source may bring."""
+        return self.learner.trainer.running is None and not self.intake.is_open
+
     def _rest_after(self, error: ConnectorError) -> None:
         """Rest before trying again, telling of the first failure in a row."""
-        if not self._is_waiting:
+        if not self.retrying:
             _log.warning("%s. It is tried again until it succeeds", error)
-        self._is_waiting = True
+            self._tell(f"{error}. It was tried again until it succeeded, or is being")
+        self.retrying = True
         self.stop.rest(self._poll_interval)
+
+    def _tell(self, trouble: str) -> None:
+        if self._on_trouble is not None:
+            self._on_trouble(trouble)
 
     def _accepted(self, commands: Sequence[Command]) -> list[Command]:
         """Return the commands that can be obeyed, with the versions they name at hand."""

@@ -16,6 +16,7 @@ from streamboost.connectors.schema import Schema
 from streamboost.pipelines.span import Span
 
 __all__ = [
+    "BootstrapSection",
     "FilesInput",
     "FilesOutput",
     "KafkaInput",
@@ -105,7 +106,7 @@ class SqliteInput(Section):
 
 
 class FilesInput(Section):
-    """A JSON Lines file."""
+    """A file of JSON Lines, CSV (.csv) or Parquet (.parquet, .pq); "-" is standard input."""
 
     connector: Literal["files"]
     path: Text = Field(description="the file to read")
@@ -158,6 +159,22 @@ class KafkaOutput(KafkaInput):
     """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
 
 
+class BootstrapSection(Section):
+    """[bootstrap]: records whose labels are known beforehand."""
+
+    path: Text | None = Field(
+        None, description="their file, in JSON Lines, CSV (.csv) or Parquet (.parquet, .pq)"
+    )
+
+
+class MonitorSection(Section):
+    """[monitor]: what the pipeline tells those who watch it, on this machine only."""
+
+    port: int = Field(
+        0, ge=0, le=65_535, description="of /healthz, /readyz and /metrics; 0 serves none"
+    )
+
+
 class Expiring(Section):
     """What requests have beside where they go."""
 
@@ -204,6 +221,7 @@ class Sections(Section):
     schema_: SchemaSection = Field(SchemaSection(), alias="schema")
     source: Input
     labels: LabelInput = SqliteInput(connector="sqlite", stream="labels")
+    bootstrap: BootstrapSection = BootstrapSection(path=None)
     predictions: Output = SqliteOutput(connector="sqlite", stream="predictions")
     requests: RequestOutput = SqliteRequests(connector="sqlite", stream="requests")
     dead_letters: Output = SqliteOutput(connector="sqlite", stream="dead_letters")
@@ -211,6 +229,7 @@ class Sections(Section):
     working_set: dict[str, Any] = {}
     schedule: dict[str, Any] = {}
     query: dict[str, Any] = {}
+    monitor: MonitorSection = MonitorSection(port=0)
 
     @model_validator(mode="before")
     @classmethod

@@ -9,6 +9,8 @@
 ``schema.json``       the schema with its features named
 ``config.toml``       the configuration the state belongs to, secrets masked
 ``fingerprint``       of that configuration, secrets included: a salt and a hash
+``last_error``        what went wrong last, when, and after which batch
+``metrics.token``     what /metrics wants, made when [monitor] has a port
 ``lock``              held by the process that runs, which writes its number there
 ====================  =====================================================================
 """
@@ -22,6 +24,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from streamboost.connectors.formats import unit_of
 from streamboost.connectors.schema import Schema
 from streamboost.errors import ModelFileError, StateError
 from streamboost.pipelines import toml
@@ -41,6 +44,8 @@ class State:
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.versions = path / "versions"
         self.config = path / "config.toml"
+        self.last_error = path / "last_error"
+        self.token = path / "metrics.token"
         self._fingerprint = path / "fingerprint"
         self._schema = path / "schema.json"
         self._lock = path / "lock"
@@ -98,15 +103,17 @@ class State:
     def units(self) -> dict[str, str]:
         """Return what the positions of the sources count."""
         kept = self._kept()
-        kinds = {
-            "records": (kept.get("source", {}).get("connector"), "records"),
-            "labels": (kept.get("labels", {}).get("connector"), "labels"),
-        }
+        units = {"records": "records", "labels": "labels", "commands": "commands"}
+        for source, section in (("records", "source"), ("labels", "labels"), ("bootstrap",) * 2):
+            table = kept.get(section, {})
+            if table.get("connector", "files") == "files" and "path" in table:
+                units[source] = unit_of(str(table["path"]))
+            elif table.get("connector") == "kafka":
+                units[source] = "offsets"
         # A dataset's position is one in the requests it answers.
-        counted = {"files": "bytes", "kafka": "offsets"}
-        units = {name: counted.get(str(kind), unit) for name, (kind, unit) in kinds.items()}
-        units["commands"] = "commands"
-        return units | ({"labels": "requests"} if kinds["labels"][0] == "river" else {})
+        if kept.get("labels", {}).get("connector") == "river":
+            units["labels"] = "requests"
+        return units
 
     def adopt(self, config: Config, *, begun: bool) -> None:
         """Note that this state belongs to `config`.

@@ -16,6 +16,7 @@ from streamboost.boosting.committee import Committee
 from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import DeadLetter
 from streamboost.connectors.schema import Schema
+from streamboost.pipelines.bootstrap import known_beforehand
 from streamboost.pipelines.commands import Command
 from streamboost.pipelines.effects import (
     Effects,
@@ -29,6 +30,7 @@ from streamboost.pipelines.inputs import Inputs
 from streamboost.pipelines.join import Join, Joined
 from streamboost.pipelines.span import Moment
 from streamboost.pipelines.versions import Versions
+from streamboost.pipelines.window import Arrival
 from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Training
@@ -53,6 +55,7 @@ class Stepper:
     digest : chains what the batches changed
     tick : the clock's reading at the start of the newest batch
     dead_letters : how many there were
+    bootstrapped : labels learned that were known beforehand
     lost_batches : how many were given up, not learned from, where the journal had a gap
     notes : what the next journal entry says besides: `environment`, `gap`
     """
@@ -68,6 +71,7 @@ class Stepper:
         self.digest = ""
         self.tick = 0
         self.dead_letters = 0
+        self.bootstrapped = 0
         self.lost_batches = 0
         self.notes: dict[str, Any] = {}
 
@@ -76,6 +80,7 @@ class Stepper:
         self.sequence += 1
         self.tick = inputs.tick
         ignored, served = self.join.ignored(), self.learner.committee
+        bootstrapped = self.bootstrapped
         started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
         expired = self.join.advance(inputs.tick)
         self.learner.expire(expired)
@@ -92,11 +97,12 @@ class Stepper:
             asked.propensity,
             records.times,
         )
+        unusable = self._take_known(inputs, joined)
         requested = self._write_requests(inputs.tick, asked)
         labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
         self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
         started += self._learn(joined, inputs.tick)
-        dead = [*sorted([*damaged, *repeated], key=_place), *unread]
+        dead = [*unusable, *sorted([*damaged, *repeated], key=_place), *unread]
         messages = Messages(
             predictions(records, scored, asked, self.sequence),
             requested,
@@ -112,6 +118,7 @@ class Stepper:
             scored=scored,
             asked=asked,
             joined=joined,
+            bootstrapped=self.bootstrapped - bootstrapped,
             ignored={kind: n - ignored[kind] for kind, n in self.join.ignored().items()},
             trainings=started,
             committee=self.learner.committee,
@@ -130,6 +137,7 @@ class Stepper:
             "digest": self.digest,
             "tick": self.tick,
             "dead_letters": self.dead_letters,
+            "bootstrapped": self.bootstrapped,
             "lost_batches": self.lost_batches,
             "notes": self.notes,
             "committee": self._committee_in_numbers(),
@@ -147,6 +155,7 @@ class Stepper:
         self.digest = manifest["digest"]
         self.tick = manifest["tick"]
         self.dead_letters = manifest["dead_letters"]
+        self.bootstrapped = manifest["bootstrapped"]
         self.lost_batches = manifest["lost_batches"]
         self.notes = dict(manifest["notes"])
 
@@ -184,6 +193,16 @@ class Stepper:
             if not first
         ]
         return records.take([row for row, first in enumerate(fresh) if first]), repeated
+
+    def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
+        """Add the records whose labels are known beforehand to those that are learned."""
+        known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick)
+        arrived = Moment(self.join.counts.records, inputs.tick)
+        X = self.learner.with_lags(known.X)
+        for id, x, label in zip(known.ids, X, known.labels, strict=True):
+            joined.take(id, Arrival(x, arrived, None), label, float("nan"))
+        self.bootstrapped += len(known.ids)
+        return unusable
 
     def _learn(self, joined: Joined, tick: int) -> Sequence[Training]:
         if not joined.ids:
@@ -243,7 +262,7 @@ class Stepper:
         return Entry(
             sequence=self.sequence,
             ranges=inputs.ranges,
-            read={"records": len(inputs.records), "labels": len(inputs.labels)},
+            read=inputs.count(),
             tick=inputs.tick,
             commands=inputs.commands,
             swap=swap.version if swap else None,

@@ -24,9 +24,9 @@ _JOB = """\
 # environment variable NAME.
 #
 # Once the pipeline has run, these may still be changed: state (if its folder is moved),
-# batch_records, batch_labels, poll_interval, checkpoint_every, on_gap, keep_versions, follow, and
-# where predictions, dead letters and (unless a dataset answers them) requests go. Any other change
-# needs a new state folder.
+# batch_records, batch_labels, poll_interval, checkpoint_every, on_gap, keep_versions, follow, port,
+# and where predictions, dead letters and (unless a dataset answers them) requests go. Any other
+# change needs a new state folder.
 
 [pipeline]
 name = "segments"
@@ -56,8 +56,8 @@ _RIVER = """\
 [source]
 connector = "river"
 dataset = "ImageSegments"
-# connector = "files"       # JSON Lines: {"id": "7", "width": 1.5, ...}
-# path = "records.jsonl"
+# connector = "files"       # JSON Lines: {"id": "7", "width": 1.5, ...}; or CSV with a header
+# path = "records.jsonl"    # (.csv), Parquet (.parquet), or "-": JSON Lines from standard input
 # follow = false            # whether lines are still being added
 # connector = "sqlite"      # a stream of a SQLite log; without a path, of the log in the state
 # stream = "records"
@@ -71,6 +71,11 @@ delay = 20                  # records that pass before a label comes
 # connector = "files"
 # path = "labels.jsonl"
 # follow = true
+
+# Records whose labels are known beforehand: learned before the first record, at no cost. Each has
+# the features of a record and a field "label".
+[bootstrap]
+# path = "known.csv"        # or JSON Lines, or Parquet
 
 # Where messages go: sqlite or files. While all three are streams of the log in the state, each
 # message is written exactly once, whatever happens.
@@ -144,6 +149,7 @@ budget = 0.1                # share of the records whose label may be bought
 [committee]
 estimator = "sketch"        # or "gamble"
 # label_lags = ?  # the newest so many known labels are features too
+# calibrate = ?  # probabilities at the temperature that suits the labels asked for
 # n_estimators = ?  # rounds of a training
 # learning_rate = ?
 # max_leaf_nodes = ?
@@ -182,6 +188,11 @@ estimator = "sketch"        # or "gamble"
 # correction_rounds = ?  # stumps grown anew at every label; 5 where labels follow one another
 # correction_rows = ?  # the newest so many that they are grown on
 # correction_half_life = ?  # labels after which one of these weighs half as much
+
+# For those who watch it, on 127.0.0.1: /healthz, /readyz, and /metrics for Prometheus, which wants
+# the token in the state folder's metrics.token.
+[monitor]
+# port = 0                  # 0 serves none
 """
 
 _COMMENT_COLUMN = 28

@@ -13,7 +13,7 @@ def said(caplog):
 
 
 def run(world, report):
-    world.pipeline._observer = report
+    world.pipeline.observers = [report]
     world.run()
     report.close(world.pipeline.sequence)
 

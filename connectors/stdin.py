@@ -1,0 +1,129 @@
+"""Standard input: one JSON object a line, read once."""
+
+import os
+import select
+import sys
+from collections import deque
+
+from streamboost.connectors.base import Message, Position, Source
+from streamboost.errors import ConnectorError
+
+__all__ = ["StdinSource"]
+
+_PARTITION = "0"
+_CHUNK = 64 * 1024
+
+
+class StdinSource(Source):
+    """Reads lines from a pipe or terminal; the offset of a message is the number of its line.
+
+    What was read cannot be read again. It can be sent back by what the last poll gave, and, before
+    it has read anything, to any offset, from which it then counts on: a second process takes what
+    it is given for what comes next. Nothing is read ahead but what a pipe gives at once (64 KiB),
+    so whoever writes to it waits while nobody polls.
+
+    Parameters
+    ----------
+    max_bytes : int
+        Of a longer line, the first `max_bytes` + 1 bytes are given, with its true size.
+    descriptor : int or None
+        The open file it reads; None: standard input.
+
+    Raises
+    ------
+    ConnectorError
+        When it is sent to a place that is gone.
+
+    Examples
+    --------
+    >>> end, start = os.pipe()
+    >>> _ = os.write(start, b'{"id": 1}\\n{"id": 2}\\n'); os.close(start)
+    >>> source = StdinSource(descriptor=end)
+    >>> [message.payload for message in source.poll(10)], source.is_open
+    ([b'{"id": 1}', b'{"id": 2}'], False)
+    >>> os.close(end)
+    """
+
+    def __init__(self, max_bytes: int = 1_000_000, descriptor: int | None = None) -> None:
+        self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
+        self._max_bytes = max_bytes
+        self._next = 0
+        self._given: list[Message] = []
+        self._ahead: deque[Message] = deque()
+        self._line = bytearray()  # the line that has not ended, as far as it is kept
+        self._size = 0
+        self._read_lines: int | None = None  # the number of the next line; None: nothing was read
+        self._is_open = True
+
+    @property
+    def replays(self) -> bool:
+        """False: what was read is gone."""
+        return False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more may come."""
+        return self._is_open
+
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` lines."""
+        while len(self._ahead) < limit and self._read():
+            pass
+        taken = [self._ahead.popleft() for _ in range(min(limit, len(self._ahead)))]
+        if taken:
+            self._given, self._next = taken, taken[-1].offset + 1
+        return taken
+
+    def position(self) -> Position:
+        """Return the number of the next line."""
+        return {_PARTITION: self._next}
+
+    def seek(self, position: Position) -> None:
+        """Go back by what the last poll gave, or begin to count."""
+        target = position.get(_PARTITION, 0)
+        if self._read_lines is None:
+            self._next = target
+            return
+        held = [*self._given, *self._ahead]
+        first = held[0].offset if held else self._read_lines
+        if not first <= target <= self._read_lines:
+            raise ConnectorError(
+                f"standard input cannot be read again: line {target} should come next, and what is "
+                f"left begins at line {first}; read from a file to be able to go back"
+            )
+        self._given, self._next = [m for m in held if m.offset < target], target
+        self._ahead = deque(m for m in held if m.offset >= target)
+
+    def _read(self) -> bool:
+        """Take in what is there at once; tell whether there was anything."""
+        if not self._is_open or not select.select([self._descriptor], [], [], 0)[0]:
+            return False
+        if self._read_lines is None:
+            self._read_lines = self._next
+        chunk = os.read(self._descriptor, _CHUNK)
+        if not chunk:
+            self._is_open = False
+            if self._size:
+                self._end_line()
+            return False
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            self._take(part)
+            self._end_line()
+        self._take(rest)
+        return True
+
+    def _take(self, part: bytes) -> None:
+        self._line += part[: self._max_bytes + 2 - len(self._line)]
+        self._size += len(part)
+
+    def _end_line(self) -> None:
+        assert self._read_lines is not None
+        payload, size = bytes(self._line), self._size
+        if size == len(payload) and payload.endswith(b"\r"):
+            payload, size = payload[:-1], size - 1
+        self._ahead.append(
+            Message(payload[: self._max_bytes + 1], _PARTITION, self._read_lines, size)
+        )
+        self._read_lines += 1
+        self._line, self._size = bytearray(), 0

@@ -1,0 +1,67 @@
+"""How log lines look: for people or, one JSON object a line, for programs.
+
+Each has the sequence of the newest batch; 0 stands for before the first.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+__all__ = ["AsJson", "as_text", "begin", "stamped"]
+
+_TEXT = "%(asctime)s %(levelname)s [%(sequence)s] %(message)s"
+
+
+def begin(*, as_json: bool) -> None:
+    """Log to standard error from now on, for programs or for people."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(AsJson() if as_json else as_text())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def as_text() -> logging.Formatter:
+    """Return the form for people.
+
+    >>> record = logging.LogRecord("x", logging.INFO, "", 0, "trained", (), None)
+    >>> as_text().format(record)
+    '... INFO [0] trained'
+    """
+    return logging.Formatter(_TEXT, defaults={"sequence": 0})
+
+
+class AsJson(logging.Formatter):
+    """The form for programs: `time`, `level`, `sequence`, `logger`, `message`, perhaps `trace`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {
+            "time": time.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "sequence": getattr(record, "sequence", 0),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+@contextmanager
+def stamped(sequence: Callable[[], int]) -> Iterator[None]:
+    """Give every line that the root logger's handlers write the batch it belongs to."""
+
+    def stamp(record: logging.LogRecord) -> bool:
+        record.sequence = sequence()
+        return True
+
+    handlers = logging.getLogger().handlers[:]
+    for handler in handlers:
+        handler.addFilter(stamp)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(stamp)
