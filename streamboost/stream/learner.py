@@ -110,7 +110,7 @@ class StreamLearner(Predictor):
         self._asking = Asking(self.strategy, asking, self._rows, self._recent)
         self._drift = DriftWatch(self.schedule, watching)
         self.judge = Judge(self._asking.block, calibrate=calibrate, coverage=coverage)
-        self.n_features: int | None = None
+        self.n_features = None
         if n_features is not None:
             self.widen(n_features)
 
@@ -200,8 +200,8 @@ class StreamLearner(Predictor):
         for row, label, chance, guess in zip(rows, labels, chances.tolist(), guesses, strict=True):
             self._rows.append(row, label, tick, chance, self._asking.records)
             if self._drift.judges and self.committee is not None:
-                predicted = self.predict(row[None])[0] if guess is None else guess
-                self._drift.judge(predicted, label, self._rows)
+                said = self.predict(row[None])[0] if guess is None else guess
+                self._drift.judge(said, label, self._rows)
             self._recent.add(row, label)
             self._lags.add(label)
             started += self.trainer.follow(row, label)
