@@ -9,7 +9,7 @@ from streamboost.storage import Arrays
 from streamboost.stream.checks import Label
 from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.schedule import Schedule
-from streamboost.stream.scoring import Scored, gap_of, labels_of
+from streamboost.stream.scoring import Scored, gap_of, uncalibrated
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -109,8 +109,9 @@ class DriftWatch:
     """Tells the labelled rows where drift began, by the signals that a schedule names.
 
     The error is that of the prediction each labelled record got on arrival; the margin that of
-    each record queried, as a difference of probabilities, which needs no labels. Margins of a
-    committee trained anew are another signal, so that the margin's detector begins anew with it.
+    each record queried, as a difference of the committee's own probabilities, which needs no
+    labels. Margins of a committee trained anew are another signal, so that the margin's detector
+    begins anew with it.
     """
 
     def __init__(self, schedule: Schedule, seeds: np.random.SeedSequence) -> None:
@@ -125,23 +126,14 @@ class DriftWatch:
         self._seed = seed
         self._signals = {name: Detector(self._kind, seed) for name in self._names}
 
-    def judge(
-        self,
-        predicted: Label | None,
-        row: np.ndarray,
-        label: Label,
-        committee: "Committee | None",
-        rows: LabelledRows,
-    ) -> None:
-        """Take in the newest of `rows`, `row` (D,), which was predicted as `predicted`.
+    @property
+    def judges(self) -> bool:
+        """Whether it looks at errors, so that it needs predictions of labelled records."""
+        return "error" in self._signals
 
-        Where that is None, `committee` predicts it now; where there is none, nothing is judged.
-        """
-        detector = self._signals.get("error")
-        if detector is None or committee is None:
-            return
-        guess = labels_of(committee, row[None])[0] if predicted is None else predicted
-        n = detector.update(guess != label)
+    def judge(self, predicted: Label, label: Label, rows: LabelledRows) -> None:
+        """Take in the newest of `rows`, of class `label`, which was predicted as `predicted`."""
+        n = self._signals["error"].update(predicted != label)
         if n is not None:
             rows.suspect(rows.total - n + 1)
 
@@ -153,7 +145,9 @@ class DriftWatch:
         if detector is None or committee is None or not scored.version:
             return
         self._follow(committee, detector)
-        for i, gap in enumerate(gap_of(scored.probabilities).tolist(), start=1):
+        # A temperature that moves says nothing about the records: it is taken out first.
+        gaps = gap_of(uncalibrated(scored).probabilities).tolist()
+        for i, gap in enumerate(gaps, start=1):
             n = detector.update(1.0 - gap)
             if n is not None:
                 rows.suspect(rows.first_after(seen + i - n))

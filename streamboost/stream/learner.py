@@ -1,18 +1,16 @@
 """A committee that is kept current: it scores, asks, learns and can be stopped at any step."""
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamboost.active.budget import Ledger
-from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.errors import DataError
 from streamboost.storage import Arrays
+from streamboost.stream.asking import Asking
 from streamboost.stream.checks import (
-    Label,
     as_ids,
     as_labels,
     as_predictions,
@@ -22,20 +20,13 @@ from streamboost.stream.checks import (
 )
 from streamboost.stream.drift import DriftWatch
 from streamboost.stream.estimators import Trainable
-from streamboost.stream.evaluation import Evaluation
 from streamboost.stream.judge import Judge
 from streamboost.stream.labelled import LabelledRows
 from streamboost.stream.lags import Lags
+from streamboost.stream.predictor import Predictor
 from streamboost.stream.recent import Recent
 from streamboost.stream.schedule import Schedule, Training
-from streamboost.stream.scoring import (
-    Scored,
-    evidence,
-    labels_of,
-    score_with_committee,
-    score_with_shares,
-    uncalibrated,
-)
+from streamboost.stream.scoring import Scored
 from streamboost.stream.snapshots import pack, unpack
 from streamboost.stream.trainer import Trainer
 from streamboost.stream.working_set import WorkingSet
@@ -45,11 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamLearner"]
 
-_RANDOM_START = Fraction(1, 20)
-"""The least budget whose first labels are drawn at random although there is a committee."""
 
-
-class StreamLearner:
+class StreamLearner(Predictor):
     """Scores every record, asks for a few labels, and trains on those that come back.
 
     Everything it does follows from its settings, its seed and the calls made: the same calls
@@ -119,79 +107,17 @@ class StreamLearner:
         self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
         self._recent = Recent(self.schedule)
         self._lags = Lags(label_lags)
-        self._querier = Querier(self.strategy, asking)
+        self._asking = Asking(self.strategy, asking, self._rows, self._recent)
         self._drift = DriftWatch(self.schedule, watching)
-        self.judge = Judge(self._querier.budget.block, calibrate=calibrate, coverage=coverage)
-        self._answered = 0
-        self._expired = 0
-        self.n_features: int | None = None
+        self.judge = Judge(self._asking.block, calibrate=calibrate, coverage=coverage)
+        self.n_features = None
         if n_features is not None:
             self.widen(n_features)
 
     @property
-    def estimator(self) -> Trainable:
-        """What trains the committee."""
-        return self.trainer.estimator
-
-    @property
-    def committee(self) -> "Committee | None":
-        """The committee that scores; None before the first training."""
-        return self.trainer.champion
-
-    @property
-    def n_labels(self) -> int:
-        """Labels learned so far."""
-        return self._rows.total
-
-    @property
-    def classes(self) -> list[Label]:
-        """The labels learned so far, each once, in the order first seen."""
-        return list(self._rows.counts)
-
-    @property
     def ledger(self) -> Ledger:
         """What has been asked and answered so far."""
-        return self._querier.ledger(answered=self._answered, expired=self._expired)
-
-    @property
-    def evaluation(self) -> Evaluation:
-        """How good the predictions were that `query` was told of, by the labels it asked for."""
-        return self.judge.evaluation
-
-    def with_lags(self, X: np.ndarray) -> np.ndarray:
-        """Return `X` float32 (n, D - lags) behind the newest labels learned by now, (n, D).
-
-        A record keeps what it was given here: it is scored, queried and, when its label comes,
-        learned with the same.
-        """
-        return np.hstack([self._lags.rows(len(X)), X]) if self._lags.n else X
-
-    def score(self, X: Any) -> Scored:
-        """Predict records `X` (n, D), NaN where missing.
-
-        Before there is a committee, every record gets the commonest label so far.
-        """
-        rows = self._admit(X)
-        committee = self._recent.over(self.committee)
-        if committee is None:
-            return score_with_shares(self._rows.counts, len(rows))
-        return self.judge.calibrated(score_with_committee(committee, rows))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the labels, object (n,), that `score` predicts, with less work."""
-        rows = self._admit(X)
-        committee = self._recent.over(self.committee)
-        if committee is None:
-            return score_with_shares(self._rows.counts, len(rows)).labels
-        return labels_of(committee, rows)
-
-    def predict_set(self, X: Any) -> list[list[Label]]:
-        """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.
-
-        Of the records, a share `coverage` has the true label in its set, as far as the labels
-        that `query` asked for tell (`LabelSets`); sets may be empty.
-        """
-        return self.judge.sets(self.score(X))
+        return self._asking.ledger
 
     def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
         """Decide which of the records `X` (n, D), scored as `scored`, to ask for.
@@ -202,10 +128,8 @@ class StreamLearner:
         ids = as_ids(ids, len(rows))
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
-        version = self._follow()
-        self._drift.watch(scored, self.committee, self._rows, self._querier.budget.records)
-        utility = self._utility(rows, uncalibrated(scored) if scored.version == version else None)
-        asked = self._querier.decide(ids, rows, utility, cold=self._cold)
+        self._drift.watch(scored, self.committee, self._rows, self._asking.records)
+        asked = self._asking.arrive(ids, rows, scored, self.committee)
         self.judge.arrive(ids, scored, asked)
         return asked
 
@@ -220,33 +144,7 @@ class StreamLearner:
         ConfigurationError
             When the strategy is not in pool mode, or `n` is not a whole number of at least 1.
         """
-        self._follow()
-        return self._querier.ask(n, cold=self._cold)
-
-    @property
-    def _cold(self) -> bool:
-        """Whether to ask at random.
-
-        Without a committee there is nothing to rank by. From a budget of 5 % on, two labels per
-        class drawn at random are affordable before the margins of so young a committee decide;
-        below, they would cost more than they teach. Labels on their way count.
-        """
-        if self.committee is None or self.strategy.share < _RANDOM_START:
-            return self.committee is None
-        return self.n_labels + self.ledger.pending < 2 * len(self._rows.counts)
-
-    def _follow(self) -> int:
-        """Let what is kept for querying be rated by the committee there is; return its version."""
-        version = self.committee.version if self.committee else 0
-        self._querier.follow(version, self._utility)
-        return version
-
-    def _utility(self, rows: np.ndarray, scored: Scored | None = None) -> np.ndarray:
-        """Return the utility (n,) of records, `scored` by the committee there is or not yet."""
-        committee = self._recent.over(self.committee)
-        if committee is None:
-            return np.ones(len(rows))
-        return self.strategy.measure(evidence(self.strategy.needs, committee, rows, scored))
+        return self._asking.ask(n, self.committee)
 
     def learn(
         self,
@@ -296,22 +194,23 @@ class StreamLearner:
         tick = as_tick(tick)
         if self.n_features is None:
             self.widen(rows.shape[1])
-        self._querier.known(ids)
+        self._asking.answer(ids, chances)
         self.judge.label(ids, labels)
         started: list[Training] = []
         for row, label, chance, guess in zip(rows, labels, chances.tolist(), guesses, strict=True):
-            self._rows.append(row, label, tick, chance, self._querier.budget.records)
-            self._drift.judge(guess, row, label, self.committee, self._rows)
+            self._rows.append(row, label, tick, chance, self._asking.records)
+            if self._drift.judges and self.committee is not None:
+                said = self.predict(row[None])[0] if guess is None else guess
+                self._drift.judge(said, label, self._rows)
             self._recent.add(row, label)
             self._lags.add(label)
-            self._answered += chance == chance
             started += self.trainer.follow(row, label)
         return tuple(started)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Give up requests whose labels will not come; their tokens stay spent."""
         ids = list(ids)
-        self._expired += len(ids)
+        self._asking.expire(len(ids))
         self.judge.expire(ids)
 
     def swap(self, committee: "Committee | None") -> tuple[Training, ...]:
@@ -347,32 +246,6 @@ class StreamLearner:
             )
         self.trainer.stamp(committee)
         return ()
-
-    def widen(self, n_features: int) -> None:
-        """Take records of `n_features` features from now on; those kept miss the new ones."""
-        if n_features < self._rows.n_features:
-            raise DataError(
-                f"n_features is {n_features}, and there are {self._rows.n_features} already: "
-                "columns may join but not leave; give NaN where a value is missing"
-            )
-        if n_features > self._rows.n_features:
-            self._rows.widen(n_features)
-            self._recent.widen(n_features)
-            self._querier.widen(n_features)
-        self.n_features = n_features
-
-    @property
-    def _kind(self) -> type | None:
-        """What labels are here, str or int; None while nothing tells."""
-        if self._rows.kind is None and self.committee is not None:
-            return type(self.committee.classes.tolist()[0])
-        return self._rows.kind
-
-    def _admit(self, X: Any) -> np.ndarray:
-        rows = as_rows(X, self.n_features)
-        if self.n_features is None:
-            self.widen(rows.shape[1])
-        return rows
 
     def snapshot(self) -> Arrays:
         """Return all there is to the learner as arrays; `restore` makes it again from them.

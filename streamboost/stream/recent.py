@@ -53,6 +53,10 @@ class Recent:
         self._labels.append(label)
         self._corrected = None
 
+    def edition(self, committee: "Committee | None") -> int:
+        """Return a number that rises with every committee, and with every correction of it."""
+        return committee.version + self._total if committee else 0
+
     def over(self, committee: "Committee | None") -> "Committee | Corrected | None":
         """Return `committee` corrected, or as it is where there is nothing to correct it by.
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["pack", "unpack"]
 
-_FORMAT = 2
+_FORMAT = 3
 """Layout of the arrays; changed when an older `unpack` could not read it."""
 
 
 def pack(learner: "StreamLearner") -> Arrays:
     """Return all there is to the learner."""
     labelled, rows = learner._rows.state()
-    querier, window = learner._querier.state()
+    asking, window = learner._asking.state()
     drift, signals = learner._drift.state()
     recent, newest = learner._recent.state()
     trainer, committees = learner.trainer.state()
@@ -36,13 +36,11 @@ def pack(learner: "StreamLearner") -> Arrays:
         "schedule": asdict(learner.schedule),
         "query": asdict(learner.strategy),
         "n_features": learner.n_features,
-        "answered": learner._answered,
-        "expired": learner._expired,
         "calibrate": learner.judge.calibrate,
         "coverage": learner.judge.label_sets.coverage,
         "labelled": labelled,
         "trainer": trainer,
-        "querier": querier,
+        "asking": asking,
         "drift": drift,
         "recent": recent,
         "label_lags": learner._lags.n,
@@ -90,12 +88,10 @@ def _from(
         label_lags=about["label_lags"],
     )
     learner._rows.resume(about["labelled"], part(arrays, "rows."))
-    learner._querier.resume(about["querier"], part(arrays, "window."))
+    learner._asking.resume(about["asking"], part(arrays, "window."))
     learner._lags.resume(about["lags"])
     learner._recent.resume(about["recent"], part(arrays, "recent."))
     learner.judge.resume(part(arrays, "judge."))
     learner._drift.resume(about["drift"], part(arrays, "drift."))
     learner.trainer.resume(about["trainer"], part(arrays, "trainer."))
-    learner._answered = about["answered"]
-    learner._expired = about["expired"]
     return learner

@@ -216,7 +216,8 @@ class Trainer:
             retrained_tick=before.retrained_tick if before else rows.tick,
             trained_tick=rows.tick,
         )
-        self._wanted = False
+        if extended is None:  # an extension is not what `retrain` asks for
+            self._wanted = False
         self.made += 1
         seed = int(self._seeds.integers(2**31 - 1))
         return Job(

@@ -1,0 +1,121 @@
+"""Which labels a learner asks for, by the committee it has, and what came of the requests."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.active.budget import Ledger
+from streamboost.active.querier import Querier
+from streamboost.active.query import QueryStrategy, Requests
+from streamboost.storage import Arrays
+from streamboost.stream.labelled import LabelledRows
+from streamboost.stream.recent import Recent
+from streamboost.stream.scoring import Scored, evidence, uncalibrated
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Asking"]
+
+_RANDOM_START = Fraction(1, 20)
+"""The least budget whose first labels are drawn at random although there is a committee."""
+
+
+class Asking:
+    """A strategy at work, with records rated by whichever committee serves, as `recent` corrects.
+
+    Utilities do not know of temperatures: they are measured on what the committee itself says.
+    """
+
+    def __init__(
+        self,
+        strategy: QueryStrategy,
+        seeds: np.random.SeedSequence,
+        rows: LabelledRows,
+        recent: Recent,
+    ) -> None:
+        self.strategy = strategy
+        self._rows = rows
+        self._recent = recent
+        self._querier = Querier(strategy, seeds)
+        self._answered = 0
+        self._expired = 0
+
+    @property
+    def block(self) -> int:
+        """m, the records in an audit's block, 0 without audits."""
+        return self._querier.budget.block
+
+    @property
+    def records(self) -> int:
+        """Records queried so far."""
+        return self._querier.budget.records
+
+    @property
+    def ledger(self) -> Ledger:
+        """What has been asked and answered so far."""
+        return self._querier.ledger(answered=self._answered, expired=self._expired)
+
+    def widen(self, n_features: int) -> None:
+        """Let records have `n_features` features; the ones kept miss the new ones."""
+        self._querier.widen(n_features)
+
+    def arrive(
+        self, ids: Sequence[str], X: np.ndarray, scored: Scored, committee: "Committee | None"
+    ) -> Requests:
+        """Let records `X` (n, D), scored as `scored`, arrive, and decide what to ask for."""
+        self._follow(committee)
+        is_current = committee is not None and scored.version == committee.version
+        utility = self._measure(X, committee, uncalibrated(scored) if is_current else None)
+        return self._querier.decide(ids, X, utility, cold=self._is_cold(committee))
+
+    def ask(self, n: int, committee: "Committee | None") -> Requests:
+        """Ask for the `n` best records of the pool; ConfigurationError where there is none."""
+        self._follow(committee)
+        return self._querier.ask(n, cold=self._is_cold(committee))
+
+    def answer(self, ids: Sequence[str], propensity: np.ndarray) -> None:
+        """Take note of labels that came, with the chances (n,) of those that were asked for."""
+        self._querier.known(ids)
+        self._answered += int(np.count_nonzero(~np.isnan(propensity)))
+
+    def expire(self, n: int) -> None:
+        """Give up `n` requests."""
+        self._expired += n
+
+    def _is_cold(self, committee: "Committee | None") -> bool:
+        """Whether to ask at random.
+
+        Without a committee there is nothing to rank by. From a budget of 5 % on, two labels per
+        class drawn at random are affordable before the margins of so young a committee decide;
+        below, they would cost more than they teach. Labels on their way count.
+        """
+        if committee is None or self.strategy.share < _RANDOM_START:
+            return committee is None
+        return self._rows.total + self.ledger.pending < 2 * len(self._rows.counts)
+
+    def _follow(self, committee: "Committee | None") -> None:
+        """Let what is kept be rated by `committee`, anew where it or its correction changed."""
+        edition = self._recent.edition(committee)
+        self._querier.follow(edition, lambda X: self._measure(X, committee))
+
+    def _measure(
+        self, X: np.ndarray, committee: "Committee | None", scored: Scored | None = None
+    ) -> np.ndarray:
+        """Return the utility (n,) of records, `scored` by the committee or not yet."""
+        corrected = self._recent.over(committee)
+        if corrected is None:
+            return np.ones(len(X))
+        return self.strategy.measure(evidence(self.strategy.needs, corrected, X, scored))
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        querier, window = self._querier.state()
+        return {"querier": querier, "answered": self._answered, "expired": self._expired}, window
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from what `state` returned for the same strategy."""
+        self._querier.resume(state["querier"], arrays)
+        self._answered, self._expired = state["answered"], state["expired"]

@@ -1,0 +1,130 @@
+"""The half of a learner that predicts: what it says about records, from all it knows by now."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.errors import DataError
+from streamboost.stream.asking import Asking
+from streamboost.stream.checks import Label, as_rows
+from streamboost.stream.estimators import Trainable
+from streamboost.stream.evaluation import Evaluation
+from streamboost.stream.judge import Judge
+from streamboost.stream.labelled import LabelledRows
+from streamboost.stream.lags import Lags
+from streamboost.stream.recent import Recent
+from streamboost.stream.scoring import Scored, labels_of, score_with_committee, score_with_shares
+from streamboost.stream.trainer import Trainer
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Predictor"]
+
+
+class Predictor:
+    """Predicts records as what it is made of knows them; predicting teaches it nothing.
+
+    Attributes
+    ----------
+    n_features
+        D, the number of features; None until the first records tell.
+    trainer
+        The trainings: what is under way, pausing, training anew.
+    judge
+        What the labels asked for say of the predictions.
+    """
+
+    n_features: int | None
+    trainer: Trainer
+    judge: Judge
+    _rows: LabelledRows
+    _recent: Recent
+    _lags: Lags
+    _asking: Asking
+
+    @property
+    def estimator(self) -> Trainable:
+        """What trains the committee."""
+        return self.trainer.estimator
+
+    @property
+    def committee(self) -> "Committee | None":
+        """The committee that scores; None before the first training."""
+        return self.trainer.champion
+
+    @property
+    def n_labels(self) -> int:
+        """Labels learned so far."""
+        return self._rows.total
+
+    @property
+    def classes(self) -> list[Label]:
+        """The labels learned so far, each once, in the order first seen."""
+        return list(self._rows.counts)
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """How good the predictions were that `query` was told of, by the labels it asked for."""
+        return self.judge.evaluation
+
+    def with_lags(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` float32 (n, D - lags) behind the newest labels learned by now, (n, D).
+
+        A record keeps what it was given here: it is scored, queried and, when its label comes,
+        learned with the same.
+        """
+        return np.hstack([self._lags.rows(len(X)), X]) if self._lags.n else X
+
+    def score(self, X: Any) -> Scored:
+        """Predict records `X` (n, D), NaN where missing.
+
+        Before there is a committee, every record gets the commonest label so far.
+        """
+        rows = self._admit(X)
+        committee = self._recent.over(self.committee)
+        if committee is None:
+            return score_with_shares(self._rows.counts, len(rows))
+        return self.judge.calibrated(score_with_committee(committee, rows))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the labels, object (n,), that `score` predicts, with less work."""
+        rows = self._admit(X)
+        committee = self._recent.over(self.committee)
+        if committee is None:
+            return score_with_shares(self._rows.counts, len(rows)).labels
+        return labels_of(committee, rows)
+
+    def predict_set(self, X: Any) -> list[list[Label]]:
+        """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.
+
+        Of the records, a share `coverage` has the true label in its set, as far as the labels
+        that `query` asked for tell (`LabelSets`); sets may be empty.
+        """
+        return self.judge.sets(self.score(X))
+
+    def widen(self, n_features: int) -> None:
+        """Take records of `n_features` features from now on; those kept miss the new ones."""
+        if n_features < self._rows.n_features:
+            raise DataError(
+                f"n_features is {n_features}, and there are {self._rows.n_features} already: "
+                "columns may join but not leave; give NaN where a value is missing"
+            )
+        if n_features > self._rows.n_features:
+            self._rows.widen(n_features)
+            self._recent.widen(n_features)
+            self._asking.widen(n_features)
+        self.n_features = n_features
+
+    @property
+    def _kind(self) -> type | None:
+        """What labels are here, str or int; None while nothing tells."""
+        if self._rows.kind is None and self.committee is not None:
+            return type(self.committee.classes.tolist()[0])
+        return self._rows.kind
+
+    def _admit(self, X: Any) -> np.ndarray:
+        rows = as_rows(X, self.n_features)
+        if self.n_features is None:
+            self.widen(rows.shape[1])
+        return rows
