@@ -1,22 +1,35 @@
-"""Buy one label in ten: the loop of a pipeline, by hand, on arrays."""
+"""Buy one label in ten, wait for each, and say how good the predictions are: a pipeline by hand."""
+
+from collections import deque
 
 import numpy as np
 from sklearn.datasets import load_digits
 
 from streamboost import QueryStrategy, StreamLearner
 
+BATCH, DELAY = 10, 50
+
 X, y = load_digits(return_X_y=True)
 learner = StreamLearner(query=QueryStrategy(budget=0.1), random_state=7)
-right = []
-for start in range(0, len(y), 10):
-    rows = np.arange(start, min(start + 10, len(y)))
-    ids = [str(row) for row in rows]
+right, waiting = [], deque()
+for start in range(0, len(y), BATCH):
+    rows = np.arange(start, min(start + BATCH, len(y)))
     scored = learner.score(X[rows])
     right += (scored.labels == y[rows]).tolist()
-    asked = learner.query(X[rows], scored, ids)
-    bought = [int(id_) for id_ in asked.ids]
-    learner.learn(asked.ids, X[bought], y[bought].tolist(), propensity=asked.propensity)
+    asked = learner.query(X[rows], scored, [str(row) for row in rows])
+    waiting += zip(asked.ids, asked.propensity, strict=True)
+    while waiting and int(waiting[0][0]) <= start - DELAY:  # the answer has come
+        id_, propensity = waiting.popleft()
+        row = int(id_)
+        learner.learn([id_], X[[row]], y[[row]], propensity=[propensity])
+learner.expire([id_ for id_, _ in waiting])  # those still on their way will not come
 
-half = len(right) // 2
-print(f"{learner.ledger.requests} of {len(y)} labels bought")
-print(f"accuracy on arrival, second half: {np.mean(right[half:]):.1%}")
+figures = learner.evaluation.since_start().committee
+print(f"{learner.ledger.requests} of {len(y)} labels bought, {learner.n_labels} learned")
+for what, figure in {
+    "estimated from the labels bought": figures.accuracy,
+    "their plain mean, which misleads": figures.naive_accuracy,
+}.items():
+    print(f"{what}: {figure.value:.1%}, between {figure.low:.1%} and {figure.high:.1%}")
+print(f"what all labels say: {np.mean(right):.1%}")
+print(f"what they say of the second half: {np.mean(right[len(right) // 2 :]):.1%}")

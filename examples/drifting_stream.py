@@ -1,0 +1,32 @@
+"""A stream whose rule changes half-way: what it is worth to look for drift."""
+
+import numpy as np
+from river.datasets import synth
+
+from streamboost import Schedule, StreamLearner
+
+CHANGE, BATCH = 1500, 50
+records = [
+    *synth.SEA(variant=0, seed=1).take(CHANGE),
+    *synth.SEA(variant=3, seed=2).take(CHANGE),
+]
+X = np.array([list(x.values()) for x, _ in records])
+y = np.array([int(label) for _, label in records])
+
+for name, schedule in {
+    "nobody looks": Schedule(),
+    "ADWIN looks": Schedule(on_drift="adwin"),
+}.items():
+    learner = StreamLearner(schedule=schedule, random_state=7)
+    right = np.zeros(len(y), dtype=bool)
+    for start in range(0, len(y), BATCH):
+        batch = slice(start, start + BATCH)
+        scored = learner.score(X[batch])
+        right[batch] = scored.labels == y[batch]
+        ids = [str(start + i) for i in range(BATCH)]
+        # On drift the older rows are dropped, so that training sees the new rule only.
+        for training in learner.learn(ids, X[batch], y[batch], predicted=scored.labels):
+            if training.kind == "drift":
+                print(f"{name}: drift noticed {training.labels - CHANGE} records after the change")
+    print(f"{name}: accuracy before the change {right[:CHANGE].mean():.1%}")
+    print(f"{name}: accuracy from 500 records after it on {right[CHANGE + 500 :].mean():.1%}")
