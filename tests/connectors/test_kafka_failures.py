@@ -101,6 +101,15 @@ def test_a_network_that_breaks_is_gone_on_after(broker, proxied, name):
     assert [m.payload for m in found] == [b"%02d" % n for n in range(1, 11)]
 
 
+def test_a_slow_network_is_lived_with(broker, proxied, name):
+    cluster, proxy = proxied
+    proxy.delay = 0.1
+    with closing(KafkaTransaction(cluster, name)) as transaction:
+        transaction.commit(1, [(KafkaSink(cluster, name), [b"1", b"2"])], {}, b"entry")
+        assert [sequence for sequence, _ in transaction.journal()] == [1]
+    assert payloads(broker, name) == [b"1", b"2"]
+
+
 def test_a_broker_that_is_killed_is_waited_for(broker, name):
     cluster = KafkaCluster(broker.servers)
     sink, source = KafkaSink(cluster, name), KafkaSource(cluster, name)
