@@ -102,6 +102,13 @@ class KafkaSource(Source):
             ends = consumer.end_offsets(list(consumer.assignment()), timeout_ms=MOMENT_MS)
         return sum(end - self._next[str(p.partition)] for p, end in ends.items())
 
+    def beginning(self) -> Position:
+        """Return the offset of the oldest message of each partition that is still there."""
+        consumer = self._assigned()
+        with self._told():
+            starts = consumer.beginning_offsets(list(consumer.assignment()), timeout_ms=MOMENT_MS)
+        return {str(partition.partition): start for partition, start in starts.items()}
+
     def close(self) -> None:
         """Let go of the cluster; polling connects again."""
         if self._consumer is not None:
