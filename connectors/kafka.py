@@ -19,6 +19,10 @@ __all__ = ["KafkaSink", "KafkaSource"]
 
 _POLL_MS = 20
 
+_FETCH_BYTES = 256 * 1024
+"""What is read of one partition before the next has its turn: they are to stay nearly in step, as
+labels wait for their records only so long."""
+
 
 class KafkaSource(Source):
     """Reads all partitions of a topic, those that join later from their beginning.
@@ -102,6 +106,13 @@ class KafkaSource(Source):
             ends = consumer.end_offsets(list(consumer.assignment()), timeout_ms=MOMENT_MS)
         return sum(end - self._next[str(p.partition)] for p, end in ends.items())
 
+    def beginning(self) -> Position:
+        """Return the offset of the oldest message of each partition that is still there."""
+        consumer = self._assigned()
+        with self._told():
+            starts = consumer.beginning_offsets(list(consumer.assignment()), timeout_ms=MOMENT_MS)
+        return {str(partition.partition): start for partition, start in starts.items()}
+
     def close(self) -> None:
         """Let go of the cluster; polling connects again."""
         if self._consumer is not None:
@@ -148,7 +159,7 @@ class KafkaSource(Source):
     def _assigned(self) -> KafkaConsumer:
         """Return the consumer, reading all partitions there are now from where they stand."""
         if self._consumer is None:
-            self._consumer = self._cluster.consumer()
+            self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
         consumer = self._consumer
         with self._told():
             numbers = consumer.partitions_for_topic(self.topic)

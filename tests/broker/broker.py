@@ -26,16 +26,23 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{guarded},\
-PROXIED://127.0.0.1:{behind},CONTROLLER://127.0.0.1:{controller}
+PROXIED://127.0.0.1:{behind},SSL://127.0.0.1:{encrypted},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{guarded},\
-PROXIED://127.0.0.1:{proxied}
+PROXIED://127.0.0.1:{proxied},SSL://127.0.0.1:{encrypted}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,\
-PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
+PROXIED:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,OAUTHBEARER
 listener.name.sasl_plaintext.plain.sasl.jaas.config=\
 org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";
+listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required \
+unsecuredLoginStringClaim_sub="broker";
+ssl.keystore.location={folder}/keys.p12
+ssl.keystore.password={password}
 log.dirs={folder}/data
 auto.create.topics.enable=false
 offsets.topic.num.partitions=1
@@ -52,7 +59,7 @@ controller.quorum.fetch.timeout.ms=500
 log.retention.check.interval.ms=1000
 """
 
-USER, PASSWORD = "streamboost", "right"
+USER, PASSWORD = "streamboost", "the-right-one"
 """Who may use the guarded listener."""
 
 
@@ -74,7 +81,9 @@ class Broker:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port, self.guarded_port, self.proxied_port, self._behind, controller = _free_ports(5)
+        ports = _free_ports(6)
+        self.port, self.guarded_port, self.encrypted_port = ports[:3]
+        self.proxied_port, self._behind, controller = ports[3:]
         self._settings = folder / "server.properties"
         self._log = folder / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,6 +91,7 @@ class Broker:
             SETTINGS.format(
                 port=self.port,
                 guarded=self.guarded_port,
+                encrypted=self.encrypted_port,
                 proxied=self.proxied_port,
                 behind=self._behind,
                 controller=controller,
@@ -91,7 +101,10 @@ class Broker:
             )
         )
         self._classpath = _classpath()
-        self._java("kafka.tools.StorageTool", "format", "-t", "streamboosttests000000", "-c").wait()
+        self._make_keys()
+        scram = f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"
+        format_ = ("kafka.tools.StorageTool", "format", "-t", "streamboosttests000000")
+        self._java(*format_, "--add-scram", scram, "-c").wait()
 
     @property
     def servers(self) -> str:
@@ -102,6 +115,16 @@ class Broker:
     def guarded(self) -> str:
         """Where it listens for those who know the password."""
         return f"127.0.0.1:{self.guarded_port}"
+
+    @property
+    def encrypted(self) -> str:
+        """Where it listens with TLS."""
+        return f"127.0.0.1:{self.encrypted_port}"
+
+    @property
+    def certificate(self) -> Path:
+        """The certificate that it signed itself, for clients to trust."""
+        return self.folder / "certificate.pem"
 
     def proxy(self) -> Proxy:
         """Return a proxy that listens where the broker tells its clients to come."""
@@ -124,6 +147,19 @@ class Broker:
     def stop(self) -> None:
         """End it in good order."""
         self._end(signal.SIGTERM)
+
+    def _make_keys(self) -> None:
+        """Make the key pair and the certificate of the listener with TLS."""
+        keys = ["-keystore", "keys.p12", "-storepass", PASSWORD, "-alias", "broker"]
+        made = [
+            ["-genkeypair", *keys, "-keyalg", "EC", "-dname", "CN=broker"],
+            ["-exportcert", *keys, "-rfc", "-file", self.certificate.name],
+        ]
+        made[0] += ["-ext", "SAN=ip:127.0.0.1", "-validity", "3650"]
+        for arguments in made:
+            subprocess.run(
+                ["keytool", *arguments], cwd=self.folder, check=True, capture_output=True
+            )
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:

@@ -1,4 +1,4 @@
-"""A loopback proxy before a broker that can cut connections and lose one kind of answer."""
+"""A loopback proxy before a broker: it cuts connections, loses an answer, or is slow."""
 
 import socket
 import struct
@@ -14,6 +14,8 @@ class Proxy:
 
     def __init__(self, port: int, target: int) -> None:
         self.lost = threading.Event()
+        self.delay = 0.0
+        """Seconds by which each answer comes later."""
         self._losing: int | None = None
         self._target = target
         self._connections: list[_Connection] = []
@@ -87,6 +89,7 @@ class _Connection:
             if self._is_losing:
                 self._proxy.lost.set()
                 break
+            threading.Event().wait(self._proxy.delay)
             if not _send(self._client, frame):
                 break
         self.cut()

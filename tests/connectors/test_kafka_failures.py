@@ -1,9 +1,12 @@
 """A broker that dies, a network that breaks, a password that is wrong."""
 
+import base64
+import json
 import time
 from contextlib import closing
 
 import pytest
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streamboost.connectors.kafka import KafkaSink, KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
@@ -98,6 +101,15 @@ def test_a_network_that_breaks_is_gone_on_after(broker, proxied, name):
     assert [m.payload for m in found] == [b"%02d" % n for n in range(1, 11)]
 
 
+def test_a_slow_network_is_lived_with(broker, proxied, name):
+    cluster, proxy = proxied
+    proxy.delay = 0.1
+    with closing(KafkaTransaction(cluster, name)) as transaction:
+        transaction.commit(1, [(KafkaSink(cluster, name), [b"1", b"2"])], {}, b"entry")
+        assert [sequence for sequence, _ in transaction.journal()] == [1]
+    assert payloads(broker, name) == [b"1", b"2"]
+
+
 def test_a_broker_that_is_killed_is_waited_for(broker, name):
     cluster = KafkaCluster(broker.servers)
     sink, source = KafkaSink(cluster, name), KafkaSource(cluster, name)
@@ -117,25 +129,46 @@ def test_a_broker_that_is_killed_is_waited_for(broker, name):
     assert [m.payload for m in found] == [b"1", b"2"]
 
 
-def guarded(broker, password):
+def as_base64(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+class Tokens(AbstractTokenProvider):
+    """Gives tokens that nobody signed, which a broker takes unless told otherwise."""
+
+    def token(self):
+        now = int(time.time())
+        claims = {"sub": USER, "iat": now - 1, "exp": now + 600}
+        return f"{as_base64({'alg': 'none'})}.{as_base64(claims)}."
+
+
+def guarded(broker, mechanism, password):
     options = {
         "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
+        "sasl_mechanism": mechanism,
         "sasl_plain_username": USER,
         "sasl_plain_password": password,
+        "sasl_oauth_token_provider": f"{__name__}:Tokens",
         "bootstrap_timeout_ms": 2_000,
     }
     return KafkaCluster(broker.guarded, options)
 
 
-def test_a_password_lets_in(broker, name):
-    assert missing_topics(guarded(broker, PASSWORD), [name]) == []
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
+def test_who_proves_to_be_known_is_let_in(broker, name, mechanism):
+    assert missing_topics(guarded(broker, mechanism, PASSWORD), [name]) == []
 
 
-def test_a_wrong_password_is_said(broker, name):
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_wrong_password_is_said(broker, name, mechanism):
     with pytest.raises(ConnectorError, match="these credentials") as raised:
-        KafkaSource(guarded(broker, "wrong"), name).poll(1)
-    assert "wrong" not in str(raised.value)
+        KafkaSource(guarded(broker, mechanism, "hunter2"), name).poll(1)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_the_network_may_be_encrypted(broker, name):
+    options = {"security_protocol": "SSL", "ssl_cafile": str(broker.certificate)}
+    assert missing_topics(KafkaCluster(broker.encrypted, options), [name]) == []
 
 
 def test_a_cluster_that_cannot_be_reached_may_be_later():

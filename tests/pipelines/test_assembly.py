@@ -7,8 +7,14 @@ import pytest
 
 from streamboost.connectors import database
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
-from streamboost.errors import ConfigurationError, ConnectorError, DataError, StateError
-from streamboost.pipelines import assembly
+from streamboost.errors import (
+    ConfigurationError,
+    ConnectorError,
+    DataError,
+    StateError,
+    UnavailableError,
+)
+from streamboost.pipelines import assembly, topics
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.checking import guarantee
 from streamboost.pipelines.config import parse
@@ -171,6 +177,26 @@ def test_a_log_locked_by_another_process_is_waited_for(tmp_path, make_records, m
         run(config(tmp_path), until_idle=True, stop=Resting(meanwhile()))
     assert ids(tmp_path) == [str(n) for n in range(50)]
     run(config(tmp_path), until_idle=True)
+
+
+def test_a_cluster_that_cannot_be_reached_is_waited_for_until_asked_to_stop(
+    tmp_path, monkeypatch, caplog
+):
+    stop, attempts = Stop(), []
+
+    def refuse(config):
+        attempts.append(config)
+        if len(attempts) == 3:
+            stop.request()
+        raise UnavailableError("nobody is there")
+
+    monkeypatch.setattr(topics, "refuse_missing", refuse)
+    kafka = {"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "source": {"connector": "kafka"}}
+    patient = config(tmp_path, pipeline={"name": "test", "poll_interval": 0.001}, **kafka)
+    with pytest.raises(UnavailableError):
+        run(patient, stop=stop)
+    assert len(attempts) == 3
+    assert caplog.text.count("nobody is there. It is tried again until it succeeds") == 1
 
 
 @pytest.mark.parametrize("lost", ["fingerprint", "config.toml"])

@@ -36,6 +36,7 @@ name = "{name}"
 batch_records = {batch}
 batch_labels = {batch}
 checkpoint_every = 4
+join_window = 100000  # partitions are not read in step
 [kafka]
 bootstrap_servers = "{servers}"
 [source]

@@ -14,10 +14,11 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from streamboost.connectors.kafka import KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
-from streamboost.errors import GapError
+from streamboost.errors import ConnectorError, GapError, StateError
 from streamboost.pipelines import checking, topics
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.config import load
+from streamboost.pipelines.inspection import describe
 from streamboost.pipelines.verification import verify
 
 pytestmark = pytest.mark.kafka
@@ -175,6 +176,14 @@ def test_a_topic_truncated_below_what_a_replay_needs_stops_it(make_file, make_re
         run(config, until_idle=True)
 
 
+def test_a_state_folder_alone_does_not_know_where_its_journal_is(make_file, make_records, tmp_path):
+    config = load(make_file())
+    put(config, "source", make_records(20)[0])
+    run(config, until_idle=True)
+    with pytest.raises(StateError, match="journal is in Kafka: name its pipeline file"):
+        describe(tmp_path / "state")
+
+
 def test_without_transactions_it_is_at_least_once_and_says_so(make_file, make_records):
     config = load(make_file("transactions = false"))
     assert f"{config.name}.journal" not in topics.refuse_missing(config)
@@ -189,7 +198,7 @@ def test_without_transactions_it_is_at_least_once_and_says_so(make_file, make_re
 
 def test_a_missing_topic_is_named_before_anything_is_read(make_file):
     config = load(make_file(create=False))
-    with pytest.raises(Exception, match=f"has no topic {config.name}.records") as raised:
+    with pytest.raises(ConnectorError, match=f"has no topic {config.name}.records") as raised:
         run(config, until_idle=True)
     assert not raised.value.retriable
 
