@@ -1,7 +1,11 @@
+"""What `streamboost inspect` says of errors and of what is left to read."""
+
 import json
+from contextlib import closing
 
 import pytest
 
+from streamboost.connectors.sqlite import SqliteSink
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.config import parse
@@ -44,3 +48,20 @@ def test_inspect_shows_what_ended_the_run(tmp_path, make_records):
     assert found["sequence"] == 2
     assert "records.jsonl was truncated" in found["text"]
     assert f"last error       {found['time']}, after batch 2: " in in_words(describe(config.state))
+
+
+def test_inspect_shows_how_much_is_left_to_read(tmp_path, make_records):
+    with closing(SqliteSink(tmp_path / "in.db", "records")) as sink:
+        sink.write([json.dumps(record).encode() for record in make_records(30)[0]])
+        sink.flush()
+        tables = {
+            "pipeline": {"name": "test"},
+            "source": {"connector": "sqlite", "path": "in.db", "stream": "records"},
+        }
+        config = parse(tables, tmp_path, environment={})
+        run(config, until_idle=True)
+        sink.write([b"{}"] * 1_234)
+        sink.flush()
+    found = describe(config.state, config)
+    assert found["lag"] == {"records": 1_234, "labels": 0}
+    assert "1,234 more to be read" in in_words(found)
