@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ __all__ = ["as_message", "from_text"]
 
 _WHOLE = re.compile(r"-?\d{1,18}")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_INFINITE = {word: sign for sign in ("", "+", "-") for word in (f"{sign}inf", f"{sign}infinity")}
+_INFINITE = {sign + word for sign in ("", "+", "-") for word in ("inf", "infinity")}
 _BEYOND = msgspec.Raw(b"1e999")
 """JSON has no infinity: a number beyond all floats, which a schema refuses as one."""
 
@@ -50,9 +51,11 @@ def as_message(record: Mapping[str, Any], partition: str, offset: int, max_bytes
     >>> as_message({"id": "7", "a": float("nan"), "b": float("inf")}, "0", 3, 1_000).payload
     b'{"id":"7","a":null,"b":1e999}'
     """
-    finite = {
-        name: _BEYOND if isinstance(value, float) and math.isinf(value) else value
-        for name, value in record.items()
-    }
-    payload = _encoder.encode(finite)
+    payload = _encoder.encode({name: _in_json(value) for name, value in record.items()})
     return Message(payload[: max_bytes + 1], partition, offset, len(payload))
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        value = float(value)
+    return _BEYOND if isinstance(value, float) and math.isinf(value) else value

@@ -90,11 +90,14 @@ class CsvSource(Source):
     def _read_header(self, here: Position) -> bool:
         """Read the names of the columns, then go on after them, or where reading stood."""
         self._lines.seek({})
-        lines = self._lines.poll(1)
-        if lines:
-            self._names = self._checked(lines[0])
-        if here[_PARTITION] > 0:
-            self._lines.seek(here)
+        after = here
+        try:
+            lines = self._lines.poll(1)
+            if lines:
+                self._names = self._checked(lines[0])
+                after = max(here, self._lines.position(), key=lambda place: place[_PARTITION])
+        finally:
+            self._lines.seek(after)
         return bool(lines)
 
     def _checked(self, line: Message) -> list[str]:

@@ -208,8 +208,12 @@ class MemoryTransaction(Transaction):
             )
         for sink, payloads in writes:
             if not self.binds(sink):
-                sink.write(payloads)
-                sink.flush()
+                try:
+                    sink.write(payloads)
+                    sink.flush()
+                except BaseException:
+                    sink.close()  # another attempt brings the same payloads again
+                    raise
         if self._abort is not None:
             error, self._abort = self._abort, None
             raise error

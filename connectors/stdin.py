@@ -2,7 +2,6 @@
 
 import os
 import select
-import sys
 from collections import deque
 
 from streamboost.connectors.base import Message, Position, Source
@@ -10,6 +9,7 @@ from streamboost.errors import ConnectorError
 
 __all__ = ["StdinSource"]
 
+STANDARD_INPUT = 0
 _PARTITION = "0"
 _CHUNK = 64 * 1024
 
@@ -26,8 +26,8 @@ class StdinSource(Source):
     ----------
     max_bytes : int
         Of a longer line, the first `max_bytes` + 1 bytes are given, with its true size.
-    descriptor : int or None
-        The open file it reads; None: standard input.
+    descriptor : int
+        The open file it reads.
 
     Raises
     ------
@@ -44,8 +44,8 @@ class StdinSource(Source):
     >>> os.close(end)
     """
 
-    def __init__(self, max_bytes: int = 1_000_000, descriptor: int | None = None) -> None:
-        self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
+    def __init__(self, max_bytes: int = 1_000_000, descriptor: int = STANDARD_INPUT) -> None:
+        self._descriptor = descriptor
         self._max_bytes = max_bytes
         self._next = 0
         self._given: list[Message] = []

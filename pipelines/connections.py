@@ -82,7 +82,7 @@ def _bootstrap(config: Config) -> Source | None:
 
 
 def _file(config: Config, path: str, follow: bool = False) -> Source:
-    """Return the source of a file, in which the record's id, time and text labels are text."""
+    """Return the source of a file; in a table, ids and labels that should be are text."""
     schema = config.sections.schema_
     text = {schema.id, "id", "source"} | ({"label"} if schema.label == "string" else set())
     place = path if path == STDIN else config.resolve(path)

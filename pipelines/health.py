@@ -19,6 +19,9 @@ from streamboost.errors import ConfigurationError, StateError
 __all__ = ["HealthServer", "kept_token"]
 
 _HOST = "127.0.0.1"
+_CLOSING = 0.1
+"""Seconds that closing takes at most."""
+
 _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -72,7 +75,10 @@ class HealthServer:
             ) from error
         self.port = int(self._server.server_port)
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="streamboost-monitor", daemon=True
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": _CLOSING},
+            name="streamboost-monitor",
+            daemon=True,
         )
         self._thread.start()
 

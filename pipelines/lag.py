@@ -60,14 +60,15 @@ class Watch:
             self._silent = {}
 
     def _look(self, oldest: Mapping[str, Position]) -> None:
-        before, self.lag = self.lag, {}
+        found = {}
         for name, source in self._intake.sources.items():
             lag = lag_of(source)
             if lag is not None:
-                self.lag[name] = lag
-                self._judge_silence(name, lag, before.get(name))
+                found[name] = lag
+                self._judge_silence(name, lag, self.lag.get(name))
             if name in oldest:
                 self._judge_retention(name, source, oldest[name])
+        self.lag = found  # as a whole: another thread may be reading it
 
     def _judge_silence(self, name: str, lag: int, before: int | None) -> None:
         silent = self._silent.get(name)
@@ -96,7 +97,7 @@ class Watch:
         margins = {p: oldest[p] - beginning[p] for p in common}
         if not margins:
             return
-        self.margin[name] = min(margins.values())
+        self.margin = self.margin | {name: min(margins.values())}
         near = [
             p
             for p in sorted(common)

@@ -5,7 +5,8 @@ they arrive or are replayed.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -101,7 +102,8 @@ class Stepper:
         requested = self._write_requests(inputs.tick, asked)
         labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
         self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
-        started += self._learn(joined, inputs.tick)
+        with self._training_once(started, wanted=bool(inputs.bootstrap)):
+            started += self._learn(joined, inputs.tick)
         dead = [*unusable, *sorted([*damaged, *repeated], key=_place), *unread]
         messages = Messages(
             predictions(records, scored, asked, self.sequence),
@@ -203,6 +205,20 @@ class Stepper:
             joined.take(id, Arrival(x, arrived, None), label, float("nan"))
         self.bootstrapped += len(known.ids)
         return unusable
+
+    @contextmanager
+    def _training_once(self, started: list[Training], *, wanted: bool) -> Iterator[None]:
+        """Train at the end, if at all, where labels known beforehand come in.
+
+        No record is predicted between them, so that trainings on a part of them would be lost.
+        """
+        trainer = self.learner.trainer
+        if not wanted or trainer.paused:
+            yield
+            return
+        trainer.pause()
+        yield
+        started += trainer.go_on()
 
     def _learn(self, joined: Joined, tick: int) -> Sequence[Training]:
         if not joined.ids:

@@ -1,4 +1,5 @@
 import datetime
+import decimal
 import json
 import sys
 
@@ -28,11 +29,12 @@ def test_columns_become_fields_and_named_ones_text(written):
         "a": [float("nan"), 2.5],
         "label": [3, 4],
         "day": [datetime.date(2020, 1, 2), None],
+        "price": [decimal.Decimal("1.50"), None],
     }
     source = ParquetSource(written(columns), text={"id", "label", "absent"})
     assert [json.loads(message.payload) for message in source.poll(5)] == [
-        {"id": "1", "a": None, "label": "3", "day": "2020-01-02"},
-        {"id": None, "a": 2.5, "label": "4", "day": None},
+        {"id": "1", "a": None, "label": "3", "day": "2020-01-02", "price": 1.5},
+        {"id": None, "a": 2.5, "label": "4", "day": None, "price": None},
     ]
     source.close()
 

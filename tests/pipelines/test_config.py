@@ -563,3 +563,34 @@ def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):
     for line in render(kafka=True).splitlines():
         if line.startswith("# topic = "):
             assert line.split('"')[1] in str(config.sections)
+
+
+def test_whether_probabilities_are_calibrated_is_a_key(tmp_path):
+    assert made(tmp_path).core.learner(3, seed=0).judge.calibrate
+    core = made(tmp_path, committee={"calibrate": False}).core
+    assert not core.learner(3, seed=0).judge.calibrate
+    assert core.settings["committee"]["calibrate"] is False
+    (line,) = problems(tmp_path, committee={"calibrate": 1})
+    assert line == "[committee] calibrate: must be true or false, and is 1"
+
+
+def test_files_that_cannot_be_what_they_are_named_for_are_refused(tmp_path):
+    found = problems(
+        tmp_path,
+        source={"connector": "files", "path": "records.parquet", "follow": True},
+        predictions={"connector": "files", "path": "-"},
+        bootstrap={"path": "-"},
+    )
+    assert sorted(line.split(":")[0] for line in found) == [
+        "[bootstrap] path",
+        "[predictions] path",
+        "[source] follow",
+    ]
+
+
+def test_the_monitors_port_may_change_and_what_is_known_beforehand_may_not(tmp_path):
+    plain = made(tmp_path)
+    assert made(tmp_path, monitor={"port": 9000}).binding() == plain.binding()
+    assert made(tmp_path, bootstrap={"path": "known.csv"}).binding() != plain.binding()
+    (line,) = problems(tmp_path, monitor={"port": 70_000})
+    assert line.startswith("[monitor] port")

@@ -88,7 +88,7 @@ def test_a_file_with_damaged_lines_is_read_to_its_end(streamboost_command, tmp_p
 
     assert "1,400 records in this run" in err
     assert "14 dead letters" in err
-    assert err.count("WARNING the first dead letter (bad_json)") == 1
+    assert err.count("the first dead letter (bad_json)") == 1
     dead = stream(tmp_path, "dead_letters")
     assert [letter["reason"] for letter in dead] == expected[::-1]
     assert all(letter["detail"] for letter in dead)
