@@ -10,44 +10,30 @@ come late or never:
   get lost whatever they are; `Evaluation.unanswered` says how many did;
 - labels that nobody asked for are no fair sample of anything, and do not estimate; the two
   baselines know them;
-- later requests for a record (from a pool) count as labels that nobody asked for: what was
-  decided on its arrival keeps the sample fair.
+- records in a pool may be asked about until they leave it, and wait that long. Those that a round
+  chose, and those whose label was known unasked, are no part of what the audit draws from: they
+  stand for themselves alone, and the audited ones for all that nobody asked about.
 """
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from streamboost.active.settings import check_whole
 from streamboost.storage import Arrays, part
+from streamboost.stream.arrivals import Arrival, as_judged, probabilities_of
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity
 from streamboost.stream.figures import Report, report
 from streamboost.stream.scoring import Scored
-from streamboost.stream.tally import PREDICTORS, Judged, Tally
+from streamboost.stream.tally import Tally
 
 __all__ = ["Evaluation"]
 
 STRIDES = 10
 """Parts of the window: it moves on by one of them at a time."""
-
-
-@dataclass(slots=True, eq=False)
-class _Arrival:
-    """A record and what was predicted for it.
-
-    `chance` is that of being asked about, NaN where it was not; `truth` its class, -1 where that
-    is not known.
-    """
-
-    id: str
-    P: np.ndarray
-    predicted: tuple[int, ...]
-    chance: float
-    waits: bool
-    truth: int = -1
 
 
 class Evaluation:
@@ -64,6 +50,9 @@ class Evaluation:
     patience
         Records to wait for an answer; a request left open longer counts as unanswered. Bounds
         the memory, with O(K²) numbers for K classes.
+    pool
+        So many of the newest records may be asked about after their arrival, by `ask`; 0 where
+        arrival decides.
 
     Attributes
     ----------
@@ -91,13 +80,17 @@ class Evaluation:
     True
     """
 
-    def __init__(self, block: int = 0, window: int = 2_000, patience: int = 10_000) -> None:
+    def __init__(
+        self, block: int = 0, window: int = 2_000, patience: int = 10_000, pool: int = 0
+    ) -> None:
         check_whole("evaluation block", block, at_least=0)
+        check_whole("evaluation pool", pool, at_least=0)
         check_whole("evaluation window", window)
         check_whole("evaluation patience", patience, at_least=0)
         self.block = block
         self.window = window
         self.patience = patience
+        self.pool = pool
         self.unanswered = 0
         self._codes: dict[Label, int] = {}
         self._counts: list[int] = []  # labels that came, by class
@@ -105,14 +98,15 @@ class Evaluation:
         self._stride = -(-window // STRIDES)
         self._total = Tally()
         self._recent: deque[Tally] = deque(maxlen=STRIDES - 1)
-        self._queue: list[_Arrival] = []
+        self._queue: list[Arrival] = []
         self._settled = 0  # arrivals at the queue's front that wait for nothing
-        self._open: dict[str, _Arrival] = {}
+        self._left = 0  # arrivals at the queue's front that have left the pool
+        self._open: dict[str, Arrival] = {}  # all that wait
 
     @property
     def pending(self) -> int:
         """Requests that wait for their labels."""
-        return len(self._open)
+        return sum(one.is_asked for one in self._open.values())
 
     @property
     def labels(self) -> dict[Label, int]:
@@ -144,12 +138,36 @@ class Evaluation:
         P[:, columns] = scored.probabilities
         for i, (id, chance) in enumerate(zip(ids, chances.tolist(), strict=True)):
             predicted = (said[i], self._last, self._commonest)
-            arrival = _Arrival(id, P[i], predicted, chance, waits=chance > 0.0)
+            waits = chance > 0.0 or self.pool > 0
+            arrival = Arrival(id, P[i], predicted, chance, waits)
             self._queue.append(arrival)
             if arrival.waits:
                 self._give_up(id)
                 self._open[id] = arrival
         self._settle()
+
+    def ask(self, ids: Sequence[str], propensity: Any) -> list[str]:
+        """Take in which records of the pool are asked about; return those that nobody will ask.
+
+        It is called after every `arrive`, as records leave the pool then, and after every round.
+
+        Parameters
+        ----------
+        ids
+            Their ids.
+        propensity
+            (n,), the audit's chance where it asked, and 1 where a round did.
+        """
+        for id, chance in zip(ids, as_propensity(propensity, len(ids)).tolist(), strict=True):
+            if id in self._open:
+                self._open[id].chance = chance
+        left = max(len(self._queue) - self.pool, self._left)
+        gone = [one for one in self._queue[self._left : left] if one.waits and not one.is_asked]
+        self._left = left
+        for one in gone:
+            self._give_up(one.id)
+        self._settle()
+        return [one.id for one in gone]
 
     def label(self, ids: Sequence[str], labels: Any) -> None:
         """Take in labels (n,) of any records, asked for or not, in the order they came.
@@ -168,6 +186,8 @@ class Evaluation:
             arrival = self._open.pop(id, None)
             if arrival is not None:
                 arrival.truth, arrival.waits = code, False
+                if not arrival.is_asked:
+                    arrival.chance = 1.0
         self._settle()
 
     def expire(self, ids: Sequence[str]) -> None:
@@ -212,14 +232,14 @@ class Evaluation:
         arrival = self._open.pop(id, None)
         if arrival is not None:
             arrival.waits = False
-            self.unanswered += 1
+            self.unanswered += arrival.is_asked
 
     def _settle(self) -> None:
         """Fold whole strides of arrivals that wait for nothing into the sums."""
         queue = self._queue
         while self._settled < len(queue):
             first = queue[self._settled]
-            if first.waits and len(queue) - self._settled > self.patience:
+            if first.waits and len(queue) - self._settled > self.patience + self.pool:
                 self._give_up(first.id)
             if first.waits:
                 break
@@ -229,33 +249,12 @@ class Evaluation:
                 self._total.merge(stride)
                 self._recent.append(stride)
                 del queue[: self._stride]
-                self._settled = 0
+                self._settled, self._left = 0, max(self._left - self._stride, 0)
 
-    def _fold(self, arrivals: list[_Arrival]) -> Tally:
-        predicted = np.array([one.predicted for one in arrivals], dtype=np.int64)
-        truth = np.array([one.truth for one in arrivals], dtype=np.int64)
-        chance = np.array([one.chance for one in arrivals], dtype=np.float64)
-        # Nothing stands for more than the m records of which the audit picks one.
-        stands_for = np.minimum(1.0 / chance, max(self.block, 1))
-        known = truth >= 0
-        answered, asked = int(known.sum()), int((chance > 0.0).sum())
-        stands_for *= asked / max(answered, 1)  # the answered ones stand for the others, too
+    def _fold(self, arrivals: list[Arrival]) -> Tally:
         tally = Tally(len(self._codes))
-        tally.add(
-            Judged(
-                P=self._rows(arrivals),
-                predicted=predicted.reshape(-1, len(PREDICTORS)),
-                truth=truth,
-                extra=np.where(known, stands_for - 1.0, 0.0),
-            )
-        )
+        tally.add(as_judged(arrivals, len(self._codes), self.block))
         return tally
-
-    def _rows(self, arrivals: list[_Arrival]) -> np.ndarray:
-        rows = np.zeros((len(arrivals), len(self._codes)))
-        for row, arrival in zip(rows, arrivals, strict=True):
-            row[: len(arrival.P)] = arrival.P
-        return rows
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
@@ -271,7 +270,7 @@ class Evaluation:
             ],
             "strides": len(self._recent),
         }
-        arrays = {"queue": self._rows(self._queue)}
+        arrays = {"queue": probabilities_of(self._queue, len(self._codes))}
         arrays |= {f"total.{name}": array for name, array in self._total.state().items()}
         for i, tally in enumerate(self._recent):
             arrays |= {f"stride{i}.{name}": array for name, array in tally.state().items()}
@@ -285,7 +284,7 @@ class Evaluation:
         self.unanswered = state["unanswered"]
         self._settled = state["settled"]
         self._queue = [
-            _Arrival(id, row, tuple(predicted), chance, waits, truth)
+            Arrival(id, row, tuple(predicted), chance, waits, truth)
             for row, (id, predicted, chance, waits, truth) in zip(
                 arrays["queue"], state["queue"], strict=True
             )

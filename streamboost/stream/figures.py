@@ -77,7 +77,8 @@ class Report:
     records
         Records judged: those before the oldest request that still waits for its label.
     answered
-        Those of them whose label was asked for and came.
+        Those of them whose label was asked for and came; in a pool, also those whose label was
+        known before they could be asked about.
     committee, repeat_last, majority
         The learner's predictions, and beside them what repeating the newest known label and
         what always giving the commonest would have come to.

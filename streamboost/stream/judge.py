@@ -38,10 +38,12 @@ class Judge:
         Give probabilities at the temperature that suits the labels; else as the committee's.
     coverage
         The share of label sets that are to hold the true label.
+    pool
+        So many of the newest records may be asked about after their arrival.
     """
 
-    def __init__(self, block: int, *, calibrate: bool, coverage: float) -> None:
-        self.evaluation = Evaluation(block)
+    def __init__(self, block: int, *, calibrate: bool, coverage: float, pool: int = 0) -> None:
+        self.evaluation = Evaluation(block, pool=pool)
         self.temperature = Temperature()
         self.label_sets = LabelSets(coverage)
         self.calibrate = calibrate
@@ -75,29 +77,40 @@ class Judge:
 
     def arrive(self, ids: Sequence[str], scored: Scored, asked: Requests) -> None:
         """Note what was said of records, and which of them are asked about."""
-        propensity = np.full(len(ids), np.nan)
-        row_of = {id: row for row, id in enumerate(ids)}
-        least = 1.0 / max(self.evaluation.block, 1)
-        classes: list[Label] = scored.classes.tolist()
         own = uncalibrated(scored).probabilities
-        known = len(self.evaluation.labels)
-        for id, chance in zip(asked.ids, asked.propensity.tolist(), strict=True):
-            row = row_of.get(id)
-            if row is None:  # of an earlier batch, from a pool: it was not asked about on arrival
-                continue
-            propensity[row] = chance
-            with np.errstate(divide="ignore"):
-                logits = np.log(own[row])
-            if scored.version:
-                self._asked[id] = _Asked(
-                    classes, known, logits, self.label_sets.threshold, 1.0 / max(chance, least)
-                )
+        classes: list[Label] = scored.classes.tolist()
+        known, threshold = len(self.evaluation.labels), self.label_sets.threshold
+        chances = dict(zip(asked.ids, asked.propensity.tolist(), strict=True))
+        least = 1.0 / max(self.evaluation.block, 1)
+        for id, P in zip(ids, own, strict=True):
+            if scored.version and (id in chances or self.evaluation.pool):
+                with np.errstate(divide="ignore"):
+                    logits = np.log(P)
+                weight = 1.0 / max(chances.get(id, 1.0), least)
+                self._asked[id] = _Asked(classes, known, logits, threshold, weight)
+        in_pool = self.evaluation.pool > 0
+        propensity = [np.nan if in_pool else chances.get(id, np.nan) for id in ids]
         self.evaluation.arrive(ids, scored, propensity)
-        while len(self._asked) > self.evaluation.patience:
+        if in_pool:
+            self.ask(asked)
+        while len(self._asked) > self.evaluation.patience + self.evaluation.pool:
             del self._asked[next(iter(self._asked))]
 
+    def ask(self, asked: Requests) -> None:
+        """Note which records of the pool are asked about, each once at the most.
+
+        Who is chosen by a round stands for nobody else, however small its chance: the audit draws
+        from those that no round has chosen, and makes up for them.
+        """
+        chances = np.where(asked.rule, 1.0, asked.propensity)
+        for id, chance in zip(asked.ids, chances.tolist(), strict=True):
+            if id in self._asked:
+                self._asked[id] = replace(self._asked[id], weight=1.0 / chance)
+        for id in self.evaluation.ask(asked.ids, chances):
+            self._asked.pop(id, None)
+
     def label(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
-        """Take in labels in the order they came; those not asked for estimate nothing."""
+        """Take in labels in the order they came; those of no record that waits estimate nothing."""
         self.evaluation.label(ids, labels)
         for id, label in zip(ids, labels, strict=True):
             if (asked := self._asked.pop(id, None)) is not None:

@@ -109,7 +109,12 @@ class StreamLearner(Predictor):
         self._lags = Lags(label_lags)
         self._asking = Asking(self.strategy, asking, self._rows, self._recent)
         self._drift = DriftWatch(self.schedule, watching)
-        self.judge = Judge(self._asking.block, calibrate=calibrate, coverage=coverage)
+        self.judge = Judge(
+            self._asking.block,
+            calibrate=calibrate,
+            coverage=coverage,
+            pool=self.strategy.window if self.strategy.mode == "pool" else 0,
+        )
         self.n_features = None
         if n_features is not None:
             self.widen(n_features)
@@ -144,7 +149,9 @@ class StreamLearner(Predictor):
         ConfigurationError
             When the strategy is not in pool mode, or `n` is not a whole number of at least 1.
         """
-        return self._asking.ask(n, self.committee)
+        asked = self._asking.ask(n, self.committee)
+        self.judge.ask(asked)
+        return asked
 
     def learn(
         self,

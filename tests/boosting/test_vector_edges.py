@@ -52,10 +52,12 @@ def model(request):
     return MODELS[request.param]
 
 
+# The others are among the families of test_edges.py.
+@pytest.mark.parametrize("name", ["REBEL, half of the rows", "similarities, no smoothing"])
 @pytest.mark.parametrize("what", DATA)
-def test_scores_and_probabilities_are_finite(model, what):
+def test_scores_and_probabilities_are_finite(name, what):
     X, y = DATA[what]
-    model.fit(X, y)
+    model = MODELS[name].fit(X, y)
     assert np.isfinite(model.committee_.decision(np.asarray(X))).all()
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1)

@@ -178,3 +178,40 @@ def test_the_margin_notices_without_labels_and_the_next_of_two_classes_retrain()
     (training,) = one.learn([""] * 2, X[1:3], ["a", "b"])
     assert training.kind == "drift"
     assert one.snapshot()["rows.order"].tolist() == [301, 302, 303]
+
+
+def test_a_temperature_that_moves_is_no_drift():
+    learner = StreamLearner(
+        SketchLogitBoostClassifier(n_estimators=5),
+        schedule=Schedule(growth=50, on_drift="page_hinkley", drift_signal="margin"),
+        query=QueryStrategy(budget=0.5),
+    )
+    learner.learn(["a", "b"], X[:2], ["low", "high"])
+    scored = learner.score(X[:300])
+    learner.query(X[:300], scored, [str(i) for i in range(300)])
+    own = learner.snapshot()["drift.margin"]
+    learner.judge.temperature.value = 4.0
+    warm = learner.score(X[:300])
+    assert warm.probabilities.max() < scored.probabilities.max()
+    learner.query(X[:300], warm, [str(i) for i in range(300, 600)])
+    values = learner.snapshot()["drift.margin"]
+    np.testing.assert_allclose(values, np.tile(own, 2), atol=1e-9)
+
+
+def test_without_predictions_the_committee_is_judged_as_it_is_corrected():
+    labels = ["low", "high"] * 10 + ["new"] * 40
+    told, untold = (
+        StreamLearner(
+            SketchLogitBoostClassifier(n_estimators=5),
+            schedule=Schedule.per_label(growth=50, on_drift="adwin"),
+        )
+        for _ in range(2)
+    )
+    for i, label in enumerate(labels):
+        row = X[i : i + 1]
+        predicted = told.predict(row) if told.committee else None
+        told.learn([str(i)], row, [label], predicted=predicted)
+        untold.learn([str(i)], row, [label])
+    wrong = untold.snapshot()["drift.error"]
+    np.testing.assert_array_equal(wrong, told.snapshot()["drift.error"])
+    assert wrong[-30:].mean() < 0.2

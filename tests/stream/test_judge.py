@@ -110,14 +110,6 @@ def test_a_restored_learner_goes_on_as_if_it_had_not_stopped():
         np.testing.assert_array_equal(array, second[name], err_msg=name)
 
 
-def test_a_record_asked_about_later_on_is_no_part_of_the_sample():
-    judge = Judge(10, calibrate=True, coverage=0.9)
-    judge.arrive(["1"], scored_as([[0.9, 0.1]]), requests([], []))
-    judge.arrive(["2"], scored_as([[0.8, 0.2]]), requests(["1", "2"], [1.0, 0.1]))
-    judge.label(["1", "2"], ["a", "b"])
-    assert judge.evaluation.since_start().answered == 1
-
-
 def test_an_expired_request_teaches_nothing():
     judge = Judge(0, calibrate=True, coverage=0.9)
     judge.arrive(["1"], scored_as([[0.9, 0.1]]), requests(["1"], [1.0]))

@@ -5,7 +5,7 @@ import pytest
 
 from streamboost.active.utilities import UTILITIES
 from streamboost.boosting.sketch import SketchLogitBoostClassifier
-from streamboost.stream import QueryStrategy, StreamLearner
+from streamboost.stream import QueryStrategy, Schedule, StreamLearner
 from streamboost.stream.scoring import evidence, score_with_committee
 
 RNG = np.random.default_rng(1)
@@ -68,6 +68,19 @@ def test_evidence_is_taken_from_scores_where_they_are_given():
     scored = score_with_committee(committee, X[:9])
     assert evidence("margins", committee, X[:9], scored) is scored.margins
     assert evidence("probabilities", committee, X[:9], scored) is scored.probabilities
+
+
+@pytest.mark.parametrize("mode", ["stream", "pool"])
+def test_what_is_kept_is_rated_anew_where_a_label_corrected_the_committee(mode):
+    strategy = QueryStrategy(mode=mode, budget=0.1, audit=0.0, window=50)
+    schedule = Schedule.per_label(growth=50)
+    learner = StreamLearner(small(), query=strategy, schedule=schedule, random_state=3)
+    learner.learn(IDS[:60], X[:60], Y[:60])
+    ask(learner, range(100, 150))
+    learner.learn(["more"], X[60:61], Y[60:61])
+    ask(learner, range(150, 151))
+    expected = strategy.measure(learner.score(X[101:151]).margins)
+    np.testing.assert_array_equal(learner.snapshot()["window.utility"], expected)
 
 
 FEW = [int(np.flatnonzero(Y == "above")[0]), *np.flatnonzero(Y == "below")[:2].tolist()]

@@ -207,6 +207,26 @@ def test_a_retraining_that_is_asked_for_starts_as_soon_as_none_is_under_way():
     assert learn(learner, 30, 40) == ()
 
 
+def test_a_retraining_that_is_asked_for_is_still_due_after_a_full_committees_rival():
+    learner = small(
+        training="background",
+        growth=1e9,
+        retrain_every=None,
+        extend_every=5,
+        max_estimators=12,
+        at_limit="drop_oldest",
+        shadow=1,
+    )
+    learn(learner, 0, 30)
+    arrive(learner)
+    learn(learner, 30, 40)
+    assert [t.kind for t in arrive(learner)] == ["retrain"]
+    learner.trainer.retrain()
+    assert [t.kind for t in arrive(learner)] == ["drop_oldest"]
+    arrive(learner)
+    assert [t.kind for t in learn(learner, 40, 41)] == ["retrain"]
+
+
 def test_a_retraining_asked_for_before_there_are_two_classes_is_the_first_training():
     learner = small()
     assert learner.trainer.retrain() == ()
