@@ -1,9 +1,8 @@
 """Scoring: every row down every tree.
 
-A few rows walk down node by node. Of many rows a tree's nodes are visited once for all: a bit for
-each row says whether it is at the node, the comparison parts these bits among the children, and at
-the end each row's leaf is read off the bits. Hundreds of rows go through each instruction, and no
-branch depends on a row.
+A few rows walk down node by node. For many a tree's nodes are visited once: a bit for each row says
+whether it is at the node, the comparison parts these bits among the children, and in the end each
+row's leaf is read off the bits. An instruction serves many rows, and no branch depends on one.
 """
 
 import numpy as np
@@ -78,7 +77,27 @@ def _add_missing(column, bits):
 
 
 @inner_kernel
-def _part(nodes, root, columns, n_vectors, stack, rows, tests, test_bytes, planes, leaves):
+def _ask(nodes, at, column, n_vectors, last, bits):
+    """Set the bits of the rows that go left at a node.
+
+    They are kept with the node, `last[feature]`: where values are few, the next node that asks for
+    the feature often asks the same.
+    """
+    node = nodes[at]
+    if last[node.feature] >= 0:
+        before = nodes[last[node.feature]]
+        if before.threshold == node.threshold and before.missing_left == node.missing_left:
+            return
+    last[node.feature] = at
+    for v in range(n_vectors):
+        values = column[v * _VECTOR : (v + 1) * _VECTOR]
+        _test(values, node.threshold, bits[v])
+        if node.missing_left:
+            _add_missing(values, bits[v])
+
+
+@inner_kernel
+def _part(nodes, root, columns, n_vectors, stack, rows, last, tests, test_bytes, planes, leaves):
     """Part the rows of `columns` among the leaves of a tree; return how many leaves it has.
 
     `leaves` takes them from left to right; `planes[v, j]` bit j of the place in `leaves` of each
@@ -106,18 +125,14 @@ def _part(nodes, root, columns, n_vectors, stack, rows, tests, test_bytes, plane
             continue
         if n_leaves + top >= _LEAVES - 1:
             return 0
-        node = nodes[at]
-        column = columns[node.feature]
+        f = nodes[at].feature
+        _ask(nodes, at, columns[f], n_vectors, last, test_bytes[f])
         for v in range(n_vectors):
-            values = column[v * _VECTOR : (v + 1) * _VECTOR]
-            _test(values, node.threshold, test_bytes[v])
-            if node.missing_left:
-                _add_missing(values, test_bytes[v])
             for w in range(_WORDS):
-                left = rows[top, v, w] & tests[v, w]
+                left = rows[top, v, w] & tests[f, v, w]
                 rows[top + 1, v, w] = left
                 rows[top, v, w] ^= left
-        stack[top], stack[top + 1] = node.right, node.left
+        stack[top], stack[top + 1] = nodes[at].right, nodes[at].left
         top += 1
     return n_leaves
 
@@ -136,10 +151,7 @@ def _read_places(planes, place):
 
 @inner_kernel
 def _add_leaves(values, leaves, place, scores, first, n):
-    """Add to the `n` rows of `scores` from `first` on the values of their leaves.
-
-    Up to four classes are written out: a loop that short costs more than what it adds.
-    """
+    """Add to rows of `scores` from `first` on the values of their leaves."""
     n_classes = values.shape[1]
     if n_classes > 4:
         for i in range(n):
@@ -147,7 +159,7 @@ def _add_leaves(values, leaves, place, scores, first, n):
             for k in range(n_classes):
                 scores[first + i, k] += values[leaf, k]
         return
-    for i in range(n):
+    for i in range(n):  # written out: a loop so short costs more than what it adds
         leaf = leaves[place[i]]
         scores[first + i, 0] += values[leaf, 0]
         if n_classes > 1:
@@ -182,7 +194,8 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
     most = _CHUNK // _VECTOR
     columns = np.empty((X.shape[1], _CHUNK), np.float32)
     rows, stack = np.empty((_LEAVES, most, _WORDS), np.uint64), np.empty(_LEAVES, np.int64)
-    tests, planes = np.empty((most, _WORDS), np.uint64), np.empty((most, 8, _WORDS), np.uint64)
+    last, tests = np.empty(X.shape[1], np.int64), np.empty((X.shape[1], most, _WORDS), np.uint64)
+    planes = np.empty((most, 8, _WORDS), np.uint64)
     test_bytes, plane_bytes = tests.view(np.uint8), planes.view(np.uint8)
     leaves, place = np.empty(_LEAVES, np.int64), np.empty(_VECTOR, np.uint8)
     for chunk in range(0, n, _CHUNK):
@@ -190,9 +203,11 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
         n_vectors = (end - chunk + _VECTOR - 1) // _VECTOR
         # What stands in the last vector behind the last row goes down the trees and is not added.
         _lay_out(X, chunk, end - chunk, columns)
+        last[:] = -1
         for t in range(start, stop):
             n_leaves = _part(
-                nodes, roots[t], columns, n_vectors, stack, rows, tests, test_bytes, planes, leaves
+                nodes, roots[t], columns, n_vectors, stack, rows, last, tests, test_bytes, planes,
+                leaves,
             )  # fmt: skip
             if n_leaves == 0:
                 _walk(nodes, roots[t], values, X, scores, chunk, end)

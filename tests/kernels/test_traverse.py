@@ -60,11 +60,12 @@ def test_many_rows_get_the_scores_of_rows_that_walk(leaves):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 9])
-def test_many_rows_get_the_scores_of_rows_that_walk_however_many_the_classes(n_classes):
+def test_so_do_rows_of_few_values_however_many_the_classes(n_classes):
     rng = np.random.default_rng(n_classes)
-    X = rng.standard_normal((400, 3)).astype(np.float32)
+    X = rng.integers(0, 3, (2600, 6)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
     y = rng.integers(0, n_classes, len(X))
-    model = SketchLogitBoostClassifier(n_estimators=3, random_state=0).fit(X, y)
+    model = SketchLogitBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
     committee = model.committee_
     walked = [committee.decision(X[i : i + 100]) for i in range(0, len(X), 100)]
     np.testing.assert_array_equal(committee.decision(X), np.concatenate(walked))
