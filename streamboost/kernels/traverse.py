@@ -1,9 +1,8 @@
 """Scoring: every row down every tree.
 
-A few rows walk down node by node. Many rows are scored as by V-QuickScorer (Lucchese et al., 2016):
-each row starts with all leaves of a tree, every node that sends it right strikes out the leaves on
-its left, and the first leaf that remains is the row's. Nodes are taken one after another, so that
-whole vectors of rows are compared with one threshold, and no branch can be mispredicted.
+A few rows walk down node by node. For many a tree's nodes are visited once: a bit for each row says
+whether it is at the node, the comparison parts these bits among the children, and in the end each
+row's leaf is read off the bits. An instruction serves many rows, and no branch depends on one.
 """
 
 import numpy as np
@@ -24,10 +23,13 @@ FOREST_NODE = np.dtype(
 )
 
 _BLOCK = 64  # rows that go down a tree together, while it is in the cache
-_VECTOR = 256  # rows from which leaves are struck out together
-_CHUNK = 2048  # rows whose columns are laid out at a time
-_WORD = 64  # leaves to a word
-_LEAVES = 2 * _WORD  # in trees with more, rows walk
+_FEW = 128  # rows up to which walking is faster
+_BYTES = 32  # of bits, one for each row of a vector: bit b of byte i is row 32 b + i's
+_VECTOR = 8 * _BYTES
+_WORDS = _BYTES // 8
+_CHUNK = 8 * _VECTOR  # rows whose columns are laid out at a time
+_LINE = 16  # values that are laid out at a time, a number the compiler knows
+_LEAVES = 256  # the leaf's place has eight bits; in trees with more, rows walk
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -42,89 +44,138 @@ def _leaf(nodes, at, X, i):
 
 
 @inner_kernel
-def _add_leaf(values, leaf, scores, i):
-    for k in range(values.shape[1]):
-        scores[i, k] += values[leaf, k]
+def _lay_out(X, first, n, columns):
+    """Copy `n` rows of `X` from `first` on to `columns` (D, _CHUNK)."""
+    whole = n - n % _LINE
+    for row in range(0, whole, _LINE):
+        for f in range(X.shape[1]):
+            for i in range(_LINE):
+                columns[f, row + i] = X[first + row + i, f]
+    for f in range(X.shape[1]):
+        for i in range(whole, n):
+            columns[f, i] = X[first + i, f]
 
 
 @inner_kernel
-def _lay_out(nodes, root, inner, left, leaves, stack):
-    """List a tree's inner nodes and leaves from left to right; return how many leaves.
+def _test(column, threshold, bits):
+    """Set the bits of the rows of a vector whose value goes left."""
+    for byte in range(_BYTES):
+        eight = np.uint8(0)
+        for b in range(8):
+            eight |= np.uint8(column[b * _BYTES + byte] <= threshold) << np.uint8(b)
+        bits[byte] = eight
 
-    Node q of `inner` has the leaves `left[q, 0]` to `left[q, 1]` on its left. Returns 0 where the
-    tree has more than _LEAVES.
+
+@inner_kernel
+def _add_missing(column, bits):
+    for byte in range(_BYTES):
+        eight = np.uint8(0)
+        for b in range(8):
+            x = column[b * _BYTES + byte]
+            eight |= np.uint8(x != x) << np.uint8(b)
+        bits[byte] |= eight
+
+
+@inner_kernel
+def _ask(nodes, at, column, n_vectors, last, bits):
+    """Set the bits of the rows that go left at a node.
+
+    They are kept with the node, `last[feature]`: where values are few, the next node that asks for
+    the feature often asks the same.
     """
-    n_inner, n_leaves, top = 0, 0, 1
+    node = nodes[at]
+    if last[node.feature] >= 0:
+        before = nodes[last[node.feature]]
+        if before.threshold == node.threshold and before.missing_left == node.missing_left:
+            return
+    last[node.feature] = at
+    for v in range(n_vectors):
+        values = column[v * _VECTOR : (v + 1) * _VECTOR]
+        _test(values, node.threshold, bits[v])
+        if node.missing_left:
+            _add_missing(values, bits[v])
+
+
+@inner_kernel
+def _part(nodes, root, columns, n_vectors, stack, rows, last, tests, test_bytes, planes, leaves):
+    """Part the rows of `columns` among the leaves of a tree; return how many leaves it has.
+
+    `leaves` takes them from left to right; `planes[v, j]` bit j of the place in `leaves` of each
+    row of vector v. `rows[s]` are the rows at the node `stack[s]`. Returns 0 where the tree has
+    more than _LEAVES.
+    """
+    n_leaves, top = 0, 0
     stack[0] = root
-    # Two entries for each inner node: its right child, and under that the mark of its left end.
-    while top > 0:
-        top -= 1
+    for v in range(n_vectors):
+        for w in range(_WORDS):
+            rows[0, v, w] = _ALL
+            for j in range(8):
+                planes[v, j, w] = np.uint64(0)
+    while top >= 0:
         at = stack[top]
-        if at >= nodes.size:  # all on the left of this node is listed
-            left[at - nodes.size, 1] = n_leaves
-            continue
         if at < 0:
             leaves[n_leaves] = ~at
+            for j in range(8):
+                if (n_leaves >> j) & 1:
+                    for v in range(n_vectors):
+                        for w in range(_WORDS):
+                            planes[v, j, w] |= rows[top, v, w]
             n_leaves += 1
+            top -= 1
             continue
-        if n_inner == _LEAVES - 1:
+        if n_leaves + top >= _LEAVES - 1:
             return 0
-        inner[n_inner], left[n_inner, 0] = at, n_leaves
-        stack[top] = nodes[at].right
-        stack[top + 1] = nodes.size + n_inner
-        stack[top + 2] = nodes[at].left
-        n_inner += 1
-        top += 3
+        f = nodes[at].feature
+        _ask(nodes, at, columns[f], n_vectors, last, test_bytes[f])
+        for v in range(n_vectors):
+            for w in range(_WORDS):
+                left = rows[top, v, w] & tests[f, v, w]
+                rows[top + 1, v, w] = left
+                rows[top, v, w] ^= left
+        stack[top], stack[top + 1] = nodes[at].right, nodes[at].left
+        top += 1
     return n_leaves
 
 
 @inner_kernel
-def _kept(begin, end, word):
-    """Return a word of leaves without those from `begin` to `end`."""
-    low, high = max(begin - word * _WORD, 0), min(end - word * _WORD, _WORD)
-    if high - low == _WORD:
-        return np.uint64(0)  # a shift by the whole width is not defined
-    return ~(((np.uint64(1) << np.uint64(high - low)) - np.uint64(1)) << np.uint64(low))
+def _read_places(planes, place):
+    """Gather the eight bits of each row of a vector from `planes` uint8 (8, _BYTES)."""
+    for byte in range(_BYTES):
+        for b in range(8):
+            gathered = np.uint8(0)
+            for j in range(8):
+                bit = (planes[j, byte] >> np.uint8(b)) & np.uint8(1)
+                gathered |= np.uint8(bit) << np.uint8(j)
+            place[b * _BYTES + byte] = gathered
 
 
 @inner_kernel
-def _strike(column, threshold, missing_left, kept, alive):
-    if missing_left:
-        for i in range(alive.size):
-            alive[i] &= kept if column[i] > threshold else _ALL  # nothing is less than NaN
-    else:
-        for i in range(alive.size):
-            alive[i] &= _ALL if column[i] <= threshold else kept
+def _add_leaves(values, leaves, place, scores, first, n):
+    """Add to rows of `scores` from `first` on the values of their leaves."""
+    n_classes = values.shape[1]
+    if n_classes > 4:
+        for i in range(n):
+            leaf = leaves[place[i]]
+            for k in range(n_classes):
+                scores[first + i, k] += values[leaf, k]
+        return
+    for i in range(n):  # written out: a loop so short costs more than what it adds
+        leaf = leaves[place[i]]
+        scores[first + i, 0] += values[leaf, 0]
+        if n_classes > 1:
+            scores[first + i, 1] += values[leaf, 1]
+            if n_classes > 2:
+                scores[first + i, 2] += values[leaf, 2]
+                if n_classes > 3:
+                    scores[first + i, 3] += values[leaf, 3]
 
 
 @inner_kernel
-def _first_leaf(word):
-    """Return the place of the lowest bit set, by counting those below it."""
-    below = (word & (~word + np.uint64(1))) - np.uint64(1)
-    below -= (below >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    below = (below & np.uint64(0x3333333333333333)) + (
-        (below >> np.uint64(2)) & np.uint64(0x3333333333333333)
-    )
-    below = (below + (below >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((below * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@inner_kernel
-def _add_struck(nodes, inner, left, leaves, n_leaves, columns, values, scores, first, alive):
-    """Add one tree's leaf values to the rows from `first`: their values are `columns` (D, rows)."""
-    n_words = (n_leaves + _WORD - 1) // _WORD
-    for word in range(n_words):
-        rows = alive[word]
-        rows[:] = _ALL
-        for q in range(n_leaves - 1):
-            if left[q, 1] > word * _WORD and left[q, 0] < (word + 1) * _WORD:
-                node = nodes[inner[q]]
-                kept = _kept(left[q, 0], left[q, 1], word)
-                _strike(columns[node.feature], node.threshold, node.missing_left, kept, rows)
-    for i in range(_VECTOR):
-        word = 0 if n_words == 1 or alive[0, i] != 0 else 1
-        leaf = leaves[word * _WORD + _first_leaf(alive[word, i])]
-        _add_leaf(values, leaf, scores, first + i)
+def _walk(nodes, root, values, X, scores, first, end):
+    for i in range(first, end):
+        leaf = _leaf(nodes, root, X, i)
+        for k in range(values.shape[1]):
+            scores[i, k] += values[leaf, k]
 
 
 @kernel
@@ -134,35 +185,37 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
     Shapes: `nodes` FOREST_NODE; `roots` int32 per tree, negative for a tree that is one leaf;
     `values` float32 (leaves, K); `X` float32 (n, D), NaN where missing; `scores` float64 (n, K).
     """
-    n, n_features = X.shape
-    n_vectors = n // _VECTOR
-    if n_vectors > 0:
-        columns = np.empty((_CHUNK // _VECTOR, n_features, _VECTOR), np.float32)
-        inner, left = np.empty(_LEAVES, np.int64), np.empty((_LEAVES, 2), np.int64)
-        leaves, stack = np.empty(_LEAVES + 1, np.int64), np.empty(3 * _LEAVES, np.int64)
-        alive = np.empty((2, _VECTOR), np.uint64)
-        for chunk in range(0, n_vectors * _VECTOR, _CHUNK):
-            end = min(chunk + _CHUNK, n_vectors * _VECTOR)
-            for i in range(chunk, end):
-                vector = columns[(i - chunk) // _VECTOR]
-                for f in range(n_features):
-                    vector[f, i % _VECTOR] = X[i, f]
+    n = X.shape[0]
+    if n <= _FEW:
+        for block in range(0, n, _BLOCK):
             for t in range(start, stop):
-                n_leaves = _lay_out(nodes, roots[t], inner, left, leaves, stack)
-                for first in range(chunk, end, _VECTOR):
-                    if n_leaves == 0:
-                        for i in range(first, first + _VECTOR):
-                            _add_leaf(values, _leaf(nodes, roots[t], X, i), scores, i)
-                        continue
-                    _add_struck(
-                        nodes, inner, left, leaves, n_leaves,
-                        columns[(first - chunk) // _VECTOR], values, scores, first, alive,
-                    )  # fmt: skip
-    for block in range(n_vectors * _VECTOR, n, _BLOCK):
-        end = min(block + _BLOCK, n)
+                _walk(nodes, roots[t], values, X, scores, block, min(block + _BLOCK, n))
+        return
+    most = _CHUNK // _VECTOR
+    columns = np.empty((X.shape[1], _CHUNK), np.float32)
+    rows, stack = np.empty((_LEAVES, most, _WORDS), np.uint64), np.empty(_LEAVES, np.int64)
+    last, tests = np.empty(X.shape[1], np.int64), np.empty((X.shape[1], most, _WORDS), np.uint64)
+    planes = np.empty((most, 8, _WORDS), np.uint64)
+    test_bytes, plane_bytes = tests.view(np.uint8), planes.view(np.uint8)
+    leaves, place = np.empty(_LEAVES, np.int64), np.empty(_VECTOR, np.uint8)
+    for chunk in range(0, n, _CHUNK):
+        end = min(chunk + _CHUNK, n)
+        n_vectors = (end - chunk + _VECTOR - 1) // _VECTOR
+        # What stands in the last vector behind the last row goes down the trees and is not added.
+        _lay_out(X, chunk, end - chunk, columns)
+        last[:] = -1
         for t in range(start, stop):
-            for i in range(block, end):
-                _add_leaf(values, _leaf(nodes, roots[t], X, i), scores, i)
+            n_leaves = _part(
+                nodes, roots[t], columns, n_vectors, stack, rows, last, tests, test_bytes, planes,
+                leaves,
+            )  # fmt: skip
+            if n_leaves == 0:
+                _walk(nodes, roots[t], values, X, scores, chunk, end)
+                continue
+            for v in range(n_vectors):
+                first = chunk + v * _VECTOR
+                _read_places(plane_bytes[v], place)
+                _add_leaves(values, leaves, place, scores, first, min(_VECTOR, end - first))
 
 
 @kernel

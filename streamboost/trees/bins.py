@@ -52,9 +52,10 @@ class Bins:
 
         Columns that `categorical`, bool (D,), marks hold categories, which have a bin each.
 
-        Where a column has more distinct values, half of the cuts stand at quantiles of the
-        weighted records and half at quantiles of the distinct values: the second half lets rare
-        classes in the tails be cut off.
+        Where a column has more distinct values, the lowest and the highest one, two, four and so on
+        are cut off, and of the other cuts half stand at quantiles of the weighted records and half
+        at quantiles of the distinct values. The first and the last let rare classes be cut off,
+        where values are continuous and where many records share a few.
         """
         if max_bins is None:
             max_bins = min(max(_LEAST_BINS, len(X) // _ROWS_PER_BIN), MAX_BINS)
@@ -125,13 +126,25 @@ def _cuts(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> np.nd
     ends = np.flatnonzero(values[1:] != values[:-1])  # the last place of each value but the largest
     if len(ends) >= max_bins:
         mass = np.arange(1.0, len(values) + 1) if weight is None else np.cumsum(weight)
-        by_record = (max_bins - 1) // 2
-        by_value = max_bins - 1 - by_record
+        tail = _tail_places(len(ends), max_bins)
+        by_record = (max_bins - 1 - 2 * len(tail)) // 2
+        by_value = max_bins - 1 - 2 * len(tail) - by_record
         wanted = mass[-1] * np.arange(1, by_record + 1) / (by_record + 1)
         records = np.minimum(np.searchsorted(mass[ends], wanted), len(ends) - 1)
         distinct = (len(ends) + 1) * np.arange(1, by_value + 1) // (by_value + 1) - 1
-        ends = ends[np.union1d(records, distinct)]
+        places = np.concatenate([records, distinct, tail, len(ends) - 1 - tail])
+        ends = ends[np.unique(places)]
     low, high = values[ends], values[ends + 1]
     middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
     # Between neighbouring floats the midpoint rounds to one of them; it must not be the right one.
     return np.where(middle >= high, low, middle)
+
+
+def _tail_places(n_ends: int, max_bins: int) -> np.ndarray:
+    """Return the places in `ends` of the cuts after the lowest 1, 2, 4 and so on distinct values.
+
+    They go on to where the quantiles would cut anyhow, and take an eighth of the cuts at most: both
+    tails together a quarter.
+    """
+    octaves = min(int(np.log2(n_ends / max_bins)) + 1, (max_bins - 1) // 8)
+    return 2 ** np.arange(octaves) - 1

@@ -127,3 +127,16 @@ def test_ten_rows_of_a_class_among_40_000_do_no_harm_however_many_rounds():
     errors = [np.mean(predicted != y[test]) for predicted in stages]
     for rounds in (30, 100, 300):
         assert errors[rounds - 1] < 0.01
+
+
+def test_ten_rows_beside_40_000_of_one_other_class_do_no_harm_however_many_rounds():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((80_000, 4)).astype(np.float32), np.zeros(80_000, int)
+    for half in (0, 40_000):
+        rare = half + rng.choice(40_000, 10, replace=False)
+        X[rare, 1], y[rare] = 5.0 + rng.random(10), 1
+    train, test = slice(40_000), slice(40_000, None)
+    stages = model(n_estimators=300).fit(X[train], y[train]).staged_predict(X[test])
+    wrong = [np.count_nonzero(predicted != y[test]) for predicted in stages]
+    for rounds in (30, 100, 300):
+        assert wrong[rounds - 1] < 10

@@ -44,16 +44,28 @@ def test_a_value_equal_to_the_threshold_goes_left_as_in_training():
     )
 
 
-@pytest.mark.parametrize("leaves", [2, 64, 65, 128, 129, 300])
+@pytest.mark.parametrize("leaves", [2, 40, 255, 256, 257, 300])
 def test_many_rows_get_the_scores_of_rows_that_walk(leaves):
     rng = np.random.default_rng(leaves)
     X = rng.standard_normal((2600, 3)).astype(np.float32)
     X[rng.random(X.shape) < 0.1] = np.nan
     y = rng.integers(0, 3, len(X))
     model = SketchLogitBoostClassifier(
-        n_estimators=3, max_leaf_nodes=leaves, min_child_weight=0.0, random_state=0
+        n_estimators=3, max_bins=255, max_leaf_nodes=leaves, min_child_weight=0.0, random_state=0
     ).fit(X, y)
     committee = model.committee_
     assert len(committee.forest.values) == 3 * leaves
+    walked = [committee.decision(X[i : i + 100]) for i in range(0, len(X), 100)]
+    np.testing.assert_array_equal(committee.decision(X), np.concatenate(walked))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 9])
+def test_so_do_rows_of_few_values_however_many_the_classes(n_classes):
+    rng = np.random.default_rng(n_classes)
+    X = rng.integers(0, 3, (2600, 6)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = rng.integers(0, n_classes, len(X))
+    model = SketchLogitBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
+    committee = model.committee_
     walked = [committee.decision(X[i : i + 100]) for i in range(0, len(X), 100)]
     np.testing.assert_array_equal(committee.decision(X), np.concatenate(walked))

@@ -58,6 +58,20 @@ def test_half_of_the_cuts_reach_into_a_rare_tail():
     assert (cuts < 1).sum() >= 5
 
 
+def test_the_ends_of_a_column_are_cut_ever_finer():
+    X = np.random.default_rng(0).permutation(np.arange(40_000, dtype=np.float32))[:, None]
+    cuts = Bins.fit(X, np.ones(len(X)), 64).cuts[0]
+    beyond = 2.0 ** np.arange(7)  # one value, two, four and so on
+    assert set(beyond - 0.5) <= set(cuts)
+    assert set(39_999.5 - beyond) <= set(cuts)
+
+
+def test_the_ends_take_a_quarter_of_the_cuts_at_most():
+    X = np.arange(1_000_000, dtype=np.float32)[:, None]
+    cuts = Bins.fit(X, np.ones(len(X)), 33).cuts[0]
+    assert (np.abs(cuts - 500_000) < 480_000).sum() >= 22
+
+
 def test_weights_move_the_record_quantiles():
     X = np.arange(1000, dtype=np.float32)[:, None]
     weight = np.where(np.arange(1000) < 100, 100.0, 1.0)
