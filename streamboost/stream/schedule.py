@@ -120,7 +120,8 @@ class Schedule:
     drift_signal
         What it looks at: "error", whether the prediction that a labelled record got on arrival
         was wrong; "margin", how far apart the committee puts the two likeliest classes of each
-        record that `query` is told of, which needs no labels; or "both", each with a detector of its own.
+        record that `query` is told of, which needs no labels; or "both", each with a detector of
+        its own.
     correction_rounds
         Stumps that correct the committee's scores by what the newest labels say; each label
         replaces those of the label before. 0: none. See `per_label`.
