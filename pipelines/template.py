@@ -138,14 +138,15 @@ strategy = "margin"         # where the committee is unsure; or "entropy", "leas
 budget = 0.1                # share of the records whose label may be bought
 # burst = ?  # requests over any n records stay within budget * n + burst
 # audit = ?  # share of the budget spent at random, to estimate accuracy by
-# window = ?  # records among which the newest one is ranked, or the pool
+# window = ?  # the newest records, among which a new one is ranked, or the pool
+# Seldom needed: another way to choose among the records, and labels ahead of the budget.
 # mode = ?  # decide on arrival; or "pool": ask for the best of the newest records
+# round_size = ?  # with "pool": how many are asked for together
 # rule = ?  # how "stream" decides; or "quantile_filter", "variable_uncertainty"
-# round_size = ?  # requests that "pool" makes together
-# loan = ?  # labels to start with, repaid by record expected_records
-# expected_records = ?  # length of the stream, for the loan
+# loan = ?  # labels to start with, repaid evenly until record expected_records
+# expected_records = ?  # length of the stream; a loan needs it
 
-# What is trained. In this section and those below, "none" stands for no limit.
+# What is trained. "none" stands for no value here and below.
 [committee]
 estimator = "sketch"        # or "gamble"
 # label_lags = ?  # the newest so many known labels are features too
@@ -153,38 +154,41 @@ estimator = "sketch"        # or "gamble"
 # n_estimators = ?  # rounds of a training
 # learning_rate = ?
 # max_leaf_nodes = ?
-# max_depth = ?  # a number bounds how deep a tree grows
-# max_bins = ?
-# min_child_weight = ?
-# l2_regularization = ?
-# max_features = ?  # share of the features a tree may use, if not all
-# subsample = ?  # share of the rows a tree is grown on
+# Seldom needed: how trees grow.
+# min_child_weight = ?  # least second derivative in a leaf ("gamble": least weight)
+# l2_regularization = ?  # larger values hold back leaves of few records
+# max_bins = ?  # values of a feature told apart; none: by the number of records
+# max_depth = ?  # of a tree, from one split on; none: max_leaf_nodes decides
+# max_features = ?  # share of the features a tree may use; none: by their number
+# subsample = ?  # share of the records a tree is grown on
 
 # The labelled records that training sees.
 [working_set]
 # kind = ?  # the newest; or "time", "reservoir" (of all), "balanced" (by class)
-# size = ?  # at most so many
-# seconds = ?  # with kind = "time": how long a record stays
+# size = ?  # at most so many, whatever the kind
+# seconds = ?  # given with kind = "time" and only then: how long one stays
+# Seldom needed: what each weighs.
 # weights = ?  # or "half_life", or "zipf": 1/i for the i-th newest
-# half_life = ?  # records after which one weighs half as much
-# propensity_clip = ?  # a number weighs the rarely asked by 1/chance, at most so much
+# half_life = ?  # given with weights = "half_life" and only then, in records
+# propensity_clip = ?  # a number weighs one by 1/chance of being asked for, at most so much
 
 # When training happens: looked at with each label.
 [schedule]
 # first = ?  # least labels for the first training
-# growth = ?  # factor from one training to the next
-# retrain_every = ?  # most labels from one training to the next
-# retrain_seconds = ?  # most seconds
-# extend_every = ?  # labels from a training to an extension
-# extend_seconds = ?  # or seconds
+# growth = ?  # factor by which labels grow from one retraining to the next
+# retrain_every = ?  # most labels from one retraining to the next
+# extend_every = ?  # labels from one training to an extension; none: no extension
 # extend_estimators = ?  # rounds that an extension adds
 # max_estimators = ?  # a committee that would grow past it is retrained
 # training = ?  # or "background": in a thread, while predicting goes on
 # promotion = ?  # or "better": once it makes no more errors than the one that serves
-# at_limit = ?  # or "drop_oldest", whose committee serves if it then errs less
-# shadow = ?  # labels by which that is judged
 # on_drift = ?  # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
-# drift_signal = ?  # in the labels; or "margin", which needs none; or "both"
+# drift_signal = ?  # in wrong answers; or "margin", without labels; or "both"
+# Seldom needed: training by the clock, full committees, labels that follow one another.
+# retrain_seconds = ?  # most seconds from one retraining to the next
+# extend_seconds = ?  # seconds from one training to an extension
+# at_limit = ?  # or "drop_oldest", whose committee serves if it then errs less
+# shadow = ?  # most labels by which that and "better" are judged
 # correction_rounds = ?  # stumps grown anew at every label; 5 where labels follow one another
 # correction_rows = ?  # the newest so many that they are grown on
 # correction_half_life = ?  # labels after which one of these weighs half as much

@@ -22,10 +22,10 @@ class QueryStrategy:
     Parameters
     ----------
     utility
-        What a label is thought to teach: "margin" where the committee's two best scores are
-        close; "entropy" of the probabilities; "least_confident" where the best probability is
-        low; "vote_entropy" where the committees after 1, 2, ... rounds differ in the class they
-        vote for; "random" asks anywhere.
+        How much a label would teach: much where the two likeliest classes are close ("margin"),
+        the probabilities have a high "entropy", the likeliest class is unlikely
+        ("least_confident"), or the committees after 1, 2, ... rounds vote for different classes
+        ("vote_entropy"); "random" asks anywhere.
     mode
         "stream" decides about each record when it arrives. "pool" keeps the newest `window`
         records and, from when they have come, asks for the `round_size` best of them whenever as
@@ -43,7 +43,7 @@ class QueryStrategy:
         estimated without bias. It needs a burst of at least 2. In pool mode a record's audit
         falls due when it leaves the pool, as before it may still be asked for anyway.
     window
-        The newest records among which a record's utility is ranked, or the pool.
+        The newest records, among whose utilities that of a new one is ranked; or the pool.
     round_size
         Requests that pool mode makes together, at most `burst` (with audits, less 2). They are
         chosen by one committee, so more than a few at a time teach less.
@@ -60,7 +60,6 @@ class QueryStrategy:
 
     Examples
     --------
-
     >>> QueryStrategy(budget=0.1).utility
     'margin'
     >>> QueryStrategy(budget=0.02, loan=10, expected_records=2_000).share

@@ -30,16 +30,18 @@ class QueryByCommittee(active.base.ActiveLearningClassifier):
     classifier
         Any River classifier that gives probabilities.
     budget
-        Share of the records whose label may be asked for, in (0, 1].
+        Share of the records whose label may be bought, in (0, 1], taken as the decimal number it
+        is written as.
     utility
-        "margin": the two likeliest classes are close; "entropy": of the probabilities;
-        "least_confident": the likeliest class is unlikely; "random": anywhere.
+        How much a label would teach: much where the two likeliest classes are close ("margin"),
+        the probabilities have a high "entropy", or the likeliest class is unlikely
+        ("least_confident"); "random" asks anywhere.
     burst
-        Labels asked for over any n consecutive records stay within budget * n + burst.
+        Requests over any n consecutive records stay within budget * n + burst.
     window
-        The newest records among which one is ranked.
+        The newest records, among whose utilities that of a new one is ranked.
     seed
-        Seed for reproducible results.
+        Seed of all random choices, at least 0; None: another one every time.
 
     Raises
     ------

@@ -26,8 +26,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     """A boosted committee, trained anew as labels come in.
 
     It keeps the newest labelled records and boosts small trees on them: at every label at first,
-    then whenever there are some per cent more labels. Between two trainings `learn_one` only stores
-    the record. Features may come and go: new ones become columns, those that a record lacks are
+    then whenever there are some per cent more. Between two trainings `learn_one` only stores the
+    record. Features may come and go: new ones become columns, those that a record lacks are
     missing values. Numbers and booleans are numbers. A feature whose first value is text holds
     categories; a text that has not been learned is a missing value.
 
@@ -36,12 +36,12 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     Parameters
     ----------
     estimator
-        What is trained, one of streamboost's estimators; which columns are categorical it is told
-        here. None: a `SketchLogitBoostClassifier` with 50 rounds of ten leaves.
+        What trains the committee, one of streamboost's estimators; which columns are categorical
+        it is told here. None: a `SketchLogitBoostClassifier` with 50 rounds of ten leaves.
     working_set
-        The labelled records kept for training. None: the newest 10,000, all of the same weight.
+        Which labelled records training sees. None: the newest 10,000, all of the same weight.
     schedule
-        When to train. None: whenever the labels have grown by 15 per cent, or by 500.
+        When to train. None: whenever the labels have grown by 15 %, or by 500.
     label_lags
         The newest so many labels learned are features too, as categories. A record is learned with
         the labels that were known when it was predicted, however late its own comes; where it was
@@ -51,7 +51,13 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         record learned is then scored first, which also calibrates the probabilities. None: no
         sets, and learning is as fast as can be.
     seed
-        Seed for reproducible results.
+        Seed of all random choices, at least 0; None: another one every time.
+
+    Raises
+    ------
+    ConfigurationError
+        When `coverage` or `label_lags` is out of its range, or the estimator takes no categories
+        and there are lags.
 
     Examples
     --------

@@ -51,19 +51,20 @@ class StreamLearner(Predictor):
         What trains the committee, one of streamboost's estimators; None: a
         `SketchLogitBoostClassifier` with settings for few labels.
     working_set
-        The labelled records kept for training.
+        Which labelled records training sees. None: the newest 10,000, all of the same weight.
     schedule
-        When to train.
+        When to train. None: whenever the labels have grown by 5 %, or by 500, with extensions in
+        between.
     query
-        Which labels to ask for.
+        Which records to ask for. None: those of small margin, for a budget of 5 %.
     n_features
         D, the number of features; None: that of the first records.
+    random_state
+        Seed of all random choices, at least 0.
     calibrate
         Give probabilities at the temperature that suits the labels asked for (`Temperature`).
     coverage
-        The share of `predict_set`'s sets that are to hold the true label, in (0, 1).
-    random_state
-        Seed, at least 0.
+        Share of the sets of `predict_set` that are to hold the true label, in (0, 1).
     label_lags
         The newest so many labels learned are features too: `with_lags` puts them first, and they
         count in D. The estimator's `categorical_features` should name them.
@@ -72,6 +73,11 @@ class StreamLearner(Predictor):
     ----------
     trainer
         The trainings: what is under way, pausing, training anew.
+
+    Raises
+    ------
+    ConfigurationError
+        When `coverage` or `label_lags` is out of its range.
 
     Examples
     --------

@@ -74,9 +74,9 @@ class Schedule:
     committee is extended whenever `extend_every` labels have come, or `extend_seconds` have
     passed, since the last training of either kind. Seconds are counted by the labels' ticks.
 
-    A drift noticed by `on_drift` retrains on the rows whose labels came since the change, as soon
-    as these are of two classes; the older rows are dropped, and L is counted from there. With
-    labels that come late, rows of before the change are among them.
+    A drift noticed by `on_drift` retrains on the records whose labels came since the change, as
+    soon as these are of two classes; the older ones are dropped, and L is counted from there. With
+    labels that come late, records of before the change are among them.
 
     Parameters
     ----------
@@ -99,15 +99,16 @@ class Schedule:
     training
         "inline": within the call that made it due. "background": in a thread, so that scoring
         goes on; the committee serves from the call of `swap` that hands it in. One training is
-        under way at a time: what becomes due meanwhile starts, as one training on the newest
-        rows, after that call.
+        under way at a time: what becomes due meanwhile starts, as one training on the working
+        set of then, after that call.
     promotion
         "always": what a training made serves. "better": only once it has made no more errors
-        than the committee that serves, on the labels that came after its own rows were taken,
-        which it has not seen; no other training starts until then. A draw is the challenger's,
+        than the committee that serves, on the labels that came after its training started, which
+        it has not seen; no other training starts until then. A draw is the challenger's,
         which knows more labels.
     at_limit
-        "retrain": that is all. "drop_oldest": once the retrained committee serves, the newer half
+        What happens to a committee that is full (`max_estimators`). "retrain": that is all.
+        "drop_oldest": once the retrained committee serves, the newer half
         of the full one, extended, challenges it, and serves if it makes no more errors on the
         next `shadow` labels. Dropping old rounds costs accuracy at once, so that it seldom does.
     shadow
@@ -119,7 +120,8 @@ class Schedule:
     drift_signal
         What it looks at: "error", whether the prediction that a labelled record got on arrival
         was wrong; "margin", how far apart the committee puts the two likeliest classes of each
-        record queried, which needs no labels; or "both", each with a detector of its own.
+        record that `query` is told of, which needs no labels; or "both", each with a detector of
+        its own.
     correction_rounds
         Stumps that correct the committee's scores by what the newest labels say; each label
         replaces those of the label before. 0: none. See `per_label`.
@@ -198,10 +200,10 @@ class Schedule:
         older weighs half as much. So the last few labels count at once and are forgotten as fast,
         and nothing piles up. Corrections are no versions of the committee; in a pipeline each
         batch is scored with the correction by all labels before it. Through River, with every
-        label known at once, it is right on 93.9 % of electricity (45,312 records, six features),
+        label known at once, it is right on 94.0 % of electricity (45,312 records, six features),
         where repeating the last label is on 85.3 % and the adapter's default on 77.1 %, and on
         93.5 % of outdoor (90.2 and 62.7 %). Where neighbours are not alike it costs some: weather
-        falls from 79.7 to 76.6 %. `settings` are parameters that differ.
+        falls from 79.7 to 76.7 %. `settings` are parameters that differ.
 
         Examples
         --------
