@@ -143,8 +143,8 @@ def _cuts(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> np.nd
 def _tail_places(n_ends: int, max_bins: int) -> np.ndarray:
     """Return the places in `ends` of the cuts after the lowest 1, 2, 4 and so on distinct values.
 
-    They go half the way to the first quantile, nearer to which a cut is worth little, and take an
-    eighth of the cuts at most: both tails together a quarter.
+    They go on to where the quantiles would cut anyhow, and take an eighth of the cuts at most: both
+    tails together a quarter.
     """
-    octaves = min(int(np.log2(n_ends / max_bins)), (max_bins - 1) // 8)
+    octaves = min(int(np.log2(n_ends / max_bins)) + 1, (max_bins - 1) // 8)
     return 2 ** np.arange(octaves) - 1
