@@ -52,8 +52,8 @@ class Bins:
 
         Columns that `categorical`, bool (D,), marks hold categories, which have a bin each.
 
-        Where a column has more distinct values, the lowest and the highest one, two, four and so on
-        are cut off, and of the other cuts half stand at quantiles of the weighted records and half
+        Where a column has more distinct values, the lowest and the highest one, four, sixteen and so
+        on are cut off, and of the other cuts half stand at quantiles of the weighted records and half
         at quantiles of the distinct values. The first and the last let rare classes be cut off,
         where values are continuous and where many records share a few.
         """
@@ -141,10 +141,11 @@ def _cuts(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> np.nd
 
 
 def _tail_places(n_ends: int, max_bins: int) -> np.ndarray:
-    """Return the places in `ends` of the cuts after the lowest 1, 2, 4 and so on distinct values.
+    """Return the places in `ends` of the cuts after the lowest 1, 4, 16 and so on distinct values.
 
     They go on to where the quantiles would cut anyhow, and take an eighth of the cuts at most: both
-    tails together a quarter.
+    tails together a quarter. By fours: by twos the middle lacks cuts, as days of a long stream did,
+    and five-fold cross-validation on training halves was no better for it.
     """
-    octaves = min(int(np.log2(n_ends / max_bins)) + 1, (max_bins - 1) // 8)
-    return 2 ** np.arange(octaves) - 1
+    steps = min(int(np.log2(n_ends / max_bins) / 2) + 1, (max_bins - 1) // 8)
+    return 4 ** np.arange(steps) - 1
