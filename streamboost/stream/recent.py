@@ -8,6 +8,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.storage import Arrays
 from streamboost.stream.checks import Label, as_array
 from streamboost.stream.schedule import Schedule
+from streamboost.stream.weights import by_half_life
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -26,10 +27,7 @@ class Recent:
     def __init__(self, schedule: Schedule) -> None:
         self._n_stumps = schedule.correction_rounds
         self._size = schedule.correction_rows
-        # An age too large for a float is infinite, and its weight 0.
-        with np.errstate(over="ignore"):
-            ages = np.arange(self._size - 1, -1, -1) / float(schedule.correction_half_life)
-        self._weights = np.exp2(-ages)
+        self._weights = by_half_life(self._size, schedule.correction_half_life)
         self._total = 0
         self._labels: list[Label] = []
         self._X = np.zeros((self._size, 0), dtype=np.float32)

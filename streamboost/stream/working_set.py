@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamboost.active.settings import check_whole, is_finite
+from streamboost.active.settings import check_choice, check_whole, is_finite
 from streamboost.errors import ConfigurationError
 from streamboost.stream.kept import BalancedRows, ReservoirRows, SlidingRows, TimeRows
 from streamboost.stream.weights import AGEING, by_propensity
@@ -64,8 +64,8 @@ class WorkingSet:
     def __post_init__(self) -> None:
         reason = ", as training needs records of two classes"
         check_whole("working set size", self.size, at_least=2, reason=reason)
-        _check_choice("kind", self.kind, _KINDS)
-        _check_choice("weights", self.weights, tuple(AGEING))
+        check_choice("working set kind", self.kind, _KINDS)
+        check_choice("working set weights", self.weights, AGEING)
         self._check_belongs("seconds", "kind", "time", "a positive number of seconds")
         self._check_belongs("half_life", "weights", "half_life", "a positive number of records")
         clip = self.propensity_clip
@@ -109,10 +109,3 @@ class WorkingSet:
         weights = np.prod(parts, axis=0)
         weights /= weights.max()  # so that no sum of them overflows
         return np.asarray(weights / weights.mean())
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigurationError(
-            f"working set {name} {value!r} is not known: choose one of {', '.join(choices)}"
-        )
