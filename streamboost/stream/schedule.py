@@ -202,8 +202,8 @@ class Schedule:
         batch is scored with the correction by all labels before it. Through River, with every
         label known at once, it is right on 94.0 % of electricity (45,312 records, six features),
         where repeating the last label is on 85.3 % and the adapter's default on 77.1 %, and on
-        93.5 % of outdoor (90.2 and 62.7 %). Where neighbours are not alike it costs some: weather
-        falls from 79.7 to 76.7 %. `settings` are parameters that differ.
+        93.1 % of outdoor (90.2 and 62.9 %). Where neighbours are not alike it costs some: weather
+        falls from 79.6 to 76.6 %. `settings` are parameters that differ.
 
         Examples
         --------
