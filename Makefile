@@ -32,8 +32,9 @@ bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.drift --labels 0 --records 500000
 
-# Kills a pipeline so many times, at random steps of its loop.
+# Looks for new counterexamples, and kills a pipeline so many times, at random steps of its loop.
 soak: .venv/ready
+	$(BIN)/pytest --hypothesis-profile=default -m hypothesis tests
 	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-40} $(BIN)/pytest tests/pipelines/test_kills.py tests/pipelines/test_kafka_kills.py
 
 format: .venv/ready
