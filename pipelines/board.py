@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from streamboost.pipelines.status_file import Row
-from streamboost.pipelines.status_reader import StatusReader
+from streamboost.pipelines.status_reader import RATES, StatusReader
 
-__all__ = ["MOST_POINTS", "Board"]
+__all__ = ["MOST_POINTS", "SUMMED", "Board", "text_of"]
 
 MOST_POINTS = 2_000
 MOST_MARKS = 1_000
@@ -21,7 +21,7 @@ MOST_DEAD_LETTERS = 200
 RECENT = 600_000
 """Milliseconds: points of that age may be about twice as far apart as the newest."""
 
-_SUMMED = ("seconds", "batches", "records", "labels")
+SUMMED = ("seconds", "batches", "records", "labels", "busy", "margins")
 """What a point counts since the one before; all else is how things stood at its time."""
 
 encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
@@ -44,7 +44,11 @@ class Board:
         for mark in reader.marks():
             self.mark(*(mark[key] for key in ("time", "sequence", "kind", "version", "text")))
         for point in reader.points():
-            self.point(point.pop("time"), point.pop("sequence"), point)
+            self.point(
+                point.pop("time"),
+                point.pop("sequence"),
+                {name: value for name, value in point.items() if name not in RATES},
+            )
         self.predicted([encode(one) for one in reversed(reader.predictions(MOST_PREDICTIONS))])
         self.buried([encode(one) for one in reversed(reader.dead_letters(MOST_DEAD_LETTERS))])
 
@@ -95,7 +99,7 @@ class Board:
         gone, kept = numbers[least], numbers[least + 1]
         self.points.pop(gone)
         before, after = self._values.pop(gone), self._values[kept]
-        summed = {key: before.get(key, 0) + after.get(key, 0) for key in _SUMMED}
+        summed = {key: before.get(key, 0) + after.get(key, 0) for key in SUMMED}
         self._values[kept] = after | summed
         tick, sequence, _ = self.points[kept]
         self.points[kept] = (tick, sequence, text_of(self._values[kept]))

@@ -9,9 +9,12 @@ import msgspec
 
 from streamboost.pipelines.status_file import FILE
 
-__all__ = ["StatusReader"]
+__all__ = ["RATES", "StatusReader"]
 
 _BUSY_SECONDS = 1.0
+
+RATES = ("records_per_second", "labels_per_second", "batch_seconds", "margin")
+"""What a point says besides what was written, after what it counts."""
 
 Status = dict[str, Any]
 
@@ -55,11 +58,16 @@ class StatusReader:
         }
 
     def points(self, since_ms: int = 0) -> list[Status]:
-        """Return the points later than `since_ms`, the oldest first, each with its `time`."""
+        """Return the points later than `since_ms`, the oldest first.
+
+        Each counts what happened in the `seconds` since the one before, from which its rates are.
+        """
         rows = self._read(
             "SELECT time, sequence, value FROM points WHERE time > ? ORDER BY time, id", (since_ms,)
         )
-        return [{"time": time, "sequence": n, **_object(value)} for time, n, value in rows]
+        return [
+            {"time": time, "sequence": n, **_with_rates(_object(value))} for time, n, value in rows
+        ]
 
     def marks(self, since_id: int = 0) -> list[Status]:
         """Return the marks after the one numbered `since_id`, the oldest first."""
@@ -143,3 +151,14 @@ def _opened(address: str) -> sqlite3.Connection:
 def _object(text: str) -> Status:
     found: Status = msgspec.json.decode(text)
     return found
+
+
+def _with_rates(point: Status) -> Status:
+    seconds, batches, records = point["seconds"], point["batches"], point["records"]
+    rates = (
+        records / seconds if seconds else 0.0,
+        point["labels"] / seconds if seconds else 0.0,
+        point["busy"] / batches if batches else None,
+        point["margins"] / records if records else None,
+    )
+    return point | dict(zip(RATES, rates, strict=True))
