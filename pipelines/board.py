@@ -17,6 +17,8 @@ MOST_POINTS = 2_000
 MOST_MARKS = 1_000
 MOST_PREDICTIONS = 500
 MOST_DEAD_LETTERS = 200
+MOST_PAYLOAD = 4_096
+"""Characters of a dead letter's payload; a multiple of four, as base64 needs."""
 
 RECENT = 600_000
 """Milliseconds: points of that age may be about twice as far apart as the newest."""
@@ -44,11 +46,8 @@ class Board:
         for mark in reader.marks():
             self.mark(*(mark[key] for key in ("time", "sequence", "kind", "version", "text")))
         for point in reader.points():
-            self.point(
-                point.pop("time"),
-                point.pop("sequence"),
-                {name: value for name, value in point.items() if name not in RATES},
-            )
+            value = {key: point[key] for key in point.keys() - {"time", "sequence", *RATES}}
+            self.point(point["time"], point["sequence"], value)
         self.predicted([encode(one) for one in reversed(reader.predictions(MOST_PREDICTIONS))])
         self.buried([encode(one) for one in reversed(reader.dead_letters(MOST_DEAD_LETTERS))])
 
@@ -72,9 +71,9 @@ class Board:
         _cut(self.predictions, MOST_PREDICTIONS)
 
     def buried(self, messages: Iterable[bytes]) -> None:
-        """Add dead letters as they were sent."""
+        """Add dead letters as they were sent, but for the rest of long payloads."""
         for message in deque(messages, maxlen=MOST_DEAD_LETTERS):
-            self.dead_letters[self._number()] = (message.decode(),)
+            self.dead_letters[self._number()] = (_shortened(message).decode(),)
         _cut(self.dead_letters, MOST_DEAD_LETTERS)
 
     def content(self) -> dict[str, Mapping[int, Row]]:
@@ -108,6 +107,13 @@ class Board:
 def text_of(value: Any) -> str:
     """Return `value` as JSON."""
     return encode(value).decode()
+
+
+def _shortened(message: bytes) -> bytes:
+    if len(message) <= MOST_PAYLOAD:
+        return message
+    letter = msgspec.json.decode(message)
+    return encode(letter | {"payload": letter["payload"][:MOST_PAYLOAD]})
 
 
 def _cut(rows: dict[int, Row], most: int) -> None:

@@ -5,9 +5,10 @@ of its own turns that into text and writes it. Whatever becomes of the file, the
 nor fails.
 """
 
+import logging
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from streamboost.pipelines.status_notes import Notes
 from streamboost.pipelines.status_writer import Publication, Writer
 
 __all__ = ["Publisher"]
+
+_log = logging.getLogger(__name__)
 
 _SHARE = 0.02
 """The share of its time that the loop spends on reading off the pipeline, at most."""
@@ -62,25 +65,30 @@ class Publisher:
         self._committed: int | None = None
         self._trouble: dict[str, Any] = {}
         self._due, self._published = 0.0, clock()
-        self._state, self._is_still = "", False
+        self._state, self._is_still, self._has_failed = "", False, False
         self._notes = Notes(len(pipeline.schema.features))
         self._writer = Writer(folder, pipeline.schema.features)
         self._requests = OpenRequests(pipeline, self._writer.requests)
 
     def __call__(self, effects: Effects) -> None:
         """Note what one batch did."""
-        self._committed = wall_clock()
-        self._notes(effects, self._committed)
-        self._requests(effects)
+        with self._unfelt():
+            self._committed = wall_clock()
+            self._notes(effects, self._committed)
+            self._requests(effects)
 
     def replayed(self, effects: Effects) -> None:
         """Note what is open of a batch that was committed by an earlier run."""
-        self._requests(effects)
+        with self._unfelt():
+            self._requests(effects)
 
     def turn(self) -> None:
         """Publish if it is time and there is something new; the loop calls it between batches."""
-        if self._clock() < self._due or not self._writer.is_idle:
-            return
+        if self._clock() >= self._due and self._writer.is_idle:
+            with self._unfelt():
+                self._look()
+
+    def _look(self) -> None:
         state = state_of(self._pipeline)
         is_still = state == self._state and not self._notes.since.batches
         if is_still and self._is_still:
@@ -99,10 +107,20 @@ class Publisher:
     def close(self) -> None:
         """Publish for the last time, and wait a little for it to be written."""
         self._writer.wait(_CLOSING)
-        with suppress(Exception):  # the pipeline may have stopped within a batch
+        with self._unfelt():
             if self._writer.is_idle:
                 self._publish("stopped")
         self._writer.close(_CLOSING)
+
+    @contextmanager
+    def _unfelt(self) -> Iterator[None]:
+        """Let nothing that goes wrong here reach the pipeline."""
+        try:
+            yield
+        except Exception:
+            if not self._has_failed:
+                _log.exception("the status cannot be told; the pipeline goes on")
+            self._has_failed = True
 
     def _publish(self, state: str) -> None:
         before, pipeline = time.thread_time(), self._pipeline

@@ -91,6 +91,9 @@ class Writer:
         """Take up what an earlier run has left, as far as it can be made sense of."""
         try:
             self._board.resume(reader)
+            self._documents = {
+                name: (0, text_of(value)) for name, value in reader.documents().items()
+            }
             self.requests = {
                 one["id"]: (one["utility"], one["expires"], text_of(one))
                 for one in reader.requests()
