@@ -90,12 +90,11 @@ class OpenRequests:
         if self._pool:
             self._hold(effects.records)
         if effects.messages.requests:
+            self._make_room()
             payloads = self._payloads if self._pool else _payloads(effects.records)
             for id, message in zip(effects.asked.ids, effects.messages.requests, strict=True):
                 self._add(id, _decode(message), payloads.get(id, b"{}"))
         self._let_go()
-        if len(self._rows) > 2 * len(self._pipeline.join.open_requests) + SLACK:
-            self._drop_closed()
 
     def rows(self) -> dict[str, Row]:
         """Return the rows of those that are open now."""
@@ -103,6 +102,12 @@ class OpenRequests:
         if missing := [id for id in self._pipeline.join.open_requests if id not in self._rows]:
             self._restore(missing)
         return dict(self._rows)
+
+    def _make_room(self) -> None:
+        """Drop what is not open any more once it is much, although nobody asks for `rows`."""
+        usual = 2 * len(self._pipeline.join.open_requests) + SLACK
+        if len(self._rows) > usual or self._bytes > MOST_BYTES:
+            self._drop_closed()
 
     def _drop_closed(self) -> None:
         for id in self._rows.keys() - self._pipeline.join.open_requests.keys():

@@ -128,7 +128,6 @@ def test_a_file_deleted_or_replaced_while_it_is_open_is_written_whole_again(tmp_
     assert len(reader.points()) == 2
     (tmp_path / "other").write_bytes(b"something else")
     (tmp_path / "other").replace(tmp_path / FILE)
-    assert reader.points() == []
     file.write(content(points=[1, 2, 3]))
     assert len(reader.points()) == 3
 
