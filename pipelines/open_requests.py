@@ -76,7 +76,7 @@ class OpenRequests:
         self.fields: dict[str, bool] = {}
         self._pipeline = pipeline
         self._rows = dict(known)
-        self._sizes: dict[str, int] = {id: len(row[-1]) for id, row in known.items()}
+        self._sizes = {id: len(_encode(_decode(row[-1])["fields"])) for id, row in known.items()}
         self._bytes = sum(self._sizes.values())
         strategy = pipeline.learner.strategy
         self._pool = strategy.window if strategy.mode == "pool" else 0
@@ -129,15 +129,16 @@ class OpenRequests:
 
     def _add(self, id: str, request: dict[str, Any], payload: bytes) -> None:
         fields = other_fields(payload, self._names)
-        text = _encode(request | {"fields": fields})
-        if self._bytes + len(text) > MOST_BYTES:
-            text = _encode(request | {"fields": {}})
+        if self._bytes + len(_encode(fields)) > MOST_BYTES:
+            fields = {}
         for name, value in fields.items():
             if len(self.fields) < MOST_FIELDS:
                 self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
-        self._rows[id] = (request["utility"], request["expires"], text.decode())
-        self._bytes += len(text) - self._sizes.get(id, 0)
-        self._sizes[id] = len(text)
+        text = _encode(request | {"fields": fields}).decode()
+        self._rows[id] = (request["utility"], request["expires"], text)
+        size = len(_encode(fields))
+        self._bytes += size - self._sizes.get(id, 0)
+        self._sizes[id] = size
 
     def _restore(self, ids: list[str]) -> None:
         """Make requests anew that no message is at hand for."""
