@@ -18,6 +18,7 @@ from streamboost.pipelines.join import Join
 from streamboost.pipelines.lag import Watch
 from streamboost.pipelines.step import Stepper
 from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.stopwatch import Stopwatch
 from streamboost.pipelines.versions import Versions
 from streamboost.storage import Arrays
 from streamboost.stream.learner import StreamLearner
@@ -48,9 +49,14 @@ class Pipeline(Stepper):
     Attributes
     ----------
     observers : called like `observer`, which is the first of them
+    rehearsals : called with the effects of batches that are replayed
+    stopwatch : how long the parts of the newest batches took
+    on_trouble : called like the parameter, which is the first of them
+    turns : called between two batches, and while nothing comes or something is tried again
     watch : looks after lag and retention
     about : what a checkpoint's manifest says besides
     is_settled : whether what was learned is what was committed, so that a checkpoint may be taken
+    is_running : whether it has recovered and began to work
     retrying : whether a source or a commit failed, and is tried again
     checkpointed : the batch after which the newest checkpoint was taken
     """
@@ -86,10 +92,14 @@ class Pipeline(Stepper):
         self._checkpoint_every = checkpoint_every
         self._poll_interval = poll_interval
         self.observers = [] if observer is None else [observer]
+        self.turns: list[Callable[[], None]] = []
         self.watch = Watch(intake)
-        self._on_trouble = on_trouble
+        self.rehearsals: list[Observer] = []
+        self.on_trouble = [] if on_trouble is None else [on_trouble]
+        self.stopwatch = Stopwatch()
+        self.lap = self.stopwatch.lap
         self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
-        self._is_running = False
+        self.is_running = False
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
@@ -99,11 +109,14 @@ class Pipeline(Stepper):
         and ends this object's use. `is_settled` then tells whether what was learned is what was
         committed, so that a checkpoint may be taken.
         """
-        self._is_running = True
+        self.is_running = True
         while not self.stop.requested:
+            self._turn()
+            self.stopwatch.begin()
             inputs = self._poll()
             self.watch.turn(self._kept[0] if self._kept else None)
             if inputs is not None:
+                self.lap("poll")
                 self.commit(self.step(inputs, self.learner.trainer.finished()))
                 self.checkpoint_if_due()
             elif until_idle and self._is_idle:
@@ -133,6 +146,7 @@ class Pipeline(Stepper):
                 self._rest_after(error)
         self.notes = {}
         self.retrying = False
+        self.lap("commit")
         for observer in self.observers:
             observer(effects)
 
@@ -200,7 +214,7 @@ class Pipeline(Stepper):
     @property
     def is_ready(self) -> bool:
         """Whether it has recovered, and neither retries anything nor is about to stop."""
-        return self._is_running and not self.retrying and not self.stop.requested
+        return self.is_running and not self.retrying and not self.stop.requested
 
     @property
     def _is_idle(self) -> bool:
@@ -213,11 +227,16 @@ class Pipeline(Stepper):
             _log.warning("%s. It is tried again until it succeeds", error)
             self._tell(f"{error}. It was tried again until it succeeded, or is being")
         self.retrying = True
+        self._turn()
         self.stop.rest(self._poll_interval)
 
+    def _turn(self) -> None:
+        for turn in self.turns:
+            turn()
+
     def _tell(self, trouble: str) -> None:
-        if self._on_trouble is not None:
-            self._on_trouble(trouble)
+        for told in self.on_trouble:
+            told(trouble)
 
     def _accepted(self, commands: Sequence[Command]) -> list[Command]:
         """Return the commands that can be obeyed, with the versions they name at hand."""
@@ -226,7 +245,10 @@ class Pipeline(Stepper):
             try:
                 if command.version is not None:
                     self.versions.fetch(command.version)
+                if command.command == "promote" and self.learner.trainer.challenger is None:
+                    raise StateError("no challenger is being judged")
                 accepted.append(command)
             except (ModelFileError, StateError) as error:
                 refuse(str(command), error)
+                self._tell(f"the command {command} is not obeyed: {error}")
         return accepted
