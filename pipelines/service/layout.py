@@ -1,0 +1,57 @@
+"""What every page has around its content: the way to the other pages, the theme, the status line."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from urllib.parse import urlencode
+
+from streamboost.pipelines.service.widgets import Tag, Theme
+
+__all__ = ["Header", "page_of"]
+
+
+class Header:
+    """The top of a page."""
+
+    def __init__(self, here: str, pipeline: str | None, pipelines: Sequence[str]) -> None:
+        with Tag("header", classes="top"):
+            with Tag("div", classes="inner"):
+                Tag("a", "streamboost", "brand", href="/")
+                with Tag("nav", aria_label="Pages"):
+                    for title, path in (("Dashboard", "/"), ("Labelling", "/label")):
+                        link = Tag("a", title, href=page_of(path, pipeline))
+                        if path == here:
+                            link.set(aria_current="page")
+                        if path == "/label":
+                            with link:
+                                self._count = Tag("span", "", "count")
+                Theme()
+            if len(pipelines) > 1:
+                with Tag("nav", classes="inner pipelines", aria_label="Pipelines"):
+                    Tag("a", "all", href="/").set(
+                        **{"aria-current": "page"} if pipeline is None else {}
+                    )
+                    for name in pipelines:
+                        link = Tag("a", name, href=page_of(here, name))
+                        if name == pipeline:
+                            link.set(aria_current="page")
+
+    def show_open(self, n: int) -> None:
+        """Show how many requests are open."""
+        self._count.text = f"{n:,} open" if n else ""
+
+
+@contextmanager
+def main(title: str) -> Iterator[Tag]:
+    """Make the main part of a page, with its heading; the skip link leads there."""
+    with Tag("main", id="main", tabindex="-1") as element:
+        Tag("h1", title)
+        yield element
+
+
+def page_of(path: str, pipeline: str | None) -> str:
+    """Return the address of a page about a pipeline.
+
+    >>> page_of("/label", "a & b")
+    '/label?pipeline=a+%26+b'
+    """
+    return path if pipeline is None else f"{path}?{urlencode({'pipeline': pipeline})}"
