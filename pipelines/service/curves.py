@@ -170,7 +170,7 @@ def spending(points: Sequence[Point]) -> Curves:
 
 def throughput(points: Sequence[Point]) -> Curves:
     """Show how many records and labels come a second."""
-    records, labels = _column(points, "records_per_second"), _column(points, "labels_per_second")
+    records, labels = _rates(points, "records"), _rates(points, "labels")
     series = (
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
@@ -239,6 +239,14 @@ def _groups(marks: Sequence[Mapping[str, Any]]) -> list[Group]:
 
 def _times(points: Sequence[Point]) -> list[int]:
     return [int(point["time"]) for point in points]
+
+
+def _rates(points: Sequence[Point], name: str) -> list[float | None]:
+    """Return how many came a second, from one point to the next."""
+    return [
+        float(f"{point[name] / point['seconds']:.4g}") if point.get("seconds") else None
+        for point in points
+    ]
 
 
 def _column(points: Sequence[Point], name: str) -> list[Any]:

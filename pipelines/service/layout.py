@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from streamboost.pipelines.service.widgets import Tag, Theme
 
-__all__ = ["Header", "page_of"]
+__all__ = ["Header", "main", "page_of"]
 
 
 class Header:
@@ -18,22 +18,16 @@ class Header:
                 Tag("a", "streamboost", "brand", href="/")
                 with Tag("nav", aria_label="Pages"):
                     for title, path in (("Dashboard", "/"), ("Labelling", "/label")):
-                        link = Tag("a", title, href=page_of(path, pipeline))
-                        if path == here:
-                            link.set(aria_current="page")
+                        link = Tag("a", title, href=page_of(path, pipeline), **_current(path == here))
                         if path == "/label":
                             with link:
                                 self._count = Tag("span", "", "count")
                 Theme()
             if len(pipelines) > 1:
                 with Tag("nav", classes="inner pipelines", aria_label="Pipelines"):
-                    Tag("a", "all", href="/").set(
-                        **{"aria-current": "page"} if pipeline is None else {}
-                    )
+                    Tag("a", "all", href="/", **_current(pipeline is None))
                     for name in pipelines:
-                        link = Tag("a", name, href=page_of(here, name))
-                        if name == pipeline:
-                            link.set(aria_current="page")
+                        Tag("a", name, href=page_of(here, name), **_current(name == pipeline))
 
     def show_open(self, n: int) -> None:
         """Show how many requests are open."""
@@ -46,6 +40,10 @@ def main(title: str) -> Iterator[Tag]:
     with Tag("main", id="main", tabindex="-1") as element:
         Tag("h1", title)
         yield element
+
+
+def _current(is_here: bool) -> dict[str, str]:
+    return {"aria_current": "page"} if is_here else {}
 
 
 def page_of(path: str, pipeline: str | None) -> str:

@@ -16,7 +16,7 @@ from nicegui.elements.mixins.text_element import TextElement
 from streamboost.pipelines.service.curves import Curves
 from streamboost.pipelines.service.tables import Table
 
-__all__ = ["Chart", "DataTable", "Keys", "Panel", "Tag", "Theme"]
+__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Panel", "Tag", "Theme"]
 
 STATIC = Path(__file__).parent / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
@@ -65,8 +65,8 @@ class Theme(_Component, component=STATIC / "theme.js"):
     """Chooses light or dark."""
 
 
-class Keys(_Component, component=STATIC / "keys.js"):
-    """Listens to the keyboard."""
+class Answers(_Component, component=STATIC / "answers.js"):
+    """The answers to choose from."""
 
 
 def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:

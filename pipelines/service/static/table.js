@@ -12,7 +12,7 @@ const cell = (value, i, head) => {
     inside.push(Vue.h("span", { class: "bar", "aria-hidden": "true" }, [fill]));
   }
   const style = shade ? { "--shade": `${Math.round(45 * shade)}%` } : undefined;
-  const kind = [head.kind, { barred: bar !== undefined && bar !== null, shaded: Boolean(shade) }];
+  const kind = [head.kind, { barred: bar !== undefined && bar !== null, shaded: Boolean(shade), wrong: colour === "bad" }];
   return i === 0
     ? Vue.h("th", { scope: "row", class: kind, style }, inside)
     : Vue.h("td", { class: kind, style }, inside);
