@@ -1,7 +1,7 @@
 """What the dashboard's charts show, from the points and marks of a status."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from streamboost.pipelines.service.tables import Column, Table
@@ -30,9 +30,12 @@ __all__ = [
 MOST_POINTS = 300
 """Points of a curve: a screen has hardly more places for them."""
 
+MOST_MARKS = 40
+
 TABLE_ROWS = 12
 
 Point = Mapping[str, Any]
+Dash = Literal["solid", "dashed", "dotted"]
 Unit = Literal["percent", "count", "seconds"]
 
 _IN_WORDS: dict[Unit, Callable[[float | None], str]] = {
@@ -51,7 +54,7 @@ class Series:
     colour: str
     low: Sequence[float | None] | None = None
     high: Sequence[float | None] | None = None
-    dash: Literal["solid", "dashed", "dotted"] = "solid"
+    dash: Dash = "solid"
     stepped: bool = False
 
 
@@ -62,7 +65,8 @@ class Group:
     name: str
     times: Sequence[int]
     colour: str
-    dash: Literal["solid", "dashed", "dotted"] = "dashed"
+    dash: Dash
+    width: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,7 @@ def spending(points: Sequence[Point]) -> Curves:
 
 def throughput(points: Sequence[Point]) -> Curves:
     """Show how many records and labels come a second."""
-    records, labels = _rates(points, "records"), _rates(points, "labels")
+    records, labels = _per(points, "records"), _per(points, "labels")
     series = (
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
@@ -181,7 +185,7 @@ def throughput(points: Sequence[Point]) -> Curves:
 
 def latency(points: Sequence[Point]) -> Curves:
     """Show how long a batch takes, from its reading to its commit."""
-    taken = _column(points, "batch_seconds")
+    taken = _per(points, "busy", "batches")
     if not any(one is not None for one in taken):
         return Curves("Latency", "seconds", (), (), "Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
@@ -195,7 +199,9 @@ def lag(points: Sequence[Point]) -> Curves:
     if not any(one is not None for one in waiting):
         return Curves("Lag", "count", (), (), "The sources cannot tell how much is left to read.")
     last = _last(waiting)
-    summary = "Nothing waits to be read." if not last else f"{plural(int(last), 'message')} to read."
+    summary = (
+        "Nothing waits to be read." if not last else f"{plural(int(last), 'message')} to read."
+    )
     series = (Series("messages", waiting, "series-1"),)
     return Curves("Lag", "count", _times(points), series, summary, whole=True)
 
@@ -208,9 +214,7 @@ def committee_size(points: Sequence[Point], marks: Sequence[Mapping[str, Any]]) 
         return Curves("Committee", "count", (), (), text)
     series = (Series("trees", trees, "series-1", stepped=True),)
     summary = f"Version {amount(_last(versions))} serves, with {amount(_last(trees))} trees."
-    return Curves(
-        "Committee", "count", _times(points), series, summary, _groups(marks), whole=True
-    )
+    return Curves("Committee", "count", _times(points), series, summary, _groups(marks), whole=True)
 
 
 def _counts(
@@ -228,12 +232,14 @@ def _counts(
 
 def _groups(marks: Sequence[Mapping[str, Any]]) -> list[Group]:
     """Return the lines for what changed the committee; too many would hide the curves."""
-    looks = (("drift", "drift", "bad", "solid"), ("promoted", "new version", "grey", "dashed"))
     groups = []
-    for kind, name, colour, dash in looks:
-        times = [int(mark["time"]) for mark in marks if mark["kind"] == kind][-40:]
+    for kind, group in (
+        ("drift", Group("drift", (), "bad", "solid", 2)),
+        ("promoted", Group("new version", (), "grey", "dotted", 1)),
+    ):
+        times = [int(mark["time"]) for mark in marks if mark["kind"] == kind][-MOST_MARKS:]
         if times:
-            groups.append(Group(name, times, colour, dash))  # type: ignore[arg-type]
+            groups.append(replace(group, times=times))
     return groups
 
 
@@ -241,12 +247,9 @@ def _times(points: Sequence[Point]) -> list[int]:
     return [int(point["time"]) for point in points]
 
 
-def _rates(points: Sequence[Point], name: str) -> list[float | None]:
-    """Return how many came a second, from one point to the next."""
-    return [
-        float(f"{point[name] / point['seconds']:.4g}") if point.get("seconds") else None
-        for point in points
-    ]
+def _per(points: Sequence[Point], name: str, of: str = "seconds") -> list[float | None]:
+    """Return how much of `name` there was for each of `of`, from one point to the next."""
+    return [float(f"{point[name] / point[of]:.4g}") if point.get(of) else None for point in points]
 
 
 def _column(points: Sequence[Point], name: str) -> list[Any]:

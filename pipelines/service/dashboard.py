@@ -7,14 +7,11 @@ from typing import Any
 from streamboost.pipelines.service import curves, tables
 from streamboost.pipelines.service.feed import View
 from streamboost.pipelines.service.layout import page_of
-from streamboost.pipelines.service.tables import Column, Table
-from streamboost.pipelines.service.widgets import DataTable, Panel, Tag
+from streamboost.pipelines.service.widgets import Panel, Tag
 from streamboost.pipelines.service.wording import (
     NOTHING,
-    ago,
     amount,
     clock,
-    estimate,
     percent,
     plural,
 )
@@ -57,7 +54,7 @@ class Dashboard:
         self._lag.show_curves(curves.lag(points))
         self._mix.show_table(tables.class_mix(view.document("classes")))
         self._confusion.show_table(tables.confusion(view.document("confusion")))
-        self._features.show_table(tables.feature_drift(view.documents.get("features")))
+        self._features.show_table(tables.feature_drift(view.document("features").get("features")))
         self._steps.show_table(tables.latencies(view.document("latency")))
         self._committee.show_curves(curves.committee_size(points, marks))
         self._history.show_table(tables.committees(marks))
@@ -66,7 +63,7 @@ class Dashboard:
 
 ABOUT_ACCURACY = (
     "Share of the newest records that were predicted rightly on arrival. Honest: estimated from "
-    "audits, with its 95 % interval. Naive: over the answered requests alone, which are the hard ones."
+    "audits, with its 95 % interval. Naive: over the answered requests, which are the hard ones."
 )
 ABOUT_DRIFT = (
     "Population stability index of the newest records against those before; from 0.2 a feature "
@@ -140,26 +137,36 @@ def _figures(view: View) -> list[tuple[str, str]]:
         share = asked / records
     budget = view.document("pipeline").get("budget")
     return [
-        _honest(last.get("accuracy")),
+        _honest(view.document("evaluation").get("recent") or {}),
         (percent(_value(last.get("repeat_last"))), "what no learning would reach"),
         (
             amount(asked),
             "" if share is None else f"{percent(share)} of records, budget {percent(budget)}",
         ),
-        (amount(view.open_requests), "wait for an answer" if view.open_requests else "all answered"),
+        (
+            amount(view.open_requests),
+            "wait for an answer" if view.open_requests else "all answered",
+        ),
         (amount(records), f"{plural(int(learner.get('labels', 0)), 'label')} learned"),
         (
             amount(learner.get("version") or None),
-            f"{plural(int(learner.get('trees', 0)), 'tree')}"
-            + (", paused" if learner.get("paused") else ", training" if learner.get("running") else ""),
+            plural(int(learner.get("trees", 0)), "tree") + _doing(learner),
         ),
     ]
 
 
-def _honest(found: Mapping[str, Any] | None) -> tuple[str, str]:
+def _doing(learner: Mapping[str, Any]) -> str:
+    if learner.get("paused"):
+        return ", paused"
+    return ", training" if learner.get("running") else ""
+
+
+def _honest(recent: Mapping[str, Any]) -> tuple[str, str]:
+    found = (recent.get("committee") or {}).get("accuracy")
     if found is None:
         return NOTHING, "too few labels tell yet"
-    return percent(found["value"]), f"95 %: {100 * found['low']:.1f} to {100 * found['high']:.1f}"
+    interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
+    return percent(found["value"]), f"{interval}, over {plural(recent['records'], 'record')}"
 
 
 def _value(found: Any) -> float | None:
@@ -190,7 +197,7 @@ class Letters:
                     with Tag("summary"):
                         Tag("span", str(letter.get("reason")), "chip bad")
                         Tag("span", f"{letter.get('source')}, {clock(letter.get('time'))}")
-                    Tag("p", str(letter.get("detail", "")))
+                        Tag("span", str(letter.get("detail", "")), "cause")
                     Tag("pre", str(letter.get("payload", "")), tabindex="0")
 
 

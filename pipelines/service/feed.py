@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from streamboost.pipelines.service.curves import thinned
+from streamboost.pipelines.service.curves import Point, thinned
 
 __all__ = ["EVERY", "Feed", "Status", "View"]
 
@@ -48,7 +48,7 @@ class View:
 
     number: int = 0
     documents: Mapping[str, Any] = field(default_factory=dict)
-    points: Sequence[Status] = ()
+    points: Sequence[Point] = ()
     marks: Sequence[Status] = ()
     dead_letters: Sequence[Status] = ()
     open_requests: int = 0

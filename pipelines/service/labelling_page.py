@@ -48,11 +48,12 @@ class Desk:
                 self._answers = Answers()
                 self._answers.on("given", self._given)
                 self._said = Tag("p", "", "said", role="status", aria_live="polite")
-            with Tag("section", classes="panel", aria_labelledby="features-title"):
+            with Tag("section", classes="panel given", aria_labelledby="features-title"):
                 Tag("h2", "Features", id="features-title")
                 self._features = DataTable()
-            with Tag("section", classes="panel", aria_labelledby="history-title"):
+            with Tag("section", classes="panel answered", aria_labelledby="history-title"):
                 Tag("h2", "Answered", id="history-title")
+                self._none = Tag("p", "Nothing yet.", "summary empty")
                 self._history = DataTable()
         self._show(None)
 
@@ -110,6 +111,8 @@ class Desk:
         request = await asyncio.to_thread(self._queue.next, self._person)
         self._show(request)
         entries = await asyncio.to_thread(self._queue.history, HISTORY)
+        self._none.set_visibility(not entries)
+        self._history.set_visibility(bool(entries))
         self._history.show_table(_history(entries))
 
     def _show(self, request: Mapping[str, Any] | None) -> None:
@@ -127,7 +130,7 @@ class Desk:
             numeric=about.get("label_type") == "integer",
         )
         self._features.show_table(
-            questions.features(found, view.documents.get("features") or ())
+            questions.features(found, view.document("features").get("features") or ())
         )
 
 

@@ -1,8 +1,10 @@
-"""What every page has around its content: the way to the other pages, the theme, the status line."""
+"""What every page has around its content: the way to the other pages, and the theme."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from urllib.parse import urlencode
+
+from nicegui import ui
 
 from streamboost.pipelines.service.widgets import Tag, Theme
 
@@ -10,15 +12,22 @@ __all__ = ["Header", "main", "page_of"]
 
 
 class Header:
-    """The top of a page."""
+    """The top of a page, beside its main part rather than in it, as a screen reader expects."""
 
     def __init__(self, here: str, pipeline: str | None, pipelines: Sequence[str]) -> None:
-        with Tag("header", classes="top"):
+        with ui.context.client.layout:
+            skip = Tag("a", "Skip to the content", "skip", href="#content")
+            top = Tag("header", classes="top")
+        top.move(target_index=0)
+        skip.move(target_index=0)
+        with top:
             with Tag("div", classes="inner"):
                 Tag("a", "streamboost", "brand", href="/")
                 with Tag("nav", aria_label="Pages"):
                     for title, path in (("Dashboard", "/"), ("Labelling", "/label")):
-                        link = Tag("a", title, href=page_of(path, pipeline), **_current(path == here))
+                        link = Tag(
+                            "a", title, href=page_of(path, pipeline), **_current(path == here)
+                        )
                         if path == "/label":
                             with link:
                                 self._count = Tag("span", "", "count")
@@ -36,8 +45,8 @@ class Header:
 
 @contextmanager
 def main(title: str) -> Iterator[Tag]:
-    """Make the main part of a page, with its heading; the skip link leads there."""
-    with Tag("main", id="main", tabindex="-1") as element:
+    """Fill the main part of a page, with its heading first; the skip link leads there."""
+    with Tag("div", classes="content", id="content", tabindex="-1") as element:
         Tag("h1", title)
         yield element
 

@@ -1,5 +1,6 @@
 """The pages of `serve`: the dashboard at ``/`` and labelling at ``/label``."""
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,17 +9,21 @@ from pathlib import Path
 import jinja2
 import nicegui.client
 from fastapi import FastAPI, Request
+from nicegui import app as nicegui_app
 from nicegui import background_tasks, ui
 from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, Response
 
 from streamboost.pipelines.service.dashboard import Dashboard, Overview
 from streamboost.pipelines.service.feed import EVERY, Feed
 from streamboost.pipelines.service.labelling_page import Desk
 from streamboost.pipelines.service.layout import Header, main
 from streamboost.pipelines.service.served import Served
-from streamboost.pipelines.service.widgets import STATIC, Tag
+from streamboost.pipelines.service.widgets import STATIC
 
 __all__ = ["install"]
+
+_log = logging.getLogger(__name__)
 
 
 def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
@@ -32,6 +37,8 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     feeds = {served.name: Feed(served.status, threads) for served in pipelines}
     _add_dashboard(feeds)
     _add_labelling({served.name: served for served in pipelines}, feeds)
+    nicegui_app.add_exception_handler(404, _not_found)
+    nicegui_app.add_exception_handler(Exception, _failed)
     ui.add_head_html(_style(STATIC / "pages.css"), shared=True)
     ui.run_with(
         app,
@@ -56,10 +63,9 @@ ICON = (
 def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
     names = list(feeds)
 
-    @ui.page("/", title="Dashboard – streamboost")
+    @ui.page("/", title="Dashboard | streamboost")
     async def dashboard(pipeline: str | None = None) -> None:
         name = _chosen(pipeline, names)
-        _skip_link()
         header = Header("/", name, names)
         if name is None:
             with main("Pipelines"):
@@ -89,10 +95,9 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
 def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
     names = list(pipelines)
 
-    @ui.page("/label", title="Labelling – streamboost")
+    @ui.page("/label", title="Labelling | streamboost")
     async def labelling(request: Request, pipeline: str | None = None) -> None:
         name = _chosen(pipeline, names) or names[0]
-        _skip_link()
         header = Header("/label", name, names)
         with main(f"Labelling for {name}"):
             desk = Desk(pipelines[name], request.state.person)
@@ -114,6 +119,16 @@ async def _live(show: Callable[[], object]) -> None:
     ui.timer(EVERY, show, immediate=False)
 
 
+def _not_found(request: Request, error: Exception) -> Response:
+    """Answer without NiceGUI's page for errors, which evaluates scripts."""
+    return PlainTextResponse("404 Not Found: there is no such page\n", 404)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    _log.error("%s could not be shown", request.url.path, exc_info=error)
+    return PlainTextResponse("500 Internal Server Error: the log of serve says more\n", 500)
+
+
 def _chosen(name: str | None, names: Sequence[str]) -> str | None:
     """Return the pipeline a page is about; None: all of several."""
     if name is None:
@@ -121,10 +136,6 @@ def _chosen(name: str | None, names: Sequence[str]) -> str | None:
     if name not in names:
         raise HTTPException(404, "there is no pipeline of that name")
     return name
-
-
-def _skip_link() -> None:
-    Tag("a", "Skip to the content", "skip", href="#main")
 
 
 def _style(path: Path) -> str:

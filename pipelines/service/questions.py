@@ -69,7 +69,8 @@ def why(request: Request, strategy: Mapping[str, Any]) -> str:
     >>> why({"label": None}, {})
     'Nothing has been learned yet: the first records are asked for at random.'
     >>> why({"label": "a", "propensity": 0.05, "utility": 0.4}, {"utility": "margin"})
-    'Picked at random: one record in 20 is, whatever the committee thinks, so that its accuracy can be measured fairly.'
+    'Picked at random: one record in 20 is, whatever the committee thinks, so that its accuracy can
+    be measured fairly.'
     """
     if request.get("label") is None:
         return "Nothing has been learned yet: the first records are asked for at random."

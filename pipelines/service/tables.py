@@ -47,6 +47,9 @@ class Cell:
     note: str | None = None
 
 
+Rows = list[list[str | Cell]]
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column's heading, and whether it holds words or numbers."""
@@ -79,7 +82,7 @@ def class_mix(classes: Mapping[str, Any] | None) -> Table:
         for label, a, b in zip(labels, predicted, labelled, strict=True)
     ]
     longest = max(max(a or 0.0, b or 0.0) for _, a, b in shares) or 1.0
-    rows = [
+    rows: Rows = [
         [
             label,
             Cell(percent(a), bar=(a or 0.0) / longest, colour="series-1"),
@@ -109,7 +112,7 @@ def confusion(found: Mapping[str, Any] | None) -> Table:
     kept = sorted(range(len(labels)), key=lambda i: -sum(counts[i]))[:MOST_CLASSES]
     kept.sort()
     columns = [Column("True class", "words"), *(Column(labels[j]) for j in kept)]
-    rows: list[list[str | Cell]] = []
+    rows: Rows = []
     for i in kept:
         most = max(sum(counts[i]), 1)
         cells = [
@@ -136,7 +139,7 @@ def feature_drift(features: Sequence[Mapping[str, Any]] | None) -> Table:
     columns = [Column("Feature", "words"), Column("PSI"), Column("Missing"), Column("Missing then")]
     if not any(one.get("psi") is not None for one in found):
         return Table("Feature drift", columns, [], "Shown once enough records have come.")
-    rows = [
+    rows: Rows = [
         [
             str(one["name"]),
             _shift(one.get("psi")),
@@ -166,7 +169,7 @@ def latencies(steps: Mapping[str, Mapping[str, float | None]] | None) -> Table:
     columns = [Column("Step", "words"), Column("Median"), Column("99 % below")]
     found = list((steps or {}).items())
     longest = max((values.get("p99") or 0.0 for _, values in found), default=0.0) or 1.0
-    rows = [
+    rows: Rows = [
         [
             name.replace("_", " "),
             Cell(
@@ -174,19 +177,23 @@ def latencies(steps: Mapping[str, Mapping[str, float | None]] | None) -> Table:
                 bar=(values.get("median") or 0.0) / longest,
                 colour="series-1",
             ),
-            Cell(
-                seconds(values.get("p99")), bar=(values.get("p99") or 0) / longest, colour="grey"
-            ),
+            Cell(seconds(values.get("p99")), bar=(values.get("p99") or 0) / longest, colour="grey"),
         ]
         for name, values in found
     ]
-    return Table("Latency by step", columns, rows, "")
+    summary = "" if rows else "Shown once a batch has been committed."
+    return Table("Latency by step", columns, rows, summary)
 
 
 def committees(marks: Sequence[Mapping[str, Any]], most: int = 100) -> Table:
     """Show what happened to the committee, the newest first."""
-    columns = [Column("When", "words"), Column("What", "words"), Column("Batch"), Column("", "words")]
-    rows: list[list[str | Cell]] = [
+    columns = [
+        Column("When", "words"),
+        Column("What", "words"),
+        Column("Batch"),
+        Column("", "words"),
+    ]
+    rows: Rows = [
         [
             clock(mark["time"]),
             _what(mark),

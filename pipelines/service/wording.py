@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["NOTHING", "ago", "amount", "clock", "estimate", "percent", "plural", "seconds"]
 
-NOTHING = "–"
+NOTHING = "—"
 """Stands where there is nothing to tell yet."""
 
 
@@ -15,7 +15,7 @@ def percent(share: float | None) -> str:
     """Return a share as per cent.
 
     >>> percent(0.9127), percent(None)
-    ('91.3 %', '–')
+    ('91.3 %', '—')
     """
     return NOTHING if share is None else f"{100 * share:.1f} %"
 
@@ -26,7 +26,7 @@ def estimate(found: Mapping[str, Any] | None) -> str:
     >>> estimate({"value": 0.9127, "low": 0.88, "high": 0.94})
     '91.3 % (88.0 to 94.0)'
     >>> estimate(None)
-    '–'
+    '—'
     """
     if found is None:
         return NOTHING
@@ -37,7 +37,7 @@ def amount(value: float | None) -> str:
     """Return a number with four digits that count, large ones in groups of three.
 
     >>> amount(1234567), amount(3.14159), amount(0.00012), amount(7.0), amount(None)
-    ('1,234,567', '3.142', '0.00012', '7', '–')
+    ('1,234,567', '3.142', '0.00012', '7', '—')
     """
     if value is None:
         return NOTHING
@@ -52,7 +52,7 @@ def seconds(value: float | None) -> str:
     """Return a duration in the unit that suits it.
 
     >>> seconds(0.0123), seconds(75.2), seconds(0.00004), seconds(None)
-    ('12.3 ms', '75.2 s', '40 µs', '–')
+    ('12.3 ms', '75.2 s', '40 µs', '—')
     """
     if value is None:
         return NOTHING
@@ -62,7 +62,7 @@ def seconds(value: float | None) -> str:
 
 
 def clock(milliseconds: float | None) -> str:
-    """Return a time since the epoch as this machine's clock shows it, with the date if not today."""
+    """Return a time since the epoch by this machine's clock, with the date if it is not today."""
     if milliseconds is None:
         return NOTHING
     then = time.localtime(milliseconds / 1000)

@@ -26,8 +26,8 @@ export default {
         one.key ? key(one.key) : h("span", { class: "no-key" }),
         h("span", { class: "name" }, one.name),
         h("span", { class: "share" }, one.share ?? ""),
-        h("span", { class: "bar", "aria-hidden": "true" }, [
-          h("span", { class: "fill", style: { width: `${100 * (one.part ?? 0)}%` } }),
+        one.share && h("span", { class: "bar", "aria-hidden": "true" }, [
+          h("span", { class: "fill", style: { width: `${100 * one.part}%` } }),
         ]),
       ]);
     const action = ([name, text, shortcut]) =>

@@ -55,7 +55,7 @@ function curve(series, times, colour) {
 }
 
 function marks(group, colour) {
-  const line = { color: colour, type: group.dash, width: 1.5 };
+  const line = { color: colour, type: group.dash, width: group.width, opacity: group.width > 1 ? 1 : 0.6 };
   return {
     name: group.name,
     type: "line",
@@ -126,6 +126,7 @@ function options(spec, colour) {
       max: spec.high,
       scale: false,
       splitNumber: 4,
+      interval: spec.unit === "percent" && spec.high === 1 ? 0.25 : undefined,
       minInterval: spec.unit === "count" && spec.whole ? 1 : undefined,
       axisLabel: { ...text, formatter: axis },
       splitLine: lines,
