@@ -32,6 +32,9 @@ MOST_POINTS = 300
 
 MOST_MARKS = 40
 
+BEHIND = 0.8
+"""Share of the records below which it is said that not all are judged yet."""
+
 TABLE_ROWS = 12
 
 Point = Mapping[str, Any]
@@ -126,8 +129,16 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
     return [points[round(i * (n - 1) / (most - 1))] for i in range(most)]
 
 
-def accuracy(points: Sequence[Point], marks: Sequence[Mapping[str, Any]]) -> Curves:
-    """Show the accuracy, honest and naive, beside that of repeating the last label."""
+def accuracy(
+    points: Sequence[Point],
+    marks: Sequence[Mapping[str, Any]],
+    judged: int | None = None,
+    arrived: int | None = None,
+) -> Curves:
+    """Show the accuracy, honest and naive, beside that of repeating the last label.
+
+    So many of the records that `arrived` are `judged`; the others wait for the oldest request.
+    """
     found = _column(points, "accuracy")
     honest = [_part(one, "value") for one in found]
     naive = [_value(one) for one in _column(points, "naive")]
@@ -151,6 +162,11 @@ def accuracy(points: Sequence[Point], marks: Sequence[Mapping[str, Any]]) -> Cur
         f"Honest {estimate(newest)}, naive {percent(_last(naive))}, repeating the last label "
         f"{percent(_last(repeated))}."
     )
+    if judged is not None and arrived and judged < BEHIND * arrived:
+        summary += (
+            f" Only {judged:,} of {arrived:,} records are judged yet: the others wait for the "
+            "oldest request to be answered or to expire."
+        )
     return Curves("Accuracy", "percent", _times(points), series, summary, _groups(marks), high=1.0)
 
 

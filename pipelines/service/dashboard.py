@@ -47,7 +47,7 @@ class Dashboard:
         points, marks = view.points, view.marks
         self._state.show(view)
         self._tiles.show(view)
-        self._accuracy.show_curves(curves.accuracy(points, marks))
+        self._accuracy.show_curves(curves.accuracy(points, marks, *_judged(view)))
         self._spending.show_curves(curves.spending(points))
         self._throughput.show_curves(curves.throughput(points))
         self._latency.show_curves(curves.latency(points))
@@ -167,6 +167,12 @@ def _honest(recent: Mapping[str, Any]) -> tuple[str, str]:
         return NOTHING, "too few labels tell yet"
     interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
     return percent(found["value"]), f"{interval}, over {plural(recent['records'], 'record')}"
+
+
+def _judged(view: View) -> tuple[int | None, int | None]:
+    """Return how many records the accuracy is about, and how many have come."""
+    whole = view.document("evaluation").get("since_start") or {}
+    return whole.get("records"), view.document("ledger").get("records")
 
 
 def _value(found: Any) -> float | None:

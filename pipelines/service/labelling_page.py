@@ -184,7 +184,7 @@ def _show_field(value: Any) -> None:
 def _guess(request: Mapping[str, Any]) -> str:
     label = request.get("label")
     if label is None:
-        return "The committee has no guess."
+        return "The committee had no guess."
     share = (request.get("probabilities") or {}).get(str(label))
     sure = "" if share is None else f", {100 * share:.0f} % sure"
     return f"The committee guesses {label}{sure}."

@@ -67,13 +67,13 @@ def why(request: Request, strategy: Mapping[str, Any]) -> str:
     """Say why the record was asked for.
 
     >>> why({"label": None}, {})
-    'Nothing has been learned yet: the first records are asked for at random.'
+    'Asked before anything had been learned, when records are picked at random.'
     >>> why({"label": "a", "propensity": 0.05, "utility": 0.4}, {"utility": "margin"})
     'Picked at random: one record in 20 is, whatever the committee thinks, so that its accuracy can
     be measured fairly.'
     """
     if request.get("label") is None:
-        return "Nothing has been learned yet: the first records are asked for at random."
+        return "Asked before anything had been learned, when records are picked at random."
     propensity = float(request.get("propensity") or 0.0)
     if propensity >= 1:
         reason = _REASONS.get(str(strategy.get("utility")), "Its label would teach the most")

@@ -198,7 +198,7 @@ def committees(marks: Sequence[Mapping[str, Any]], most: int = 100) -> Table:
             clock(mark["time"]),
             _what(mark),
             amount(mark["sequence"]),
-            str(mark.get("text") or ""),
+            "" if mark["kind"] == "promoted" else str(mark.get("text") or ""),
         ]
         for mark in reversed(marks[-most:])
     ]
@@ -207,5 +207,9 @@ def committees(marks: Sequence[Mapping[str, Any]], most: int = 100) -> Table:
 
 
 def _what(mark: Mapping[str, Any]) -> str:
-    version = mark.get("version")
-    return str(mark["kind"]) + (f" version {version}" if version else "")
+    kind, version = str(mark["kind"]), mark.get("version")
+    if kind == "promoted":
+        return f"Version {version} serves"
+    if kind in ("trained", "drift"):
+        return f"{'Drift: v' if kind == 'drift' else 'V'}ersion {version} is trained"
+    return kind.capitalize()

@@ -1,15 +1,15 @@
 // A table whose cells may carry a bar or a shade. All text goes in as text, never as markup.
 const cell = (value, i, head) => {
   const { text, bar, colour, shade, note } = typeof value === "object" && value !== null ? value : { text: value };
-  const inside = [];
-  if (note) inside.push(Vue.h("span", { class: "sr-only" }, note));
-  inside.push(Vue.h("span", { class: "text" }, text));
+  let inside = [Vue.h("span", { class: "text" }, text)];
+  if (note) inside.unshift(Vue.h("span", { class: "sr-only" }, note));
   if (bar !== undefined && bar !== null) {
     const fill = Vue.h("span", {
       class: ["fill", colour ?? "series-1"],
       style: { width: `${Math.round(1000 * Math.min(Math.max(bar, 0), 1)) / 10}%` },
     });
-    inside.push(Vue.h("span", { class: "bar", "aria-hidden": "true" }, [fill]));
+    inside.unshift(Vue.h("span", { class: "bar", "aria-hidden": "true" }, [fill]));
+    inside = [Vue.h("span", { class: "line" }, inside)];
   }
   const style = shade ? { "--shade": `${Math.round(45 * shade)}%` } : undefined;
   const kind = [head.kind, { barred: bar !== undefined && bar !== null, shaded: Boolean(shade), wrong: colour === "bad" }];
