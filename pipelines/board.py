@@ -46,8 +46,8 @@ class Board:
         for mark in reader.marks():
             self.mark(*(mark[key] for key in ("time", "sequence", "kind", "version", "text")))
         for point in reader.points():
-            value = {key: point[key] for key in point.keys() - {"time", "sequence", *RATES}}
-            self.point(point["time"], point["sequence"], value)
+            tick, sequence = point.pop("time"), point.pop("sequence")
+            self.point(tick, sequence, {key: point[key] for key in point if key not in RATES})
         self.predicted([encode(one) for one in reversed(reader.predictions(MOST_PREDICTIONS))])
         self.buried([encode(one) for one in reversed(reader.dead_letters(MOST_DEAD_LETTERS))])
 

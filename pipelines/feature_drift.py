@@ -108,11 +108,11 @@ class Reference:
 
     @classmethod
     def of(cls, X: np.ndarray, taken: int) -> "Reference":
-        """Take the reference of the rows `X` (n, D)."""
+        """Take the reference of the rows `X` (n, D), at least one."""
         shares = np.arange(1, BINS) / BINS
         edges = [
             np.unique(np.quantile(known, shares)).tolist() if len(known) else []
-            for known in (column[~np.isnan(column)] for column in X.T)
+            for known in (column[~np.isnan(column)] for column in X.T.astype(np.float64))
         ]
         counts = [_counts(column, cuts).tolist() for column, cuts in zip(X.T, edges, strict=True)]
         return cls(len(X), edges, counts, [_mean(column) for column in X.T], taken)

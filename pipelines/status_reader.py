@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,7 +39,8 @@ class _Connection(sqlite3.Connection):
     """One that is closed with the thread whose it is."""
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(sqlite3.ProgrammingError):  # one that was never opened
+            self.close()
 
 
 class _Look(threading.local):
