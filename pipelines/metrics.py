@@ -1,9 +1,17 @@
 """What a running pipeline tells Prometheus."""
 
+import math
 import time
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 from streamboost.connectors.messages import DeadLetter
 from streamboost.pipelines.effects import Effects
@@ -12,6 +20,12 @@ from streamboost.pipelines.runtime import Pipeline
 __all__ = ["Metrics"]
 
 _decode = msgspec.json.Decoder(DeadLetter).decode
+
+_BOUNDS = {"": "", "low_": ", least", "high_": ", most"}
+"""Of the accuracy and the ends of its 95 % interval."""
+
+_SPARED = 100
+"""The figures are renewed after so many times the seconds that it took: a hundredth of the load."""
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -25,7 +39,9 @@ class Metrics:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # CPU time, memory, open files; on Linux
         self._pipeline = pipeline
+        self._judge_again = -math.inf
         self._batches = self._counter("batches", "Batches committed.")
         self._records = self._counter("records", "Records predicted.")
         self._requests = self._counter("requests", "Labels asked for.")
@@ -52,6 +68,18 @@ class Metrics:
             "Messages a source holds beyond what the oldest checkpoint needs.",
             "source",
         )
+        self._accuracy = {
+            bound: self._gauge(
+                f"accuracy_{bound}ratio",
+                f"Share of the newest records predicted right on arrival{text}; NaN: unknown.",
+                "predictor",
+            )
+            for bound, text in _BOUNDS.items()
+        }
+        self._naive = self._gauge(
+            "asked_accuracy_ratio", "The same among the labels asked for, which are the hard ones."
+        )
+        self.judge()
         self._read_from(pipeline)
 
     def __call__(self, effects: Effects) -> None:
@@ -70,6 +98,22 @@ class Metrics:
             self._trainings.labels(training.kind).inc()
         self._seconds.observe(max(now - effects.tick / 1000, 0.0))
         self._committed.set(now)
+        if time.perf_counter() >= self._judge_again:
+            self.judge()
+
+    def judge(self) -> None:
+        """Renew the figures of accuracy; called where nothing else works on the pipeline."""
+        start = time.perf_counter()
+        report = self._pipeline.learner.evaluation.recent()
+        for predictor in ("committee", "repeat_last", "majority"):
+            found = getattr(report, predictor).accuracy
+            known = (found.value, found.low, found.high) if found else (math.nan,) * 3
+            for gauge, value in zip(self._accuracy.values(), known, strict=True):
+                gauge.labels(predictor).set(value)
+        asked = report.committee.naive_accuracy
+        self._naive.set(asked.value if asked else math.nan)
+        now = time.perf_counter()
+        self._judge_again = now + _SPARED * (now - start)
 
     def expose(self) -> bytes:
         """Return all of it in Prometheus' text format."""
@@ -90,11 +134,18 @@ class Metrics:
             committee = pipeline.learner.committee
             return committee.n_trees if committee else 0
 
+        def checkpoint_time() -> float:
+            return pipeline.checkpoints.newest_time() if pipeline.checkpoints else 0.0
+
         read = {
             "sequence": ("The newest batch.", lambda: pipeline.sequence),
             "checkpoint_sequence": (
                 "The batch of the newest checkpoint.",
                 lambda: pipeline.checkpointed,
+            ),
+            "last_checkpoint_timestamp_seconds": (
+                "When the newest checkpoint was written; 0: none was.",
+                checkpoint_time,
             ),
             "committee_version": ("Of the committee that serves; 0: none.", version),
             "committee_trees": ("Trees in it.", trees),
@@ -109,6 +160,14 @@ class Metrics:
             "open_requests": (
                 "Requests that wait for an answer.",
                 lambda: pipeline.join.in_numbers()["open_requests"],
+            ),
+            "budget_ratio": (
+                "Share of the records whose label may be bought.",
+                lambda: float(pipeline.learner.strategy.share),
+            ),
+            "budget_tokens": (
+                "Labels that could be asked for now.",
+                lambda: pipeline.learner.ledger.tokens,
             ),
             "retrying": ("1 while a source or a commit is tried again.", lambda: pipeline.retrying),
         }
