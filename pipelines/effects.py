@@ -68,7 +68,7 @@ class Effects:
 
     `records` are those that were predicted, `scored` their predictions, `asked` the requests,
     `joined` the labels that were learned, `bootstrapped` how many of them were known beforehand,
-    `ignored` how many of each kind were dropped,
+    `ignored` how many of each kind were dropped, `commands` those it obeyed,
     `trainings` those that were started, `committee` the one that serves now, `promoted` its
     version where it began to in this batch. `digest` chains it all to the batches before.
     """
@@ -81,6 +81,7 @@ class Effects:
     joined: Joined
     bootstrapped: int
     ignored: dict[str, int]
+    commands: Sequence[Command]
     trainings: Sequence[Training]
     committee: Committee | None
     promoted: int | None

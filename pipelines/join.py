@@ -28,9 +28,10 @@ A step calls, in this order, `advance` (what has run out leaves), `fresh` (dupli
 (the batch's records) and `resolve` (the batch's labels).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -200,6 +201,15 @@ class Join:
     def held(self, id: str) -> Arrival:
         """Return the record `id`, which must have arrived within the window."""
         return self._window[id]
+
+    @property
+    def open_requests(self) -> Mapping[str, Request]:
+        """The requests that wait for an answer, by their record's id, the oldest first."""
+        return MappingProxyType(self._requests)
+
+    def requested(self, id: str) -> Arrival:
+        """Return the record `id`, whose request is open."""
+        return self._window[id] if id in self._window else self._pinned[id]
 
     def resolve(self, labels: Sequence[tuple[str, Label]], joined: Joined) -> None:
         """Give each label to its record, appending to `joined`, or count why it is dropped."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.runtime import Pipeline
@@ -15,11 +15,17 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def monitored(config: Config, state: State, pipeline: Pipeline) -> Iterator[None]:
-    """Serve /healthz, /readyz and /metrics meanwhile, if [monitor] has a port."""
-    port = config.sections.monitor.port
-    if not port:
+    """Publish its status and serve /healthz, /readyz and /metrics meanwhile, as configured."""
+    with ExitStack() as stack:
+        if config.sections.monitor.port:
+            stack.enter_context(_served(config.sections.monitor.port, state, pipeline))
+        if config.sections.monitor.publish_every:
+            stack.enter_context(_published(config, state, pipeline))
         yield
-        return
+
+
+@contextmanager
+def _served(port: int, state: State, pipeline: Pipeline) -> Iterator[None]:
     from streamboost.pipelines.health import HealthServer, kept_token
     from streamboost.pipelines.metrics import Metrics
 
@@ -34,3 +40,21 @@ def monitored(config: Config, state: State, pipeline: Pipeline) -> Iterator[None
             state.token,
         )
         yield
+
+
+@contextmanager
+def _published(config: Config, state: State, pipeline: Pipeline) -> Iterator[None]:
+    from streamboost.pipelines.status import Publisher
+    from streamboost.pipelines.status_documents import about
+
+    every = config.sections.monitor.publish_every
+    publisher = Publisher(pipeline, state.path, about(config, pipeline), every=every)
+    pipeline.observers.append(publisher)
+    pipeline.turns.append(publisher.turn)
+    with closing(publisher):
+        publisher.turn()
+        try:
+            yield
+        except Exception as error:
+            publisher.trouble(config.mask(str(error) or type(error).__name__))
+            raise

@@ -48,9 +48,11 @@ class Pipeline(Stepper):
     Attributes
     ----------
     observers : called like `observer`, which is the first of them
+    turns : called between two batches, and while nothing comes or something is tried again
     watch : looks after lag and retention
     about : what a checkpoint's manifest says besides
     is_settled : whether what was learned is what was committed, so that a checkpoint may be taken
+    is_running : whether it has recovered and began to work
     retrying : whether a source or a commit failed, and is tried again
     checkpointed : the batch after which the newest checkpoint was taken
     """
@@ -86,10 +88,11 @@ class Pipeline(Stepper):
         self._checkpoint_every = checkpoint_every
         self._poll_interval = poll_interval
         self.observers = [] if observer is None else [observer]
+        self.turns: list[Callable[[], None]] = []
         self.watch = Watch(intake)
         self._on_trouble = on_trouble
         self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
-        self._is_running = False
+        self.is_running = False
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
@@ -99,8 +102,9 @@ class Pipeline(Stepper):
         and ends this object's use. `is_settled` then tells whether what was learned is what was
         committed, so that a checkpoint may be taken.
         """
-        self._is_running = True
+        self.is_running = True
         while not self.stop.requested:
+            self._turn()
             inputs = self._poll()
             self.watch.turn(self._kept[0] if self._kept else None)
             if inputs is not None:
@@ -200,7 +204,7 @@ class Pipeline(Stepper):
     @property
     def is_ready(self) -> bool:
         """Whether it has recovered, and neither retries anything nor is about to stop."""
-        return self._is_running and not self.retrying and not self.stop.requested
+        return self.is_running and not self.retrying and not self.stop.requested
 
     @property
     def _is_idle(self) -> bool:
@@ -213,7 +217,12 @@ class Pipeline(Stepper):
             _log.warning("%s. It is tried again until it succeeds", error)
             self._tell(f"{error}. It was tried again until it succeeded, or is being")
         self.retrying = True
+        self._turn()
         self.stop.rest(self._poll_interval)
+
+    def _turn(self) -> None:
+        for turn in self.turns:
+            turn()
 
     def _tell(self, trouble: str) -> None:
         if self._on_trouble is not None:

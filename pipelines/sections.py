@@ -173,6 +173,13 @@ class MonitorSection(Section):
     port: int = Field(
         0, ge=0, le=65_535, description="of /healthz, /readyz and /metrics; 0 serves none"
     )
+    publish_every: float = Field(
+        1.0,
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="seconds from one status in status.db to the next; 0 writes none",
+    )
 
 
 class Expiring(Section):
@@ -229,7 +236,7 @@ class Sections(Section):
     working_set: dict[str, Any] = {}
     schedule: dict[str, Any] = {}
     query: dict[str, Any] = {}
-    monitor: MonitorSection = MonitorSection(port=0)
+    monitor: MonitorSection = MonitorSection()
 
     @model_validator(mode="before")
     @classmethod

@@ -122,6 +122,7 @@ class Stepper:
             joined=joined,
             bootstrapped=self.bootstrapped - bootstrapped,
             ignored={kind: n - ignored[kind] for kind, n in self.join.ignored().items()},
+            commands=inputs.commands,
             trainings=started,
             committee=self.learner.committee,
             promoted=promoted,
@@ -142,7 +143,7 @@ class Stepper:
             "bootstrapped": self.bootstrapped,
             "lost_batches": self.lost_batches,
             "notes": self.notes,
-            "committee": self._committee_in_numbers(),
+            "committee": self.committee_in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
             "evaluation": self.learner.evaluation.in_numbers(),
@@ -238,7 +239,8 @@ class Stepper:
         self.versions.add([swap, self.learner.trainer.challenger, committee])
         return committee.version if committee and committee is not served else None
 
-    def _committee_in_numbers(self) -> dict[str, int]:
+    def committee_in_numbers(self) -> dict[str, int]:
+        """Return how the committee stands, and what is being trained."""
         learner, trainer = self.learner, self.learner.trainer
         numbers = {
             "labels": learner.n_labels,

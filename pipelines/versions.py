@@ -51,6 +51,10 @@ class Versions:
             raise StateError(f"version {version} is not kept: there are {kept}")
         self._held[version] = Committee.load(self._path(self._folder, version))
 
+    def held(self, version: int) -> Committee | None:
+        """Return `version` if it is in memory."""
+        return self._held.get(version)
+
     def __getitem__(self, version: int) -> Committee:
         return self._held[version]
 
