@@ -10,7 +10,7 @@ from streamboost.connectors.files import JsonLinesSource
 from streamboost.connectors.parquet import ParquetSource
 from streamboost.connectors.stdin import StdinSource
 
-__all__ = ["STDIN", "file_source", "is_parquet", "unit_of"]
+__all__ = ["STDIN", "file_source", "is_json_lines", "is_parquet", "unit_of"]
 
 STDIN = "-"
 """The path that stands for standard input."""
@@ -46,6 +46,15 @@ def file_source(
 def is_parquet(path: str) -> bool:
     """Tell whether `path` names a Parquet file."""
     return Path(path).suffix.lower() in _PARQUET
+
+
+def is_json_lines(path: str) -> bool:
+    """Tell whether `path` names a file of JSON Lines, as any does that is no table.
+
+    >>> is_json_lines("labels.jsonl"), is_json_lines("labels.csv"), is_json_lines("-")
+    (True, False, False)
+    """
+    return path != STDIN and Path(path).suffix.lower() not in _CSV | _PARQUET
 
 
 def unit_of(path: str) -> str:

@@ -50,6 +50,7 @@ class Strategy(StrEnum):
 class Tell(StrEnum):
     """What a pipeline can be told to do."""
 
+    promote = "promote"
     rollback = "rollback"
     pause = "pause"
     resume = "resume"
@@ -260,7 +261,8 @@ def tell(
 ) -> None:
     """Tell a pipeline what to do, with its next batch.
 
-    rollback VERSION lets a kept version serve (inspect names them), until a training replaces it:
+    promote lets the challenger serve at once, before the labels have decided (promotion =
+    "better"). rollback VERSION lets a kept version serve (inspect names them), until a training replaces it:
     pause first to hold it. pause starts no training and keeps the committee; predictions, requests
     and the collecting of labels go on. resume ends that. retrain trains anew now.
     """

@@ -18,8 +18,8 @@ from streamboost.errors import ConfigurationError
 
 __all__ = ["KINDS", "Command", "command_source", "decode_commands", "queue_command"]
 
-Kind = Literal["rollback", "pause", "resume", "retrain"]
-KINDS: tuple[Kind, ...] = ("rollback", "pause", "resume", "retrain")
+Kind = Literal["promote", "rollback", "pause", "resume", "retrain"]
+KINDS: tuple[Kind, ...] = ("promote", "rollback", "pause", "resume", "retrain")
 
 FILE = "commands.db"
 STREAM = "commands"
@@ -28,6 +28,7 @@ STREAM = "commands"
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """One command.
 
+    ``promote`` lets the challenger serve now, although the labels have not decided yet.
     ``rollback`` lets the kept `version` serve, under a new number; a training under way is given
     up. ``pause`` keeps the committee that serves and starts no training; the pipeline goes on
     predicting, asking, and keeping the labels that come. ``resume`` ends that. ``retrain`` trains

@@ -9,16 +9,23 @@ from typing import Any
 
 from streamboost.connectors.base import Sink, Source, Transaction
 from streamboost.connectors.files import JsonLinesSink
-from streamboost.connectors.formats import STDIN, file_source
+from streamboost.connectors.formats import STDIN, file_source, is_json_lines
 from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
+from streamboost.errors import ConfigurationError
 from streamboost.pipelines.commands import command_source
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.effects import Outputs
-from streamboost.pipelines.sections import FilesInput, FilesOutput, KafkaInput, SqliteInput
+from streamboost.pipelines.sections import (
+    FilesInput,
+    FilesOutput,
+    KafkaInput,
+    RiverInput,
+    SqliteInput,
+)
 from streamboost.pipelines.sections import RiverOracle as OracleSection
 
-__all__ = ["Connectors", "connect"]
+__all__ = ["Connectors", "connect", "feeder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,30 @@ def connect(config: Config, log: Path) -> Connectors:
     transaction = _transaction(config, log)
     commands = command_source(config.state)
     return Connectors(records, labels, commands, _bootstrap(config), outputs, transaction)
+
+
+def feeder(config: Config, name: str, log: Path) -> Sink:
+    """Return what appends to the source of section `name`, "source" or "labels".
+
+    Raises ConfigurationError where nothing can be appended to it while the pipeline reads.
+    """
+    section = getattr(config.sections, name)
+    if isinstance(section, RiverInput):
+        why = "its dataset cannot be added to"
+    elif not isinstance(section, FilesInput):
+        return _sink(config, section, log)
+    elif section.path == STDIN:
+        why = "standard input belongs to the process that reads it"
+    elif not is_json_lines(section.path):
+        why = "only files of JSON Lines can be appended to"
+    elif not section.follow:
+        why = "its file is said to be complete (follow = false)"
+    else:
+        return JsonLinesSink(config.resolve(section.path))
+    raise ConfigurationError(
+        f"[{name}] cannot be written to: {why}; use SQLite, Kafka, or a JSON Lines file with "
+        "follow = true"
+    )
 
 
 def _source(config: Config, section: Any, log: Path) -> Source:

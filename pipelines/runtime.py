@@ -235,6 +235,8 @@ class Pipeline(Stepper):
             try:
                 if command.version is not None:
                     self.versions.fetch(command.version)
+                if command.command == "promote" and self.learner.trainer.challenger is None:
+                    raise StateError("no challenger is being judged")
                 accepted.append(command)
             except (ModelFileError, StateError) as error:
                 refuse(str(command), error)

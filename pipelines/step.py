@@ -169,6 +169,8 @@ class Stepper:
             _log.info("batch %d obeys: %s", self.sequence, command)
             if command.version is not None:
                 started += self.learner.swap(self.versions[command.version])
+            elif command.command == "promote":
+                started += self.learner.trainer.promote()
             elif command.command == "pause":
                 self.learner.trainer.pause()
             elif command.command == "resume":

@@ -194,9 +194,10 @@ estimator = "sketch"        # or "gamble"
 # correction_half_life = ?  # labels after which one of these weighs half as much
 
 # For those who watch it, on 127.0.0.1: /healthz, /readyz, and /metrics for Prometheus, which wants
-# the token in the state folder's metrics.token.
+# the token in the state folder's metrics.token. How it does stands in the folder's status.db.
 [monitor]
 # port = 0                  # 0 serves none
+# publish_every = 1.0       # seconds from one status to the next; 0 writes none
 """
 
 _COMMENT_COLUMN = 28

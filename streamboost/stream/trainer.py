@@ -110,6 +110,13 @@ class Trainer:
         self._wanted = True
         return self._proceed()
 
+    def promote(self) -> tuple[Training, ...]:
+        """Let the challenger serve, if there is one; return the training that was started."""
+        if self._underway is not None and self._underway.challenger is not None:
+            self.champion = self._underway.challenger
+            self._underway = None
+        return self._proceed()
+
     def pause(self) -> None:
         """Start no training and let the champion stay, until `go_on`; labels are still kept."""
         self.paused = True

@@ -211,6 +211,30 @@ def test_a_challenger_is_kept_as_a_version_also_while_it_does_not_serve(make_wor
     assert world.pipeline.learner.committee.forest is challenger.forest
 
 
+def test_a_challenger_is_promoted_before_the_labels_have_decided(make_world, make_records):
+    world = make_world(training="background", promotion="better", shadow=1000)
+    feed(world, make_records, 100)
+    world.run()
+    challenger = world.pipeline.learner.trainer.challenger
+    world.tell("promote")
+    world.tell("promote")  # there is none left by then
+    feed(world, make_records, 10, 100)
+    world.run()
+    entry = next(entry for entry in world.entries() if entry.commands)
+    assert entry.promoted == challenger.version
+    assert {p["version"] for p in world.read("predictions")[-10:]} == {challenger.version}
+    assert_same_state(world.pipeline, replayed(world))
+
+
+def test_without_a_challenger_nothing_is_promoted(world, make_records, caplog):
+    feed(world, make_records, 100)
+    world.run()
+    world.tell("promote")
+    world.run()
+    assert world.entries()[-1].commands == []
+    assert "the command promote is not obeyed: no challenger is being judged" in caplog.text
+
+
 def test_a_command_makes_a_batch_of_its_own(world, make_records):
     feed(world, make_records, 30)
     world.run()

@@ -1,0 +1,79 @@
+"""What is answered where something is wrong: always ``{"detail": ...}``, never a secret."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from streamboost.errors import (
+    ConfigurationError,
+    ConnectorError,
+    DataError,
+    StateError,
+    StreamBoostError,
+)
+from streamboost.pipelines.service.served import Served
+
+__all__ = ["Problem", "add_to", "described"]
+
+_log = logging.getLogger(__name__)
+
+_STATUS: tuple[tuple[type[StreamBoostError], int], ...] = (
+    (DataError, 422),
+    (ConfigurationError, 409),
+    (StateError, 409),
+    (ConnectorError, 503),
+)
+_MEANINGS = {
+    400: "The request cannot be read, or is for another host.",
+    401: "Neither a token nor a login.",
+    403: "With a cookie, but not from a page of this server.",
+    404: "There is no such pipeline.",
+    409: "It cannot be done as things are.",
+    413: "The body is too large.",
+    422: "A value cannot be used.",
+    429: "Too many requests.",
+    503: "It could not be written, and may be tried again.",
+}
+
+
+class Problem(BaseModel):
+    """What was wrong."""
+
+    detail: str = Field(description="what was wrong, and how to mend it")
+
+
+def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what an operation's documentation says of `statuses` and those that all have."""
+    return {
+        status: {"model": Problem, "description": _MEANINGS[status]}
+        for status in sorted({400, 401, 429, *statuses})
+    }
+
+
+def add_to(app: FastAPI, pipelines: Sequence[Served]) -> None:
+    """Have `app` answer our errors, with what is secret in the pipelines' files masked."""
+
+    def answer_ours(request: Request, error: Exception) -> JSONResponse:
+        text = str(error)
+        for served in pipelines:
+            text = served.config.mask(text)
+        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+        if status >= 500:
+            _log.warning("%s", text)
+        return JSONResponse({"detail": text}, status)
+
+    def answer_invalid(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
+        # What was given may hold anything, also what JSON cannot: only its place is named.
+        text = "; ".join(found).encode(errors="replace").decode()
+        return JSONResponse({"detail": text}, 422)
+
+    app.add_exception_handler(StreamBoostError, answer_ours)
+    app.add_exception_handler(RequestValidationError, answer_invalid)
