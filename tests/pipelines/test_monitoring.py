@@ -1,5 +1,6 @@
 """What examples/monitoring asks Prometheus for is what a running pipeline tells it."""
 
+import itertools
 import json
 import math
 import re
@@ -177,7 +178,9 @@ def value_of(text, sample):
 
 def test_accuracy_is_told_with_its_interval(world, make_records):
     records, truth = make_records(300)
-    metrics = Metrics(world.pipeline)
+    metrics = Metrics(world.pipeline, clock=itertools.count().__next__)
+    world.pipeline.observers.append(metrics)
+    world.pipeline.turns.append(metrics.turn)
     assert math.isnan(value_of(metrics.expose().decode(), "streamboost_asked_accuracy_ratio"))
     for start in range(0, 300, 10):
         rows, labels = records[start : start + 10], truth[start : start + 10]
@@ -193,7 +196,6 @@ def test_accuracy_is_told_with_its_interval(world, make_records):
             ],
         )
         world.run()
-    metrics.judge()
     text = metrics.expose().decode()
     low, value, high = (
         value_of(text, f'streamboost_accuracy_{bound}ratio{{predictor="committee"}}')
