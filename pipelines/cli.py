@@ -1,4 +1,4 @@
-"""The command line: `streamboost demo | init | check | run | tell | inspect | warmup`.
+"""The command line: `streamboost demo | init | check | run | serve | tell | inspect | warmup`.
 
 Each command imports what it needs when it is called, so that `--help` answers at once.
 """
@@ -249,6 +249,51 @@ def inspect(
         with _masking(config):
             found = inspection.describe(config.state, config)
     print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))
+
+
+@app.command()
+def serve(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Pipeline files, or folders of their states.")
+    ],
+    person: Annotated[
+        list[str] | None, typer.Option(help="Print a login link for this name; repeatable.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8765,
+    address: Annotated[str, typer.Option(help="Of this machine.")] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name it is reached by; repeatable.")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="For https, with --key.", show_default=False)
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="The certificate's key.", show_default=False)
+    ] = None,
+    allow_plain: Annotated[
+        bool, typer.Option("--allow-plain", help="Another address without https.")
+    ] = False,
+) -> None:
+    """Show pipelines in a browser, and take labels there.
+
+    It is a process of its own: whatever happens to it, the pipelines go on.
+    """
+    import signal
+
+    from streamboost.pipelines import logs
+
+    try:
+        from streamboost.pipelines.service import server
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"serve needs {error.name}: install it with `pip install 'streamboost[serve]'`"
+        ) from None
+    logs.begin(as_json=False)
+    place = server.Place(address, port, certificate, key, allow_plain, tuple(allow_host or ()))
+    # They have ended the server by the time that they come here.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    server.serve(paths, place, person or (), partial(print, flush=True))
 
 
 @app.command()

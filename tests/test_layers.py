@@ -26,7 +26,7 @@ FOREIGN = {
     "river": {"stream", "adapters", "connectors"},
     "numba": {"kernels"},
     "pyarrow": {"connectors"},
-}
+} | {web: {"pipelines"} for web in ("fastapi", "nicegui", "starlette", "uvicorn")}
 OWNERS = {"pyarrow": "parquet"}
 """The connector's file that imports a library, where it is not called the same."""
 
@@ -66,6 +66,8 @@ def test_client_libraries_stay_in_their_own_places(library):
             assert part in FOREIGN[library], f"{path.relative_to(ROOT)} imports {library}"
             if part == "connectors":
                 assert path.stem.split("_")[0] == OWNERS.get(library, library)
+            if part == "pipelines":
+                assert path.parent.name == "service", f"{path.relative_to(ROOT)} imports {library}"
 
 
 def test_the_walk_sees_every_module():
@@ -96,7 +98,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_asking_for_help_loads_nothing_heavy():
-    heavy = {"numba", "river", "sklearn", "kafka"}
+    heavy = {"numba", "river", "sklearn", "kafka", "fastapi", "nicegui"}
     run = (
         "from streamboost.pipelines.cli import main",
         "sys.argv = ['streamboost', '--help']",

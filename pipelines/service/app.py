@@ -48,7 +48,9 @@ def create_app(
     )
     answers.add_to(app, pipelines)
     app.include_router(entrance.router(pipelines, people, settings))
-    app.include_router(api.router(pipelines, people))
+    app.include_router(api.router(settings))
+    app.state.pipelines = dict(zip(names, pipelines, strict=True))
+    app.state.people = people
     # Added last, so that it comes first; also before what is mounted later.
     app.add_middleware(Guard, settings=settings, people=people)
     return app

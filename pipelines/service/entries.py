@@ -93,7 +93,9 @@ def put(connection: Connection, entry: Entry) -> Entry:
     return Entry(int(cursor.lastrowid or 0), *row, entry.label, entry.stage)
 
 
-def newest(connection: Connection, limit: int, *, below: int = 2**62, seat: str = "") -> list[Entry]:
+def newest(
+    connection: Connection, limit: int, *, below: int = 2**62, seat: str = ""
+) -> list[Entry]:
     """Return the newest entries numbered under `below`, the newest first.
 
     With `seat`, those of that seat which were not undone.

@@ -193,7 +193,9 @@ class LabelQueue:
         """Close the file; the next call opens it again."""
         self._entries.close()
 
-    def _note(self, person: Person, id: str, action: Action, label: str | int | None = None) -> Entry:
+    def _note(
+        self, person: Person, id: str, action: Action, label: str | int | None = None
+    ) -> Entry:
         request = self._requests.request(id)
         if request is None:
             raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
@@ -242,9 +244,7 @@ class LabelQueue:
             return to_write(connection)
 
 
-def _held_by(
-    connection: Connection, person: Person, requests: Sequence[Request]
-) -> Request | None:
+def _held_by(connection: Connection, person: Person, requests: Sequence[Request]) -> Request | None:
     """Return the request that `person` has before them, if it is still open."""
     row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
     return row and next((request for request in requests if request["id"] == row[0]), None)

@@ -131,9 +131,7 @@ class Guard:
 
     def _is_open(self, scope: Scope) -> bool:
         return (
-            scope["type"] == "http"
-            and scope["path"] in OPEN
-            and scope["method"] in ("GET", "HEAD")
+            scope["type"] == "http" and scope["path"] in OPEN and scope["method"] in ("GET", "HEAD")
         )
 
     def _who(self, connection: HTTPConnection) -> tuple[Person | None, bool]:

@@ -89,7 +89,9 @@ class RecordWriter(Writer):
         """
         self._sink_or_raise()
         try:
-            payloads = [json.dumps(r, allow_nan=False, ensure_ascii=False).encode() for r in records]
+            payloads = [
+                json.dumps(r, allow_nan=False, ensure_ascii=False).encode() for r in records
+            ]
         except ValueError as error:
             raise DataError(f"a record cannot stand in JSON: {error}") from None
         _, dead = self._schema.decode(_as_read(payloads))

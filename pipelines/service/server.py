@@ -1,0 +1,140 @@
+"""Where `serve` listens, and how it is asked to stop."""
+
+import getpass
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.health import kept_token
+from streamboost.pipelines.service.app import create_app
+from streamboost.pipelines.service.people import People
+from streamboost.pipelines.service.security import LOGIN
+from streamboost.pipelines.service.served import Served, find
+from streamboost.pipelines.service.settings import LOOPBACK, Settings
+
+__all__ = ["TOKEN", "Place", "serve"]
+
+TOKEN = "serve.token"
+"""The file of the token, in the state folder of the first pipeline."""
+
+_STOPPING = 5
+"""Seconds that open connections have to end in."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to listen.
+
+    Parameters
+    ----------
+    address : of this machine
+    port : 0 for any free one
+    certificate, key : files for https
+    allow_plain : whether another address than loopback may go without https
+    names : further host names it is reached by
+
+    Raises
+    ------
+    ConfigurationError
+        Where what is said would go over a network unprotected.
+    """
+
+    address: str = "127.0.0.1"
+    port: int = 8765
+    certificate: Path | None = None
+    key: Path | None = None
+    allow_plain: bool = False
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigurationError("--certificate and --key belong together: give both or none")
+        if self.address not in LOOPBACK and self.certificate is None and not self.allow_plain:
+            raise ConfigurationError(
+                f"--address {self.address} can be reached by other machines, and without https "
+                "they can read along: give --certificate and --key, or --allow-plain where the "
+                "network is protected otherwise"
+            )
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it speaks https."""
+        return self.certificate is not None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """What a request may take it for, in small letters."""
+        named = {name.lower().strip("[]") for name in self.names}
+        return LOOPBACK | named | ({self.address.lower()} - {"0.0.0.0", "::"})
+
+    def listen(self) -> socket.socket:
+        """Return a socket that listens; ConfigurationError where it cannot be had."""
+        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+        try:
+            return socket.create_server((self.address, self.port), family=family)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen on {self.address}:{self.port} ({error.strerror or error}): choose "
+                "another --port or --address, or 0 for any free port"
+            ) from error
+
+    def url(self, port: int) -> str:
+        """Return what to open in a browser."""
+        name = self.names[0] if self.names else self.address
+        name = "127.0.0.1" if name in ("0.0.0.0", "::") else name
+        host = f"[{name}]" if ":" in name else name
+        return f"{'https' if self.is_secure else 'http'}://{host}:{port}"
+
+
+def serve(
+    paths: Sequence[Path],
+    place: Place,
+    people: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+    furnish: Callable[[FastAPI], None] = lambda app: None,
+) -> None:
+    """Serve the pipelines whose files or state folders are at `paths` until SIGINT or SIGTERM.
+
+    `say` is told the address with a login link for each of `people`, or for whoever starts it.
+    `furnish` puts pages into the application.
+    """
+    configs = [find(path) for path in paths]
+    state = configs[0].state
+    state.mkdir(parents=True, exist_ok=True)
+    token = kept_token(state / TOKEN)
+    with place.listen() as listening:
+        port = listening.getsockname()[1]
+        settings = Settings(token, place.hosts, port, place.is_secure)
+        entering = People(token)
+        app = create_app([Served.of(config) for config in configs], settings, entering)
+        furnish(app)
+        for name in people or (getpass.getuser(),):
+            say(f"{name}: {place.url(port)}{LOGIN}?key={entering.invite(name)}")
+        say(f"each link works once, for a day; programs send the token in {state / TOKEN}")
+        server(app, settings, place).run(sockets=[listening])
+
+
+def server(app: FastAPI, settings: Settings, place: Place) -> uvicorn.Server:
+    """Return what answers for `app`, with limits of its own before those of the guard."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http="h11",  # ends a connection whose body was not read, rather than reading it all
+            ws="websockets-sansio",
+            ws_max_size=settings.max_body,
+            ssl_certfile=place.certificate,
+            ssl_keyfile=place.key,
+            proxy_headers=False,  # nobody is believed to speak for another
+            server_header=False,
+            access_log=False,  # it would hold the keys of login links
+            log_config=None,
+            log_level="warning",
+            limit_concurrency=500,
+            timeout_graceful_shutdown=_STOPPING,
+        )
+    )

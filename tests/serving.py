@@ -1,0 +1,108 @@
+"""What the tests of `serve` share: pipeline files, and servers that really listen."""
+
+import json
+import threading
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+import httpx
+import numpy as np
+
+from streamboost.connectors.sqlite import SqliteSink, SqliteSource
+from streamboost.pipelines.service.app import create_app
+from streamboost.pipelines.service.people import People
+from streamboost.pipelines.service.served import Served, find
+from streamboost.pipelines.service.server import Place, server
+from streamboost.pipelines.service.settings import Settings
+
+TOKEN = "a token for tests alone"
+SCRIPT = "<script>alert(1)</script>"
+PIPELINE = """
+[pipeline]
+name = "test"
+batch_records = 20
+[schema]
+numeric = ["a", "b"]
+[source]
+connector = "sqlite"
+stream = "records"
+{more}
+[committee]
+n_estimators = 3
+[query]
+budget = 0.5
+"""
+
+
+def put(config, stream, messages):
+    with closing(SqliteSink(config.state / "log.db", stream)) as sink:
+        sink.write([json.dumps(message).encode() for message in messages])
+        sink.flush()
+
+
+def read(config, stream):
+    with closing(SqliteSource(config.state / "log.db", stream)) as source:
+        return [json.loads(message.payload) for message in source.poll(100_000)]
+
+
+def some_records(n, start=0):
+    values = np.random.default_rng(start).random((n, 2)).round(3).tolist()
+    return [
+        {"id": str(start + i), "a": a, "b": b, "text": f"{SCRIPT} {i}"}
+        for i, (a, b) in enumerate(values)
+    ]
+
+
+def make_file(folder, more=""):
+    folder.mkdir(exist_ok=True)
+    file = folder / "p.toml"
+    file.write_text(PIPELINE.format(more=more))
+    return file
+
+
+@dataclass
+class Site:
+    """A server, and those who come to it."""
+
+    url: str
+    served: Served
+    people: People
+    settings: Settings
+
+    def program(self):
+        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}"})
+
+    def stranger(self, **headers):
+        return httpx.Client(base_url=self.url, headers=headers)
+
+    def browser(self, name="ann"):
+        """A client with a cookie, which it got by a login link."""
+        client = httpx.Client(base_url=self.url, headers={"Origin": self.url})
+        client.get("/login", params={"key": self.people.invite(name)}).raise_for_status()
+        return client
+
+
+@contextmanager
+def site_of(file, **settings):
+    place = Place(port=0)
+    with place.listen() as listening:
+        port = listening.getsockname()[1]
+        known = Settings(TOKEN, place.hosts, port, **settings)
+        people, served = People(TOKEN), Served.of(find(file))
+        running = server(create_app([served], known, people), known, place)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            until(lambda: running.started)
+            yield Site(place.url(port), served, people, known)
+        finally:
+            running.should_exit = True
+            thread.join()
+
+
+def until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.005)
