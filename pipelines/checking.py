@@ -11,6 +11,7 @@ from streamboost.connectors.base import Message, Source, Transaction
 from streamboost.connectors.inference import absent, beginning
 from streamboost.connectors.messages import DeadLetter
 from streamboost.errors import ConnectorError, DataError, StreamBoostError
+from streamboost.pipelines import label_studio
 from streamboost.pipelines.assembly import first_messages, has_begun
 from streamboost.pipelines.bootstrap import known_beforehand
 from streamboost.pipelines.config import Config
@@ -64,6 +65,8 @@ def check(config: Config) -> Iterator[Finding]:
                 continue
             path = state.log if section.path is None else config.resolve(section.path)
             yield _try(config, name, partial(_writable, path))
+    if config.sections.label_studio is not None:
+        yield _try(config, "label_studio", partial(_project, config))
 
 
 def guarantee(config: Config) -> str:
@@ -156,6 +159,11 @@ def _known(state: State, records: list[Message], config: Config, connectors: Con
     if missing := absent([m.payload for m in messages], schema.features):
         raise DataError(missing)
     return f"{_amount(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
+
+
+def _project(config: Config) -> str:
+    studio, choices = label_studio.project_of(config)
+    return f"{studio.where}, choices {', '.join(choices.labels)}"
 
 
 def _few(dead: Sequence[DeadLetter], n: int) -> str:

@@ -1,6 +1,7 @@
 """Checkpoints: the whole state of a pipeline after a batch, sealed; the newest few are kept."""
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,13 @@ class Checkpoints:
             except ModelFileError as error:
                 _log.warning("a checkpoint is passed over: %s", error)
         return None
+
+    def newest_time(self) -> float:
+        """Return when the newest checkpoint was written, in seconds since the epoch; 0: none is."""
+        for sequence in self.sequences:
+            with suppress(FileNotFoundError):  # a newer one may take its place meanwhile
+                return self._path(sequence).stat().st_mtime
+        return 0.0
 
     def drop_after(self, sequence: int) -> None:
         """Remove the checkpoints of batches after `sequence`."""

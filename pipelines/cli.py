@@ -323,6 +323,29 @@ def tell(
     print(f"{order}: {config.name} does so with its next batch, running or when it next runs")
 
 
+@app.command("label-studio")
+def label_studio(
+    path: PipelineFile = DEFAULT_FILE,
+    once: Annotated[bool, typer.Option("--once", help="Carry what there is now, and end.")] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log one JSON object a line.")
+    ] = False,
+) -> None:
+    """Let people answer in Label Studio.
+
+    Requests become tasks of the project that [label_studio] names, and finished annotations labels.
+    It runs beside the pipeline, and goes on where it was stopped.
+    """
+    from streamboost.pipelines import label_studio as bridge
+    from streamboost.pipelines import logs
+    from streamboost.pipelines.config import load
+
+    logs.begin(as_json=log_json)
+    config = load(path)
+    with _masking(config):
+        bridge.run(config, _stop_on_signals(b""), once=once)
+
+
 @app.command()
 def warmup() -> None:
     """Compile ahead of the first run."""

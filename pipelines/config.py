@@ -7,9 +7,9 @@ file. All that is wrong with a file is reported at once.
 Between two runs on the same state these may change: `state` (the folder may be moved),
 `batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `on_gap` and `keep_versions`
 of [pipeline], `follow` of [source] and [labels], all but `transactions` of [kafka], [monitor],
-and where [predictions], [dead_letters] and, unless a dataset answers them, [requests] go. All else
-decides what the state means, and a change is refused, also one of an environment variable's value.
-Paths are the same when they lead to the same place.
+[label_studio], and where [predictions], [dead_letters] and, unless a dataset answers them,
+[requests] go. All else decides what the state means, and a change is refused, also one of an
+environment variable's value. Paths are the same when they lead to the same place.
 """
 
 import hashlib
@@ -52,6 +52,9 @@ _CHANGEABLE = {
     "dead_letters": {"connector", "stream", "path", "topic"},
     "monitor": {"port", "publish_every"},
 }
+_ASIDE = {"label_studio"}
+"""Sections that say nothing of the pipeline itself: they may come, change and go."""
+
 _ITERATIONS = 100_000
 """Of the fingerprint's hash, so that a guess at a value in it costs something."""
 
@@ -132,6 +135,7 @@ class Config:
         return {
             section: {k: v for k, v in values.items() if k not in free.get(section, ())}
             for section, values in tables.items()
+            if section not in _ASIDE
         }
 
 

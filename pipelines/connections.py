@@ -25,7 +25,7 @@ from streamboost.pipelines.sections import (
 )
 from streamboost.pipelines.sections import RiverOracle as OracleSection
 
-__all__ = ["Connectors", "connect", "feeder"]
+__all__ = ["Connectors", "connect", "feeder", "follower"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,14 @@ def feeder(config: Config, name: str, log: Path) -> Sink:
         f"[{name}] cannot be written to: {why}; use SQLite, Kafka, or a JSON Lines file with "
         "follow = true"
     )
+
+
+def follower(config: Config, name: str, log: Path) -> Source:
+    """Return what reads along the messages of section `name`, "requests" or "labels"."""
+    section = getattr(config.sections, name)
+    if isinstance(section, FilesInput | FilesOutput):
+        return file_source(config.resolve(section.path), follow=True)
+    return _source(config, section, log)
 
 
 def _source(config: Config, section: Any, log: Path) -> Source:

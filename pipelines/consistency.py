@@ -15,6 +15,7 @@ __all__ = ["LOG", "contradictions", "resolve"]
 LOG = "log.db"
 """The log's file, within the state folder."""
 
+_SECRET = 'is a secret: write it as "${NAME}" and set the environment variable NAME'
 _OUTPUTS = ("predictions", "requests", "dead_letters")
 
 
@@ -31,6 +32,7 @@ def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) 
         *_check_places(sections, folder),
         *_check_oracle(sections),
         *_check_kafka(sections, tables),
+        *_check_label_studio(tables),
     ]
 
 
@@ -119,6 +121,10 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
         problems.append(Problem("kafka", None, text))
     for key, value in tables["kafka"].items():
         if key.endswith("password") and not names_in(str(value)):
-            text = 'is a secret: write it as "${NAME}" and set the environment variable NAME'
-            problems.append(Problem("kafka", key, text))
+            problems.append(Problem("kafka", key, _SECRET))
     return problems
+
+
+def _check_label_studio(tables: Mapping[str, Any]) -> list[Problem]:
+    token = tables.get("label_studio", {}).get("token", "")
+    return [Problem("label_studio", "token", _SECRET)] if token and not names_in(token) else []

@@ -1,9 +1,18 @@
 """What a running pipeline tells Prometheus."""
 
+import math
 import time
+from collections.abc import Callable
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 from streamboost.connectors.messages import DeadLetter
 from streamboost.pipelines.effects import Effects
@@ -13,6 +22,12 @@ __all__ = ["Metrics"]
 
 _decode = msgspec.json.Decoder(DeadLetter).decode
 
+_BOUNDS = {"": "", "low_": ", least", "high_": ", most"}
+"""Of the accuracy and the ends of its 95 % interval."""
+
+_EVERY = 1.0
+"""Seconds from one look at the accuracy to the next: it takes about one in a thousand of them."""
+
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -20,12 +35,16 @@ class Metrics:
     """Counts what batches did since the process began; called with the effects of each.
 
     What is not a count is read from the pipeline when somebody asks, so that the loop has next to
-    nothing to do for it.
+    nothing to do for it. `clock` gives seconds that never go back.
     """
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # CPU time, memory, open files; on Linux
         self._pipeline = pipeline
+        self._clock = clock
+        self._is_stale = True
+        self._judged = -math.inf
         self._batches = self._counter("batches", "Batches committed.")
         self._records = self._counter("records", "Records predicted.")
         self._requests = self._counter("requests", "Labels asked for.")
@@ -52,6 +71,18 @@ class Metrics:
             "Messages a source holds beyond what the oldest checkpoint needs.",
             "source",
         )
+        self._accuracy = {
+            bound: self._gauge(
+                f"accuracy_{bound}ratio",
+                f"Share of the newest records predicted right on arrival{text}; NaN: unknown.",
+                "predictor",
+            )
+            for bound, text in _BOUNDS.items()
+        }
+        self._naive = self._gauge(
+            "asked_accuracy_ratio", "The same among the labels asked for, which are the hard ones."
+        )
+        self.turn()
         self._read_from(pipeline)
 
     def __call__(self, effects: Effects) -> None:
@@ -70,6 +101,21 @@ class Metrics:
             self._trainings.labels(training.kind).inc()
         self._seconds.observe(max(now - effects.tick / 1000, 0.0))
         self._committed.set(now)
+        self._is_stale = True
+
+    def turn(self) -> None:
+        """Renew the figures of accuracy now and then; the loop calls it between batches."""
+        if not self._is_stale or self._clock() - self._judged < _EVERY:
+            return
+        self._is_stale, self._judged = False, self._clock()
+        report = self._pipeline.learner.evaluation.recent()
+        for predictor in ("committee", "repeat_last", "majority"):
+            found = getattr(report, predictor).accuracy
+            known = (found.value, found.low, found.high) if found else (math.nan,) * 3
+            for gauge, value in zip(self._accuracy.values(), known, strict=True):
+                gauge.labels(predictor).set(value)
+        asked = report.committee.naive_accuracy
+        self._naive.set(asked.value if asked else math.nan)
 
     def expose(self) -> bytes:
         """Return all of it in Prometheus' text format."""
@@ -90,11 +136,18 @@ class Metrics:
             committee = pipeline.learner.committee
             return committee.n_trees if committee else 0
 
+        def checkpoint_time() -> float:
+            return pipeline.checkpoints.newest_time() if pipeline.checkpoints else 0.0
+
         read = {
             "sequence": ("The newest batch.", lambda: pipeline.sequence),
             "checkpoint_sequence": (
                 "The batch of the newest checkpoint.",
                 lambda: pipeline.checkpointed,
+            ),
+            "last_checkpoint_timestamp_seconds": (
+                "When the newest checkpoint was written; 0: none was.",
+                checkpoint_time,
             ),
             "committee_version": ("Of the committee that serves; 0: none.", version),
             "committee_trees": ("Trees in it.", trees),
@@ -109,6 +162,14 @@ class Metrics:
             "open_requests": (
                 "Requests that wait for an answer.",
                 lambda: pipeline.join.in_numbers()["open_requests"],
+            ),
+            "budget_ratio": (
+                "Share of the records whose label may be bought.",
+                lambda: float(pipeline.learner.strategy.share),
+            ),
+            "budget_tokens": (
+                "Labels that could be asked for now.",
+                lambda: pipeline.learner.ledger.tokens,
             ),
             "retrying": ("1 while a source or a commit is tried again.", lambda: pipeline.retrying),
         }

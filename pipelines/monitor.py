@@ -33,6 +33,7 @@ def _served(port: int, state: State, pipeline: Pipeline) -> Iterator[None]:
     token = kept_token(state.token)
     server = HealthServer(port, token, lambda: pipeline.is_ready, metrics.expose)
     pipeline.observers.append(metrics)
+    pipeline.turns.append(metrics.turn)
     with closing(server):
         _log.info(
             "http://127.0.0.1:%d has /healthz, /readyz and /metrics, whose token is in %s",

@@ -21,6 +21,7 @@ __all__ = [
     "FilesOutput",
     "KafkaInput",
     "KafkaSection",
+    "LabelStudioSection",
     "RiverInput",
     "RiverOracle",
     "Sections",
@@ -55,6 +56,12 @@ def _check_numeric(value: Any) -> Any:
     names = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
     if value != "auto" and not names:
         raise ValueError('must be "auto" or a list of field names')
+    return value
+
+
+def _check_url(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
+        raise ValueError('must be an address such as "http://localhost:8080", without a user')
     return value
 
 
@@ -182,6 +189,20 @@ class MonitorSection(Section):
     )
 
 
+class LabelStudioSection(Section):
+    """[label_studio]: the project in which people answer; `streamboost label-studio` serves it."""
+
+    url: Annotated[Text, AfterValidator(_check_url)] = Field(description="the server's address")
+    project: int = Field(ge=1, description="the project's number")
+    token: Text = Field(description="of a user who may change the project, as ${NAME}")
+    choices: Text | None = Field(
+        None, description="the interface's Choices tag, where it has several"
+    )
+    poll_interval: float = Field(
+        5.0, gt=0, le=86_400, allow_inf_nan=False, description="seconds from one look to the next"
+    )
+
+
 class Expiring(Section):
     """What requests have beside where they go."""
 
@@ -237,6 +258,7 @@ class Sections(Section):
     schedule: dict[str, Any] = {}
     query: dict[str, Any] = {}
     monitor: MonitorSection = MonitorSection()
+    label_studio: LabelStudioSection | None = None
 
     @model_validator(mode="before")
     @classmethod

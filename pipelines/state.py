@@ -7,6 +7,7 @@
 ``versions/``         the newest committees
 ``commands.db``       the queue of commands
 ``status.db``         how it does, for others to look at; it may be deleted at any time
+``label_studio.db``   which request is which task of Label Studio
 ``schema.json``       the schema with its features named
 ``config.toml``       the configuration the state belongs to, secrets masked
 ``fingerprint``       of that configuration, secrets included: a salt and a hash

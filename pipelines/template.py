@@ -198,6 +198,12 @@ estimator = "sketch"        # or "gamble"
 [monitor]
 # port = 0                  # 0 serves none
 # publish_every = 1.0       # seconds from one status to the next; 0 writes none
+
+# People may answer in a project of Label Studio, with `streamboost label-studio` beside this:
+#   [label_studio]
+#   url = "http://localhost:8080"
+#   project = 1
+#   token = "${LABEL_STUDIO_TOKEN}"
 """
 
 _COMMENT_COLUMN = 28

@@ -44,8 +44,8 @@ def test_the_pipeline_file_runs(tmp_path):
 
 
 def test_the_commands_it_names_exist():
-    named = set(re.findall(r"^\s*(?:`)?streamboost (\w+)", README, flags=re.MULTILINE))
-    named |= set(re.findall(r"`streamboost (\w+)", README))
+    named = set(re.findall(r"^\s*(?:`)?streamboost ([\w-]+)", README, flags=re.MULTILINE))
+    named |= set(re.findall(r"`streamboost ([\w-]+)", README))
     from streamboost.pipelines.cli import app
 
     assert named <= {

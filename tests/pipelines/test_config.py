@@ -557,6 +557,28 @@ def test_the_cluster_may_move_and_its_options_change_but_not_the_place_of_the_jo
     assert elsewhere.fingerprint("salt") != after.fingerprint("salt")
 
 
+STUDIO = {"url": "http://localhost:8080", "project": 7, "token": "${TOKEN}"}
+
+
+def test_label_studio_may_come_and_go_and_its_token_is_never_shown(tmp_path):
+    before = made(tmp_path)
+    after = made(tmp_path, {"TOKEN": "hunter2"}, label_studio=STUDIO)
+    assert before.fingerprint("salt") == after.fingerprint("salt")
+    assert "hunter2" not in after.to_toml()
+    assert tomllib.loads(after.to_toml())["label_studio"]["token"] == "${TOKEN}"
+
+
+def test_a_token_that_is_written_out_and_an_address_that_is_none_are_refused(tmp_path):
+    wrong = {"url": "ftp://localhost", "project": 0, "token": "hunter2"}
+    found = problems(tmp_path, label_studio=wrong)
+    assert any(line.startswith("[label_studio] url: must be an address") for line in found)
+    assert any(line.startswith("[label_studio] project: must be at least 1") for line in found)
+    (secret,) = problems(tmp_path, label_studio=STUDIO | {"token": "hunter2"})
+    assert secret.startswith("[label_studio] token: is a secret")
+    found = problems(tmp_path, label_studio=STUDIO | {"url": "http://me:hunter2@localhost"})
+    assert any("without a user" in line for line in found)
+
+
 def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):
     config = parse(tomllib.loads(render(kafka=True)), tmp_path, environment={})
     assert config.sections.source.topic == "segments.records"
