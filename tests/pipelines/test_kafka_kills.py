@@ -53,15 +53,15 @@ budget = 0.3
 STEPS = [
     "polled",
     "stepped",
+    "replayed",
     "writing to Kafka",
     "committed to Kafka",
     "sealing",
     "checkpointed",
-    "replayed",
 ]
 
 
-SHORT = [(ANY_MOMENT, 0.2), *((step, 2) for step in STEPS)]
+SHORT = [*((step, 3 if step == "polled" else 2) for step in STEPS), (ANY_MOMENT, 0.2)]
 
 
 @pytest.fixture
