@@ -32,10 +32,11 @@ bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.drift --labels 0 --records 500000
 
-# Looks for new counterexamples, and kills a pipeline so many times, at random steps of its loop.
+# Looks for new counterexamples, kills a pipeline so many times, and lets one run for so many minutes.
 soak: .venv/ready
 	$(BIN)/pytest --hypothesis-profile=default -m hypothesis tests
 	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-40} $(BIN)/pytest tests/pipelines/test_kills.py tests/pipelines/test_kafka_kills.py
+	STREAMBOOST_SOAK_MINUTES=$${STREAMBOOST_SOAK_MINUTES:-30} $(BIN)/pytest -s tests/pipelines/test_soak.py
 
 format: .venv/ready
 	$(BIN)/ruff format .

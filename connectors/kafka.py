@@ -100,11 +100,16 @@ class KafkaSource(Source):
         return found
 
     def lag(self) -> int:
-        """Return how many offsets lie between what was read and the end, over all partitions."""
+        """Return how many offsets lie between what was read and the end, over all partitions.
+
+        Once it has polled, messages of a transaction that is still open count.
+        """
         consumer = self._assigned()
         with self._told():
             ends = consumer.end_offsets(list(consumer.assignment()), timeout_ms=MOMENT_MS)
-        return sum(end - self._next[str(p.partition)] for p, end in ends.items())
+        # What may be read ends where a transaction is open; the last answer tells of what is there.
+        there = {p: max(end, consumer.highwater(p) or 0) for p, end in ends.items()}
+        return sum(end - self._next[str(p.partition)] for p, end in there.items())
 
     def beginning(self) -> Position:
         """Return the offset of the oldest message of each partition that is still there."""

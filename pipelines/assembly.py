@@ -8,7 +8,7 @@ from contextlib import closing
 
 from streamboost.connectors.base import Committed, Message, Source, Transaction
 from streamboost.connectors.schema import Inferred, Schema
-from streamboost.connectors.sqlite import SqliteTransaction
+from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, DataError
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.connections import Connectors, connect

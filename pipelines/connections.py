@@ -11,7 +11,8 @@ from streamboost.connectors.base import Sink, Source, Transaction
 from streamboost.connectors.files import JsonLinesSink
 from streamboost.connectors.formats import STDIN, file_source, is_json_lines
 from streamboost.connectors.river import RiverOracle, RiverSource
-from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
+from streamboost.connectors.sqlite import SqliteSink, SqliteSource
+from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.commands import command_source
 from streamboost.pipelines.config import Config

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from streamboost.connectors.base import Committed
-from streamboost.connectors.sqlite import SqliteTransaction
+from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import StateError
 from streamboost.pipelines import figures
 from streamboost.pipelines.config import Config

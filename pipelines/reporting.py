@@ -89,15 +89,15 @@ class Report:
 
     def _counts(self) -> str:
         parts = [
-            f"{self.records:,} records in this run",
-            f"{self.requests:,} labels asked for",
+            f"{_counted(self.records, 'record')} in this run",
+            f"{_counted(self.requests, 'label')} asked for",
             f"{self.labels:,} learned",
-            f"{self.dead.total():,} dead letters",
+            _counted(self.dead.total(), "dead letter"),
         ]
         if self.bootstrapped:
-            parts.insert(0, f"{self.bootstrapped:,} labels known beforehand learned")
+            parts.insert(0, f"{_counted(self.bootstrapped, 'label')} known beforehand learned")
         if ignored := self.ignored.total():
-            parts.append(f"{ignored:,} labels ignored")
+            parts.append(f"{_counted(ignored, 'label')} ignored")
         return ", ".join(parts)
 
     def _bury(self, letter: DeadLetter) -> None:
@@ -111,6 +111,10 @@ class Report:
                 where,
             )
         self.dead[letter.reason] += 1
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _times(n: int) -> str:

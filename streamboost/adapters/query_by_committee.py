@@ -11,6 +11,7 @@ from river import active, base
 from streamboost.adapters.river import StreamBoostClassifier
 from streamboost.errors import ConfigurationError
 from streamboost.stream import Querier, QueryStrategy
+from streamboost.stream.checks import as_seed
 
 __all__ = ["QueryByCommittee"]
 
@@ -92,7 +93,9 @@ class QueryByCommittee(active.base.ActiveLearningClassifier):
                 f"query utility is {utility!r}, and a River classifier does not show its votes: "
                 'choose "margin", "entropy", "least_confident" or "random"'
             )
-        self._querier = Querier(self._strategy, np.random.SeedSequence(seed))
+        self._querier = Querier(
+            self._strategy, np.random.SeedSequence(None if seed is None else as_seed("seed", seed))
+        )
         self._newest: deque[Any] = deque(maxlen=window)
         self._labels: set[base.typing.ClfTarget] = set()
         self._learned = 0

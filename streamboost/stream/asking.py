@@ -1,5 +1,6 @@
 """Which labels a learner asks for, by the committee it has, and what came of the requests."""
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ class Asking:
         self._querier = Querier(strategy, seeds)
         self._answered = 0
         self._expired = 0
+        self._open: dict[str, None] = {}  # in the order they were asked for
 
     @property
     def block(self) -> int:
@@ -69,21 +71,34 @@ class Asking:
         self._follow(committee)
         is_current = committee is not None and scored.version == committee.version
         utility = self._measure(X, committee, uncalibrated(scored) if is_current else None)
-        return self._querier.decide(ids, X, utility, cold=self._is_cold(committee))
+        return self._noted(self._querier.decide(ids, X, utility, cold=self._is_cold(committee)))
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
         """Ask for the `n` best records of the pool; ConfigurationError where there is none."""
         self._follow(committee)
-        return self._querier.ask(n, cold=self._is_cold(committee))
+        return self._noted(self._querier.ask(n, cold=self._is_cold(committee)))
 
     def answer(self, ids: Sequence[str], propensity: np.ndarray) -> None:
         """Take note of labels that came, with the chances (n,) of those that were asked for."""
         self._querier.known(ids)
-        self._answered += int(np.count_nonzero(~np.isnan(propensity)))
+        for id, chance in zip(ids, propensity.tolist(), strict=True):
+            if not math.isnan(chance):
+                self._answered += self._closes(id)
 
-    def expire(self, n: int) -> None:
-        """Give up `n` requests."""
-        self._expired += n
+    def expire(self, ids: Sequence[str]) -> None:
+        """Give up the requests among `ids`."""
+        self._expired += sum(map(self._closes, ids))
+
+    def _noted(self, asked: Requests) -> Requests:
+        self._open |= dict.fromkeys(asked.ids)
+        return asked
+
+    def _closes(self, id: str) -> bool:
+        """Tell whether a request waited under `id`; it does not any more."""
+        if id not in self._open:
+            return False
+        del self._open[id]
+        return True
 
     def _is_cold(self, committee: "Committee | None") -> bool:
         """Whether to ask at random.
@@ -113,9 +128,16 @@ class Asking:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
         querier, window = self._querier.state()
-        return {"querier": querier, "answered": self._answered, "expired": self._expired}, window
+        state = {
+            "querier": querier,
+            "answered": self._answered,
+            "expired": self._expired,
+            "open": list(self._open),
+        }
+        return state, window
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for the same strategy."""
         self._querier.resume(state["querier"], arrays)
         self._answered, self._expired = state["answered"], state["expired"]
+        self._open = dict.fromkeys(state["open"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.errors import DataError
+from streamboost.errors import ConfigurationError, DataError
 
 __all__ = [
     "Label",
@@ -16,6 +16,7 @@ __all__ = [
     "as_predictions",
     "as_propensity",
     "as_rows",
+    "as_seed",
     "as_tick",
 ]
 
@@ -142,6 +143,21 @@ def as_predictions(predicted: Any, n: int) -> list[Label | None]:
     if len(known) != n:
         raise DataError(f"{len(known)} predictions for {n} records: give one each, None for none")
     return known
+
+
+def as_seed(name: str, seed: Any) -> int:
+    """Return `seed`, which a user gave as `name`, or raise ConfigurationError.
+
+    >>> as_seed("random_state", 7)
+    7
+    """
+    try:
+        value = index(seed)
+    except TypeError:
+        value = -1
+    if value < 0:
+        raise ConfigurationError(f"{name} is {seed!r}: give a whole number of at least 0")
+    return value
 
 
 def as_tick(tick: Any) -> int:

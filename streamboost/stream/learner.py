@@ -16,6 +16,7 @@ from streamboost.stream.checks import (
     as_predictions,
     as_propensity,
     as_rows,
+    as_seed,
     as_tick,
 )
 from streamboost.stream.drift import DriftWatch
@@ -77,7 +78,7 @@ class StreamLearner(Predictor):
     Raises
     ------
     ConfigurationError
-        When `coverage` or `label_lags` is out of its range.
+        When `random_state`, `coverage` or `label_lags` is out of its range.
 
     Examples
     --------
@@ -108,7 +109,8 @@ class StreamLearner(Predictor):
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
         self.strategy = query or QueryStrategy()
-        trainings, asking, keeping, watching = np.random.SeedSequence(random_state).spawn(4)
+        seeds = np.random.SeedSequence(as_seed("random_state", random_state))
+        trainings, asking, keeping, watching = seeds.spawn(4)
         self._rows = LabelledRows(self.working_set, keeping)
         self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
         self._recent = Recent(self.schedule)
@@ -221,9 +223,12 @@ class StreamLearner(Predictor):
         return tuple(started)
 
     def expire(self, ids: Sequence[str]) -> None:
-        """Give up requests whose labels will not come; their tokens stay spent."""
+        """Give up requests whose labels will not come; their tokens stay spent.
+
+        Ids that no request waits under are passed over.
+        """
         ids = list(ids)
-        self._asking.expire(len(ids))
+        self._asking.expire(ids)
         self.judge.expire(ids)
 
     def swap(self, committee: "Committee | None") -> tuple[Training, ...]:

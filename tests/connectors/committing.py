@@ -6,7 +6,8 @@ once half of batch 3 is written within its open transaction, and then never ends
 
 import sys
 
-from streamboost.connectors.sqlite import SqliteSink, SqliteTransaction
+from streamboost.connectors.sqlite import SqliteSink
+from streamboost.connectors.sqlite_transaction import SqliteTransaction
 
 
 class Endless(list[bytes]):

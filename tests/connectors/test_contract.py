@@ -19,7 +19,8 @@ from streamboost.connectors.kafka_transaction import KafkaTransaction
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
 from streamboost.connectors.parquet import ParquetSource
 from streamboost.connectors.river import RiverOracle, RiverSource
-from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
+from streamboost.connectors.sqlite import SqliteSink, SqliteSource
+from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, StateError
 
 PAYLOADS = [b'{"id": %d}' % number for number in range(7)]

@@ -13,7 +13,8 @@ import pytest
 
 from streamboost.connectors import database
 from streamboost.connectors.base import Committed, Message
-from streamboost.connectors.sqlite import SqliteSink, SqliteSource, SqliteTransaction
+from streamboost.connectors.sqlite import SqliteSink, SqliteSource
+from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
 ROOT = Path(__file__).parents[2]
@@ -315,7 +316,7 @@ def test_a_commit_to_a_locked_file_writes_nothing_anywhere(path, opened, monkeyp
 
 
 def test_the_journal_is_read_across_pages_while_batches_are_added(path, opened, monkeypatch):
-    monkeypatch.setattr("streamboost.connectors.sqlite._PAGE", 2)
+    monkeypatch.setattr("streamboost.connectors.sqlite_transaction._PAGE", 2)
     transaction = opened(SqliteTransaction(path, "demo"))
     for sequence in range(1, 6):
         transaction.commit(sequence, [], {}, b"%d" % sequence)

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from streamboost.connectors.sqlite import SqliteTransaction
+from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.checking import check

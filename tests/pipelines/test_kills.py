@@ -1,16 +1,11 @@
 """Real processes killed with SIGKILL at every step of the loop: nothing lost, nothing twice.
 
-The long form kills as often as the environment variable STREAMBOOST_KILLS says, at random.
+The long form kills as often as the environment variable STREAMBOOST_KILLS says, at random, over
+50,000 records.
 """
 
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -18,15 +13,21 @@ from streamboost.connectors.sqlite import SqliteSource
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.config import load
 from streamboost.pipelines.inspection import describe
-from streamboost.pipelines.verification import verify
+from tests.pipelines.killing import (
+    ANY_MOMENT,
+    KILLS,
+    assert_budget_was_kept,
+    drawn,
+    kill,
+    verified,
+)
 
-HARNESS = Path(__file__).with_name("killing.py")
-N = 900
-PIPELINE = """
+N, BATCH = (50_000, 100) if KILLS else (900, 20)
+PIPELINE = f"""
 [pipeline]
 name = "killed"
-batch_records = 20
-batch_labels = 20
+batch_records = {BATCH}
+batch_labels = {BATCH}
 checkpoint_every = 4
 [source]
 connector = "files"
@@ -44,15 +45,8 @@ shadow = 20
 [query]
 budget = 0.3
 """
-ONE_OF_EACH = [("stepped", 5), ("writing", 7), ("sealing", 3), ("replayed", 2)]
+SHORT = [(ANY_MOMENT, 0.2), ("stepped", 5), ("writing", 7), ("sealing", 3), ("replayed", 2)]
 STEPS = ("polled", "stepped", "writing", "committed", "sealing", "checkpointed", "replayed")
-
-
-def kills():
-    """Return (step, how often it is come to) for each kill."""
-    n = int(os.environ.get("STREAMBOOST_KILLS", "0"))
-    draw = random.Random(n)
-    return [(draw.choice(STEPS), draw.randint(1, 4)) for _ in range(n)] or ONE_OF_EACH
 
 
 @pytest.fixture
@@ -74,23 +68,18 @@ def stream(file, name):
 def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learned(
     pipeline_file, make_records
 ):
-    died = 0
-    for step, n in kills():
-        command = [sys.executable, str(HARNESS), str(pipeline_file), step, str(n)]
-        ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-        assert ended.returncode in (-signal.SIGKILL, 0), (step, n)
-        died += ended.returncode != 0
-    assert died >= min(3, len(kills()))
-    run(load(pipeline_file), until_idle=True)
+    n = KILLS or len(SHORT)
+    died = kill(pipeline_file, drawn(STEPS) if KILLS else SHORT, n)
+    assert len(died) == n, died
+    newest = run(load(pipeline_file), until_idle=True)
 
     predicted = stream(pipeline_file, "predictions")
     assert [p["id"] for p in predicted] == [r["id"] for r in make_records(N)[0]]
-    requests = stream(pipeline_file, "requests")
-    assert len({r["id"] for r in requests}) == len(requests)
     known = describe(pipeline_file.parent / "state")["checkpoint"]
-    assert known["ledger"]["records"] == N
-    assert known["ledger"]["requests"] == len(requests) == sum(p["asked"] for p in predicted)
+    requests = stream(pipeline_file, "requests")
+    assert_budget_was_kept(known["ledger"], predicted, requests, budget=0.3)
     assert known["ledger"]["answered"] == len(requests), "every label came, none was lost"
     assert known["committee"]["labels"] == N
     assert known["committee"]["version"] > 0
-    assert f"batches 1 to {known['sequence']} replayed: bit for bit" in verify(load(pipeline_file))
+    assert known["sequence"] == newest
+    assert f"batches 1 to {newest} replayed: bit for bit" in verified(pipeline_file)

@@ -8,7 +8,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from streamboost.connectors.sqlite import SqliteSource, SqliteTransaction
+from streamboost.connectors.sqlite import SqliteSource
+from streamboost.connectors.sqlite_transaction import SqliteTransaction
 
 PIPELINE = """
 [pipeline]

@@ -32,6 +32,13 @@ def test_a_run_ends_in_one_line_of_all_that_it_did(world, make_records, said):
     ]
 
 
+def test_one_is_not_told_of_as_several(world, make_records, said):
+    world.feed([*make_records(1)[0], {"a": 1}], [{"id": "0", "label": "x"}] * 2)
+    run(world, Report())
+    assert said()[-1][1].startswith("stopped after batch 1: 1 record in this run, ")
+    assert "1 learned, 1 dead letter, 1 label ignored" in said()[-1][1]
+
+
 def test_a_run_without_a_batch_says_after_which_batch_nothing_was_new(world, said):
     Report().close(6)
     Report().close(0)

@@ -7,7 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from streamboost.connectors.sqlite import SqliteSource, SqliteTransaction
+from streamboost.connectors.sqlite import SqliteSource
+from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.commands import Command, queue_command

@@ -217,12 +217,31 @@ def test_the_ledger_counts_what_was_asked_answered_and_given_up():
     learner = small(query=QueryStrategy(budget=0.2))
     requests = learner.query(X[:100], learner.score(X[:100]), IDS[:100])
     n = len(requests)
-    learner.learn(IDS[:2], X[:2], Y[:2], propensity=[requests.propensity[0], np.nan])
+    chances = [requests.propensity[0], np.nan]
+    learner.learn([requests.ids[0], "unasked"], X[:2], Y[:2], propensity=chances)
     learner.expire(requests.ids[1:3])
     ledger = learner.ledger
     assert (ledger.records, ledger.requests, ledger.answered, ledger.expired) == (100, n, 1, 2)
     assert ledger.pending == n - 3
     assert ledger.audits == requests.audit.sum()
+
+
+def test_only_what_was_asked_for_is_answered_or_given_up_and_once():
+    learner = small(query=QueryStrategy(budget=0.2))
+    requests = learner.query(X[:100], learner.score(X[:100]), IDS[:100])
+    first, second = requests.ids[:2]
+    for _ in range(2):
+        learner.expire([first, "never asked for"])
+        learner.learn([first, second], X[:2], Y[:2], propensity=[0.2, 0.2])
+    ledger = learner.ledger
+    assert (ledger.answered, ledger.expired) == (1, 1)
+    assert ledger.pending == len(requests) - 2
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, "7"])
+def test_a_seed_that_is_none_is_refused_by_name(seed):
+    with pytest.raises(ConfigurationError, match=r"random_state is .*: give a whole number"):
+        StreamLearner(random_state=seed)
 
 
 @pytest.mark.parametrize(

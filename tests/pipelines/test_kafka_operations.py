@@ -1,0 +1,265 @@
+"""What a real broker's operators do to a pipeline: retention, new partitions, a wrong password."""
+
+import json
+import shutil
+import signal
+import time
+from contextlib import closing
+from types import SimpleNamespace
+
+import pytest
+from kafka import TopicPartition
+
+from streamboost.connectors.kafka import KafkaSource
+from streamboost.connectors.kafka_cluster import KafkaCluster
+from streamboost.connectors.kafka_journal import journal_topic
+from streamboost.connectors.kafka_topics import create_topics
+from streamboost.connectors.memory import MemoryLog, MemorySource
+from streamboost.errors import GapError, StateError
+from streamboost.pipelines import topics
+from streamboost.pipelines.assembly import run
+from streamboost.pipelines.config import load
+from streamboost.pipelines.inputs import Intake
+from streamboost.pipelines.lag import EVERY, Watch
+from streamboost.pipelines.state import State
+from streamboost.pipelines.verification import verify
+from tests.broker.broker import USER
+from tests.broker.proxy import END_TXN
+
+pytestmark = pytest.mark.kafka
+
+PIPELINE = """
+[pipeline]
+name = "{name}"
+batch_records = 20
+checkpoint_every = 3
+[schema]
+numeric = ["a", "b"]
+[kafka]
+bootstrap_servers = "{servers}"
+metadata_max_age_ms = 200
+{more}
+[source]
+connector = "kafka"
+[committee]
+n_estimators = 3
+[query]
+budget = 0.3
+"""
+
+
+@pytest.fixture
+def made(tmp_path, kafka_servers, make_records):
+    """Return a function that writes a pipeline file and creates its topics."""
+
+    def make(more="", servers=kafka_servers, partitions=1):
+        file, name = tmp_path / "p.toml", f"operated.{time.time_ns()}"
+        file.write_text(PIPELINE.format(name=name, servers=servers, more=more))
+        config, cluster = load(file), KafkaCluster(kafka_servers)
+        create_topics(cluster, {f"{name}.records": {"num_partitions": partitions}})
+        topics.create(config)
+        return SimpleNamespace(config=config, name=name, cluster=cluster, file=file)
+
+    return make
+
+
+def put(made, records, partition=None):
+    with closing(made.cluster.producer()) as producer:
+        for record in records:
+            topic = f"{made.name}.records"
+            producer.send(topic, json.dumps(record).encode(), partition=partition)
+        producer.flush()
+
+
+def predicted(made):
+    found = []
+    with closing(KafkaSource(made.cluster, f"{made.name}.predictions")) as source:
+        while batch := source.poll(10_000):
+            found += [json.loads(message.payload)["id"] for message in batch]
+    return found
+
+
+def delete(made, topic, before):
+    """Let a topic begin at offset `before`, as retention does."""
+    with closing(made.cluster.admin()) as admin:
+        admin.delete_records({TopicPartition(topic, 0): before})
+
+
+def checkpoints(made):
+    return State(made.config.state).checkpoints
+
+
+def grow(made, make_records, n):
+    """Let a pipeline take `n` records in, and die without a checkpoint of the second half."""
+    put(made, make_records(n // 2)[0])
+    first = run(made.config, until_idle=True)
+    put(made, make_records(n - n // 2, start=n // 2)[0])
+    run(made.config, until_idle=True)
+    checkpoints(made).drop_after(first)
+
+
+def test_retention_is_warned_of_before_it_overtakes_the_oldest_checkpoint(
+    made, make_records, monkeypatch, caplog
+):
+    monkeypatch.setattr("streamboost.pipelines.lag.EVERY", 0.0)
+    made = made()
+    put(made, make_records(100)[0])
+    run(made.config, until_idle=True)
+    put(made, make_records(60, start=100)[0])
+    said = []
+
+    def truncate(effects):
+        said.append([r.message for r in caplog.records if r.levelname == "WARNING"])
+        delete(made, f"{made.name}.records", 95)
+
+    run(made.config, until_idle=True, observer=truncate)
+    assert said[0] == []
+    assert said[-1] == [
+        "records: partition 0 begins at offset 95 now, and a restart from the oldest checkpoint "
+        "reads on from 100: keep messages for longer, or take checkpoints more often ([pipeline] "
+        "checkpoint_every)"
+    ]
+
+
+def test_a_topic_truncated_below_the_checkpoint_stops_a_restart_with_what_is_missing(
+    made, make_records
+):
+    made = made()
+    grow(made, make_records, 120)
+    delete(made, f"{made.name}.records", 75)
+    with pytest.raises(GapError, match="no longer holds offsets 60 to 74 of partition 0") as told:
+        run(made.config, until_idle=True)
+    assert 'on_gap = "continue"' in str(told.value)
+    made.file.write_text(made.file.read_text().replace("[schema]", 'on_gap = "continue"\n[schema]'))
+    put(made, make_records(20, start=120)[0])
+    made.config = load(made.file)
+    run(made.config, until_idle=True)
+    assert checkpoints(made).newest()[1]["lost_batches"] == 3
+    assert predicted(made) == [str(i) for i in range(140)], "nothing is predicted twice"
+
+
+def test_of_the_journal_only_what_follows_the_oldest_checkpoint_is_needed(made, make_records):
+    made = made()
+    put(made, make_records(240)[0])
+    assert run(made.config, until_idle=True) == 12
+    journal = journal_topic(made.name)
+    delete(made, journal, 2 * 5)  # an entry and the mark that ends its transaction take two
+    checkpoints(made).drop_after(9)
+    put(made, make_records(20, start=240)[0])
+    assert run(made.config, until_idle=True) == 13
+    assert "batches 7 to 13 replayed: bit for bit" in verify(made.config)
+    shutil.rmtree(checkpoints(made).folder)
+    with pytest.raises(GapError, match="the journal lacks batches 1 to 5"):
+        run(made.config, until_idle=True)
+
+
+def test_a_journal_that_was_emptied_is_never_an_empty_model(made, make_records):
+    made = made()
+    put(made, make_records(40)[0])
+    run(made.config, until_idle=True)
+    delete(made, journal_topic(made.name), -1)
+    with pytest.raises(StateError, match="checkpoint of batch 2, but no batch is committed"):
+        run(made.config, until_idle=True)
+
+
+def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, caplog):
+    made, clock = made(), SimpleNamespace(now=0.0)
+    topic = f"{made.name}.records"
+    with (
+        closing(made.cluster.producer(transactional_id=made.name)) as producer,
+        closing(KafkaSource(made.cluster, topic)) as source,
+    ):
+        intake = Intake(source, MemorySource(MemoryLog()), most_records=10, most_labels=10)
+        watch = Watch(intake, lambda: clock.now)
+        producer.init_transactions()
+        producer.begin_transaction()
+
+        def turn():
+            found, clock.now = intake.poll(), clock.now + EVERY
+            watch.turn(None)
+            return found
+
+        deadline = time.monotonic() + 30
+        while not watch.stalled and time.monotonic() < deadline:
+            producer.send(topic, b"{}").get(10)
+            assert turn() is None
+        assert watch.stalled == {"records"}
+        assert "see whether what writes them ends its transactions" in caplog.text
+        producer.commit_transaction()
+        while watch.stalled and time.monotonic() < deadline:
+            turn()
+        assert watch.stalled == set()
+
+
+def test_partitions_that_join_are_read_and_replayed(made, make_records):
+    made = made()
+    records = make_records(90)[0]
+    put(made, records[:40])
+    first = run(made.config, until_idle=True)
+    with closing(made.cluster.admin()) as admin:
+        admin.create_partitions({f"{made.name}.records": 3})
+        admin.wait_for_topics([f"{made.name}.records"])
+    put(made, records[40:70], partition=2)
+    put(made, records[70:], partition=0)
+    run(made.config, until_idle=True)
+    checkpoints(made).drop_after(first)
+    run(made.config, until_idle=True)
+    assert sorted(predicted(made), key=int) == [r["id"] for r in records]
+    assert "bit for bit" in verify(made.config)
+
+
+def test_a_topic_that_is_deleted_under_a_pipeline_ends_it_with_its_name(
+    made, make_records, streamboost_command
+):
+    made = made()
+    put(made, make_records(20)[0])
+    process = streamboost_command.start("run", "p.toml")
+    deadline = time.monotonic() + 60
+    while not predicted(made):
+        assert time.monotonic() < deadline
+    with closing(made.cluster.admin()) as admin:
+        admin.delete_topics([f"{made.name}.records"])
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"topic '{made.name}.records' at" in said
+    assert "does not exist: correct the name, or create it" in said
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_wrong_password_ends_it_and_is_not_shown(made, broker, streamboost_command, command):
+    sasl = f"""
+security_protocol = "SASL_PLAINTEXT"
+sasl_mechanism = "SCRAM-SHA-256"
+sasl_plain_username = "{USER}"
+sasl_plain_password = "${{PASSWORD}}"
+"""
+    streamboost_command.environment["PASSWORD"] = "hunter2"
+    text = PIPELINE.format(name="guarded", servers=broker.guarded, more=sasl)
+    (streamboost_command.folder / "p.toml").write_text(text)
+    said = "".join(streamboost_command(command, "p.toml", code=1))
+    assert "these credentials" in said
+    assert "hunter2" not in said
+
+
+def test_a_network_that_cuts_delays_and_loses_commit_replies_costs_nothing(
+    made, broker, make_records, streamboost_command
+):
+    with closing(broker.proxy()) as proxy:
+        made = made(servers=f"127.0.0.1:{broker.proxied_port}")
+        made.cluster = KafkaCluster(broker.servers)
+        process = streamboost_command.start("run", "p.toml")
+        records, lost, deadline = make_records(200)[0], 0, time.monotonic() + 120
+        for start in range(0, 200, 40):
+            proxy.delay = 0.02 * (start % 80 == 0)
+            proxy.lose_answer(END_TXN)
+            put(made, records[start : start + 40])
+            while len(predicted(made)) < start + 40:
+                assert time.monotonic() < deadline, "it took too long"
+            lost += proxy.lost.is_set()
+            proxy.cut()
+        assert lost == 5
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+        assert predicted(made) == [r["id"] for r in records]
+        assert "bit for bit" in verify(made.config)
