@@ -118,10 +118,13 @@ def test_a_file_that_is_spoilt_is_begun_anew(tmp_path, file, reader, spoilt):
     assert [point["at"] for point in reader.points()] == [1]
 
 
-def test_a_file_deleted_or_replaced_while_it_is_open_is_written_whole_again(tmp_path, file, reader):
+@pytest.mark.parametrize("companions", ["", "*"])
+def test_a_file_deleted_or_replaced_while_it_is_open_is_written_whole_again(
+    tmp_path, file, reader, companions
+):
     file.write(content(points=[1, 2]))
     assert len(reader.points()) == 2
-    for path in tmp_path.iterdir():
+    for path in tmp_path.glob(FILE + companions):
         path.unlink()
     assert reader.points() == []
     file.write(content(points=[1, 2]))
@@ -130,6 +133,17 @@ def test_a_file_deleted_or_replaced_while_it_is_open_is_written_whole_again(tmp_
     (tmp_path / "other").replace(tmp_path / FILE)
     file.write(content(points=[1, 2, 3]))
     assert len(reader.points()) == 3
+
+
+def test_a_file_that_was_deleted_after_a_kill_is_not_taken_for_its_leftovers(tmp_path, reader):
+    killed = StatusFile(tmp_path / FILE)
+    killed.write(content(points=[1, 2]))
+    assert len(reader.points()) == 2
+    (tmp_path / FILE).unlink()
+    with closing(StatusFile(tmp_path / FILE)) as file:
+        file.write(content(points=[3]))
+    killed.close()
+    assert [point["at"] for point in reader.points()] == [3]
 
 
 def test_a_file_that_another_holds_is_written_once_it_is_let_go(tmp_path, file, reader):
