@@ -52,9 +52,8 @@ def state_of(pipeline: Pipeline) -> str:
 
 def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
     """Return the documents that are read off the pipeline between two batches."""
-    learner, evaluation = pipeline.learner, pipeline.learner.evaluation.in_numbers()
-    ledger = learner.ledger
-    committee = learner.committee
+    learner, evaluation = pipeline.learner, pipeline.learner.evaluation
+    ledger, committee = learner.ledger, learner.committee
     return {
         "learner": {
             **pipeline.committee_in_numbers(),
@@ -77,7 +76,12 @@ def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
             "dead_letters": pipeline.dead_letters,
             "lost_batches": pipeline.lost_batches,
         },
-        "evaluation": evaluation,
+        "evaluation": {
+            "since_start": evaluation.since_start(),
+            "recent": evaluation.recent(),
+            "pending": evaluation.pending,
+            "unanswered": evaluation.unanswered,
+        },
         "lag": dict(pipeline.watch.lag),
         "latency": pipeline.stopwatch.in_numbers(),
     }
@@ -108,10 +112,10 @@ def point_of(
         "labels": since.labels,
         "busy": since.busy,
         "margins": since.margins,
-        "accuracy": recent["committee"]["accuracy"],
-        "accuracy_total": whole["committee"]["accuracy"],
-        "naive": recent["committee"]["naive_accuracy"],
-        "repeat_last": recent["repeat_last"]["accuracy"],
+        "accuracy": recent.committee.accuracy,
+        "accuracy_total": whole.committee.accuracy,
+        "naive": recent.committee.naive_accuracy,
+        "repeat_last": recent.repeat_last.accuracy,
         "requests": ledger["requests"],
         "audits": ledger["audits"],
         "answered": ledger["answered"],
