@@ -1,14 +1,19 @@
 """How a pipeline stands, in the documents of its status."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.runtime import Pipeline
 from streamboost.pipelines.sections import FilesInput, KafkaInput, RiverInput, SqliteInput
-from streamboost.pipelines.status_notes import Since
+from streamboost.pipelines.status_notes import MOST_CLASSES, Since
+from streamboost.stream.figures import Report
 
 __all__ = ["about", "point_of", "standing", "state_of"]
+
+MOST_LABELS = 500
+"""Of the classes that the committee knows, to choose an answer from."""
 
 _TABLES = (".csv", ".parquet", ".pq")
 
@@ -57,7 +62,7 @@ def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
     return {
         "learner": {
             **pipeline.committee_in_numbers(),
-            "labels_of_classes": committee.classes.tolist() if committee else [],
+            "labels_of_classes": committee.classes[:MOST_LABELS].tolist() if committee else [],
             "bootstrapped": pipeline.bootstrapped,
             "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
         },
@@ -77,14 +82,21 @@ def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
             "lost_batches": pipeline.lost_batches,
         },
         "evaluation": {
-            "since_start": evaluation.since_start(),
-            "recent": evaluation.recent(),
+            "since_start": _bounded(evaluation.since_start()),
+            "recent": _bounded(evaluation.recent()),
             "pending": evaluation.pending,
             "unanswered": evaluation.unanswered,
         },
         "lag": dict(pipeline.watch.lag),
         "latency": pipeline.stopwatch.in_numbers(),
     }
+
+
+def _bounded(report: Report) -> Report:
+    """Return a report without what grows with the square of very many classes."""
+    if len(report.classes) <= MOST_CLASSES:
+        return report
+    return replace(report, classes=report.classes[:MOST_CLASSES], confusion=None)
 
 
 def _version(pipeline: Pipeline, number: int) -> dict[str, Any]:

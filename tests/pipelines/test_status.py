@@ -271,7 +271,7 @@ def test_a_request_that_no_message_is_at_hand_for_is_made_anew(grown, tmp_path, 
 
 
 def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp_path, reader):
-    monkeypatch.setattr(open_requests, "MOST_BYTES", 300)
+    monkeypatch.setattr(open_requests, "MOST_BYTES", 2_000)
     many = {f"f{i}": i for i in range(300)}
     record = many | {"id": "1", "a": 0.5, "label": "left", "text": "x" * 50_000, "deep": [{}]}
     fields = other_fields(json.dumps({"text": record.pop("text"), **record}).encode(), {"id", "a"})
@@ -283,7 +283,31 @@ def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp
     kept = [request["fields"] for request in reader.requests()]
     assert {"text"} in [fields.keys() for fields in kept]
     assert {} in kept
-    assert sum(len(json.dumps(fields)) for fields in kept) < 600
+    assert (
+        sum(len(json.dumps(request)) for request in reader.requests() if request["fields"]) < 3_000
+    )
+
+
+def test_of_very_many_classes_the_commonest_are_shown(make_world, make_records, tmp_path, reader):
+    world = make_world(first=150, growth=9.0, batch=50, window=500, expires_after=500)
+    records, _ = make_records(300)
+    labels = [f"class{i % 70:02}" if i % 4 else "often" for i in range(300)]
+    world.feed(records[:200])
+    world.feed(labels=[{"id": str(i), "label": labels[i]} for i in range(200)])
+    with published(world.pipeline, tmp_path):
+        world.run()
+        world.feed(records[200:])
+        world.run()
+    found = reader.documents()
+    assert len(found["learner"]["labels_of_classes"]) > 50
+    assert len(found["evaluation"]["recent"]["classes"]) == 50
+    assert found["evaluation"]["recent"]["confusion"] is None
+    for name in ("classes", "confusion"):
+        assert len(found[name]["labels"]) <= 50
+        assert "often" in found[name]["labels"]
+    last = max(reader.requests(), key=lambda request: request["sequence"])
+    assert len(last["probabilities"]) == 50
+    assert last["label"] in last["probabilities"]
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{", b'{"a": 1}', b'{"a":' + b"[" * 10_000])
