@@ -1,4 +1,24 @@
-"""How a pipeline stands, in the documents of its status."""
+"""How a pipeline stands, in the documents of its status.
+
+=====================  ======================================================================
+``pipeline``           what it is called and made of, `state` (recovering, running, retrying,
+                       stopped), `sequence` and `time` of the newest commit, further `fields`
+``learner``            the committee that serves, what is being trained, the versions kept
+``ledger``             what was asked, answered, and what the budget had `allowed`
+``join``               counters of records and labels
+``evaluation``         the honest figures, since the start and of late
+``lag``                messages to be read, by source
+``latency``            median and 99th percentile of the seconds that a batch's parts take
+``classes``            of late: how often predicted, and how often answered where asked
+``confusion``          of late, of the labels asked for: true classes in rows, predicted in columns;
+                       these are the hard ones, and `evaluation` has an estimate for all
+``features``           missing rates, means and stability, the least stable first
+``feature_reference``  what the features are compared with
+``trouble``            what went wrong last in this run; empty if nothing did
+=====================  ======================================================================
+
+A killed pipeline's `state` stays as it was: whether a process runs is told by the state's lock.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
