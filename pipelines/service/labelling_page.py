@@ -218,14 +218,14 @@ _STAGES = {"held": "can be undone", "writing": "being written", "written": "writ
 
 
 def _history(entries: Sequence[Entry]) -> Table:
-    columns = [Column(text, "words") for text in ("Record", "Answer", "Who", "When", "")]
+    columns = [Column(text, "words") for text in ("Record", "Answer", "Who", "When", "State")]
     rows = [
         [
             entry.id,
             _ACTIONS[entry.action](entry),
             entry.person,
             clock(entry.time),
-            _STAGES.get(entry.stage, "taken back" if entry.stage == "undone" else ""),
+            _STAGES.get(entry.stage, "taken back" if entry.stage == "undone" else "noted"),
         ]
         for entry in entries
     ]
