@@ -132,6 +132,12 @@ def _mean(column: np.ndarray) -> float | None:
     return float(known.mean(dtype=np.float64)) if len(known) else None
 
 
+def _deviation(column: np.ndarray) -> float | None:
+    """Return the standard deviation of the known values."""
+    known = column[~np.isnan(column)]
+    return float(known.std(dtype=np.float64)) if len(known) else None
+
+
 @dataclass(slots=True)
 class FeatureDrift:
     """Compares the newest records with a reference.
@@ -165,6 +171,7 @@ class FeatureDrift:
             "missing": float(np.isnan(column).mean()) if n else None,
             "missing_reference": None,
             "mean": _mean(column),
+            "deviation": _deviation(column),
             "mean_reference": None,
         }
         if reference is None:
