@@ -9,6 +9,8 @@ import subprocess
 import httpx
 import pytest
 from serving import FILES, make_file, site_of, until
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.config import load
@@ -16,8 +18,6 @@ from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.served import Served, find
 from streamboost.pipelines.service.server import Place, serve
 from streamboost.pipelines.service.settings import Settings
-
-RIVER = '[source]\nconnector = "river"\ndataset = "ImageSegments"\n'
 
 
 def test_a_state_folder_tells_what_its_pipeline_file_says(file):
@@ -126,6 +126,7 @@ def test_a_host_may_be_one_of_its_names_alone():
     assert place.hosts == {"127.0.0.1", "::1", "localhost", "box.example", "fe80::1"}
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
 def test_the_command_serves_over_https_until_it_is_told_to_end(streamboost_command, file, tmp_path):
     words = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "1"]
     words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
@@ -142,6 +143,18 @@ def test_the_command_serves_over_https_until_it_is_told_to_end(streamboost_comma
     with httpx.Client(verify=trusted) as client:
         until(lambda: is_there(client, link))
         cookie = client.get(link).headers["set-cookie"]
+        page = client.get(httpx.URL(link).join("/label"))
+    with httpx.Client(verify=trusted) as stranger:
+        for path in ("/", "/label", *re.findall(r'(?:src|href)="(/[^"]+)"', page.text)):
+            assert stranger.get(httpx.URL(link).join(path)).status_code == 401, path
+    assert page.status_code == 200
+    live = f"{link.replace('https', 'wss').partition('/login')[0]}/_nicegui_ws/socket.io/"
+    live += "?EIO=4&transport=websocket"
+    with pytest.raises(InvalidStatus, match="403"), connect(live, ssl=trusted):
+        pass
+    token = (file.parent / "state" / "serve.token").read_text().strip()
+    with connect(live, ssl=trusted, additional_headers={"Authorization": f"Bearer {token}"}) as ws:
+        assert "sid" in ws.recv()
     assert cookie.startswith("__Host-streamboost-")
     assert "; Secure" in cookie
     assert (file.parent / "state" / "serve.token").stat().st_mode & 0o777 == 0o600
