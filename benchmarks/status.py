@@ -1,27 +1,28 @@
 """What it costs a pipeline to publish its status, and to be watched.
 
-    python -m benchmarks.status [--records 60000] [--turns 5] [--watchers 5]
+    python -m benchmarks.status [--turns 10] [--clients 5]
 
-A pipeline with the embedded default whose committee is trained predicts `--records` records of
-letter's width and number of classes (16 features, 26 classes), made here, asks for labels and
-commits, batch by batch. Without a status, with one a second, and with `streamboost serve` and
-`--watchers` clients that fetch the status, curves and requests every second (0 leaves that out).
-In turns, each time from a new state; ratios are those of one turn, and their medians are shown.
-Wall-clock throughput, which needs two cores with nothing else on them, and the CPU time of the
-pipeline's process, which does not.
+A pipeline with the embedded default whose committee is trained predicts records of letter's width
+and number of classes (16 features, 26 classes), made here, as fast as it can, asks for labels and
+commits, batch by batch. It does so without a status, with one a second, and with `streamboost
+serve` and `--clients` clients that fetch status, curves and requests every second (0 leaves that
+out). In turns of two seconds within one run; each turn is compared with that without a status just
+before it, and medians are shown. Wall-clock throughput, which needs two cores with nothing else on
+them, and the CPU time of the pipeline's process.
 """
 
 import argparse
 import json
 import os
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import urllib.request
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -29,162 +30,220 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamboost.pipelines import assembly
+from streamboost.connectors.base import Message, Source
+from streamboost.connectors.schema import Schema
+from streamboost.pipelines.assembly import build_pipeline
 from streamboost.pipelines.config import load
-from streamboost.pipelines.health import kept_token
+from streamboost.pipelines.connections import connect
+from streamboost.pipelines.state import State
+from streamboost.pipelines.status import Publisher
+from streamboost.pipelines.status_documents import about
 
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
+SECONDS = 2.0
 PIPELINE = """
 [pipeline]
 name = "bench"
-state = "{state}"
 [source]
-connector = "files"
-path = "records.jsonl"
+connector = "sqlite"
+stream = "records"
 [bootstrap]
 path = "taught.jsonl"
 [schedule]
-first = {taught}
+first = 2000
 growth = 100.0
-[monitor]
-publish_every = {every}
 """
 
 
-def write_records(folder, n):
-    """Write records around class centres, and some whose labels are known beforehand."""
+class Endless(Source):
+    """Gives records without end: the same values again and again under new ids."""
+
+    def __init__(self, bodies):
+        self._bodies = bodies
+        self._next = 0
+
+    def poll(self, limit):
+        places = range(self._next, self._next + limit)
+        payloads = [b'{"id": %d, %s' % (i, self._bodies[i % len(self._bodies)]) for i in places]
+        self._next += limit
+        return [Message(p, "0", i, len(p)) for i, p in zip(places, payloads, strict=True)]
+
+    def position(self):
+        return {"0": self._next}
+
+    def seek(self, position):
+        self._next = position.get("0", 0)
+
+
+def make_records(n):
+    """Return records around class centres as JSON texts, and their labels."""
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(CLASSES, FEATURES))
-    for name, rows in (("records", n), ("taught", TAUGHT)):
-        y = rng.integers(0, CLASSES, rows)
-        X = (centres[y] + rng.normal(size=(rows, FEATURES))).round(4)
-        with (folder / f"{name}.jsonl").open("w") as file:
-            for i, (x, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
-                record = {"id": f"{name}{i}"} | {f"x{k}": value for k, value in enumerate(x)}
-                if name == "taught":
-                    record["label"] = str(label)
-                file.write(json.dumps(record) + "\n")
+    y = rng.integers(0, CLASSES, n)
+    X = rng.normal(size=(CLASSES, FEATURES))[y] + rng.normal(size=(n, FEATURES))
+    rows = X.round(4).tolist()
+    return [json.dumps({f"x{k}": v for k, v in enumerate(row)}) for row in rows], y.tolist()
 
 
-class Meter:
-    """Times the batches of records: from the first one's commit to the last one's."""
+class Arm:
+    """One way to be watched: whether there is a status, and which processes look at it."""
 
-    def __init__(self):
-        self.records = 0
-        self.begin = self.end = None
+    def __init__(self, publisher=None, processes=()):
+        self.publisher = publisher
+        self.turns = []
+        self._processes = processes
+        self.rest()
+
+    def work(self):
+        for process in self._processes:
+            process.send_signal(signal.SIGCONT)
+
+    def rest(self):
+        for process in self._processes:
+            process.send_signal(signal.SIGSTOP)
+
+
+class Turns:
+    """Lets the arms take turns at watching a pipeline, and notes how fast it was meanwhile."""
+
+    def __init__(self, arms, n_turns, stop):
+        self._order = [arm for _ in range(n_turns + 1) for arm in arms]  # the first are to warm up
+        self._stop = stop
+        self._records = 0
+        self._began = None
 
     def __call__(self, effects):
-        n = len(effects.records)
-        now = (time.perf_counter(), time.process_time())
-        if self.begin is None and n:
-            self.begin = now
-        elif n:
-            self.records += n
-            self.end = now
+        publisher = self._order[0].publisher
+        if publisher is not None:
+            publisher(effects)
+        if self._began is None:
+            self._begin()
+            return
+        self._records += len(effects.records)
+        wall, cpu = (b - a for a, b in zip(self._began, clocks(), strict=True))
+        if wall >= SECONDS:
+            arm = self._order.pop(0)
+            arm.turns.append((self._records / wall, cpu / self._records))
+            arm.rest()
+            self._began = None
+            if self._order:
+                self._order[0].work()
+            else:
+                self._stop.request()
 
-    def rate(self):
-        """Return records a second, and CPU seconds per record."""
-        wall, cpu = (b - a for a, b in zip(self.begin, self.end, strict=True))
-        return self.records / wall, cpu / self.records
+    def turn(self):
+        if self._order and self._order[0].publisher is not None:
+            self._order[0].publisher.turn()
+
+    def _begin(self):
+        self._began, self._records = clocks(), 0
 
 
-def run(folder, every, watchers):
-    """Run the pipeline from a new state; return what its meter says."""
-    shutil.rmtree(folder / "state", ignore_errors=True)
-    (folder / "p.toml").write_text(PIPELINE.format(state="state", taught=TAUGHT, every=every))
-    meter = Meter()
-    with ExitStack() as stack:
-        if watchers:
-            stack.enter_context(watched(folder, watchers))
-        assembly.run(load(folder / "p.toml"), until_idle=True, observer=meter)
-    return meter.rate()
+def clocks():
+    return time.perf_counter(), time.process_time()
+
+
+def measure(folder, n_turns, n_clients):
+    """Return the arms by their names, with what was measured."""
+    bodies, labels = make_records(20_000)
+    with (folder / "taught.jsonl").open("w") as file:
+        for i, (body, label) in enumerate(zip(bodies[:TAUGHT], labels, strict=False)):
+            file.write(json.dumps({"id": f"t{i}", "label": str(label)} | json.loads(body)) + "\n")
+    (folder / "p.toml").write_text(PIPELINE)
+    config = load(folder / "p.toml")
+    state = State(config.state)
+    with state.locked(), ExitStack() as stack:
+        connectors = stack.enter_context(closing(connect(config, state.log)))
+        connectors.transaction.fence()
+        state.adopt(config, begun=False)
+        schema = Schema(numeric=[f"x{k}" for k in range(FEATURES)])
+        source = Endless([body[1:].encode() for body in bodies])
+        pipeline = build_pipeline(config, state, schema, replace(connectors, records=source))
+        publisher = Publisher(pipeline, state.path, about(config, pipeline))
+        stack.enter_context(closing(publisher))
+        arms = {"without a status": Arm(), "a status every second": Arm(publisher)}
+        if n_clients:
+            processes = stack.enter_context(watching(folder, n_clients))
+            arms[f"and {n_clients} clients"] = Arm(publisher, processes)
+        turns = Turns(list(arms.values()), n_turns, pipeline.stop)
+        pipeline.observers.append(turns)
+        pipeline.turns.append(turns.turn)
+        pipeline.run()
+    return arms
 
 
 @contextmanager
-def watched(folder, n):
-    """Serve the pipeline meanwhile, in a process of its own, to `n` clients in another."""
-    (folder / "state").mkdir()
-    token = kept_token(folder / "state" / "serve.token")
+def watching(folder, n):
+    """Start what serves the pipeline in `folder`, and `n` clients of that, in two processes."""
     with ExitStack() as stack:
-        command = [sys.executable, "-m", "streamboost.pipelines.cli", "serve", "p.toml"]
-        server = stack.enter_context(process([*command, "--port", "0"], folder))
+        serve = [sys.executable, "-m", "streamboost.pipelines.cli", "serve", "p.toml", "--port=0"]
+        server = stack.enter_context(started(serve, folder))
         address = server.stdout.readline().split(": ", 1)[1].split("/login")[0].strip()
-        command = [sys.executable, "-m", "benchmarks.status", "--client", address]
-        clients = stack.enter_context(process([*command, "--watchers", str(n)], None, token))
+        token = (folder / "state" / "serve.token").read_text().strip()
+        look = [sys.executable, "-m", "benchmarks.status", "--address", address]
+        clients = stack.enter_context(started([*look, "--clients", str(n)], None, TOKEN=token))
         clients.stdout.readline()
-        yield
+        yield server, clients
 
 
 @contextmanager
-def process(command, folder, token=""):
-    environment = os.environ | {"PYTHONPATH": os.getcwd(), "TOKEN": token}
-    started = subprocess.Popen(
+def started(command, folder, **environment):
+    environment = os.environ | {"PYTHONPATH": os.getcwd()} | environment
+    process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
     )
     try:
-        yield started
+        yield process
     finally:
-        started.kill()
-        started.communicate()
+        process.kill()
+        process.communicate()
 
 
-def watch(address, n):
+def look(address, n):
     """Fetch what a dashboard shows every second, `n` times over, until killed."""
 
-    def fetch(path):
-        request = urllib.request.Request(f"{address}/api/v1/pipelines/bench/{path}")
+    def fetch(name):
+        request = urllib.request.Request(f"{address}/api/v1/pipelines/bench/{name}")
         request.add_header("Authorization", f"Bearer {os.environ['TOKEN']}")
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.read()
 
-    def look():
+    def go_on():
         while True:
-            for path in ("status", "points", "requests"):
-                fetch(path)
+            for name in ("status", "points", "requests"):
+                fetch(name)
             time.sleep(1.0)
 
     fetch("status")
     for _ in range(n):
-        threading.Thread(target=look, daemon=True).start()
-    print("watching", flush=True)
+        threading.Thread(target=go_on, daemon=True).start()
+    print("looking", flush=True)
     threading.Event().wait()
+
+
+def show(arms):
+    table = Table(title="A pipeline that publishes its status", title_justify="left")
+    for column in ("", "records a second", "of that without", "CPU time, times that without"):
+        table.add_column(column, justify="right" if column else "left")
+    without = next(iter(arms.values())).turns[1:]
+    for name, arm in arms.items():
+        pairs = list(zip(arm.turns[1:], without, strict=True))
+        rate = median(rate / alone for (rate, _), (alone, _) in pairs)
+        cpu = median(cpu / alone for (_, cpu), (_, alone) in pairs)
+        shown = f"{median(rate for rate, _ in arm.turns[1:]):,.0f}"
+        table.add_row(name, shown, f"{rate:.3f}", f"{cpu:.3f}")
+    Console().print(table)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--records", type=int, default=60_000)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--watchers", type=int, default=5)
-    parser.add_argument("--client", help=argparse.SUPPRESS)
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--clients", type=int, default=5)
+    parser.add_argument("--address", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.client:
-        watch(given.client, given.watchers)
-        return
-    arms = {"without a status": (0.0, 0), "a status every second": (1.0, 0)}
-    if given.watchers:
-        arms[f"and {given.watchers} clients watching"] = (1.0, given.watchers)
-    found = {name: [] for name in arms}
+    if given.address:
+        look(given.address, given.clients)
     with tempfile.TemporaryDirectory() as name:
-        write_records(Path(name), given.records)
-        run(Path(name), 0.0, 0)  # warm
-        for _ in range(given.turns):
-            for arm, (every, watchers) in arms.items():
-                found[arm].append(run(Path(name), every, watchers))
-    show(found)
-
-
-def show(found):
-    table = Table(title="A pipeline that publishes its status", title_justify="left")
-    for column in ("", "records a second", "of that without", "CPU time, times that without"):
-        table.add_column(column, justify="right" if column else "left")
-    without = next(iter(found.values()))
-    for arm, turns in found.items():
-        pairs = list(zip(turns, without, strict=True))
-        rate = median(rate / alone for (rate, _), (alone, _) in pairs)
-        cpu = median(cpu / alone for (_, cpu), (_, alone) in pairs)
-        shown = f"{median(rate for rate, _ in turns):,.0f}"
-        table.add_row(arm, shown, f"{rate:.3f}", f"{cpu:.3f}")
-    Console().print(table)
+        show(measure(Path(name), given.turns, given.clients))
 
 
 if __name__ == "__main__":
