@@ -155,7 +155,7 @@ def accuracy(
             [_part(one, "high") for one in found],
         ),
         Series("naive", naive, "series-2", dash="dashed"),
-        Series("repeat the last label", repeated, "grey", dash="dotted"),
+        Series("repeat last", repeated, "grey", dash="dotted"),
     )
     newest = next((one for one in reversed(found) if one is not None), None)
     summary = (
