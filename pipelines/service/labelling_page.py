@@ -9,6 +9,7 @@ from nicegui.events import GenericEventArguments
 
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.service import questions
+from streamboost.pipelines.service.dashboard import UNSTARTED
 from streamboost.pipelines.service.entries import Entry
 from streamboost.pipelines.service.feed import View
 from streamboost.pipelines.service.people import Person
@@ -48,7 +49,10 @@ class Desk:
                 self._answers = Answers()
                 self._answers.on("given", self._given)
                 self._said = Tag("p", "", "said", role="status", aria_live="polite")
-            with Tag("section", classes="panel given", aria_labelledby="features-title"):
+            self._given_panel = Tag(
+                "section", classes="panel given", aria_labelledby="features-title"
+            )
+            with self._given_panel:
                 Tag("h2", "Features", id="features-title")
                 self._features = DataTable()
             with Tag("section", classes="panel answered", aria_labelledby="history-title"):
@@ -131,6 +135,7 @@ class Desk:
             choices=[asdict(one) for one in questions.choices(found, known)],
             numeric=about.get("label_type") == "integer",
         )
+        self._given_panel.set_visibility(bool(found))
         self._features.show_table(
             questions.features(found, view.document("features").get("features") or ())
         )
@@ -152,7 +157,7 @@ class Record:
         self, request: Mapping[str, Any], about: Mapping[str, Any], n: int, refusal: str | None
     ) -> None:
         """Show a request; without one, say what to do."""
-        self._open.text = f"{plural(n, 'request')} open, the most useful answer first"
+        self._open.text = f"{plural(n, 'request')} open, the most useful answer first" if n else ""
         if not request:
             self._title.text = "Nothing to label"
             self._guess.text = ""
@@ -194,7 +199,7 @@ def _guess(request: Mapping[str, Any]) -> str:
 
 def _idle(about: Mapping[str, Any]) -> str:
     if not about:
-        return "The pipeline has not said anything yet: start it with `streamboost run`."
+        return UNSTARTED
     return "Every request is answered, or with somebody else. New ones appear here by themselves."
 
 

@@ -117,7 +117,7 @@ def job(tmp_path_factory):
     people = ["ann"] * 16 + ["bob"]
     asked = [word for name in people for word in ("--person", name)]
     with (
-        process(folder, "run", "p.toml"),
+        process(folder, "run", "p.toml") as running,
         process(folder, "serve", "p.toml", "--port", "0", *asked) as serving,
     ):
         until(lambda: len(job.open_ids()) >= 0.09 * FIRST)
@@ -130,6 +130,8 @@ def job(tmp_path_factory):
             name, link = serving.stdout.readline().strip().split(": ", 1)
             job.links.setdefault(name, []).append(link)
         yield job
+        running.terminate()
+        serving.terminate()
 
 
 @pytest.fixture(scope="module")
