@@ -31,7 +31,8 @@ def test_the_wheel_holds_exactly_the_tree(wheel):
         packed = {n for n in archive.namelist() if ".dist-info/" not in n}
     tree = {"streamboost/py.typed"}
     for folder in ("streamboost", "connectors", "pipelines"):
-        for path in (ROOT / folder).rglob("*.py"):
+        code, shown = (ROOT / folder).rglob("*.py"), (ROOT / folder).rglob("static/*")
+        for path in (*code, *shown):
             if any(parent.is_symlink() for parent in path.parents):
                 continue
             name = path.relative_to(ROOT).as_posix()

@@ -155,7 +155,7 @@ def accuracy(
             [_part(one, "high") for one in found],
         ),
         Series("naive", naive, "series-2", dash="dashed"),
-        Series("repeat the last label", repeated, "grey", dash="dotted"),
+        Series("repeat last", repeated, "grey", dash="dotted"),
     )
     newest = next((one for one in reversed(found) if one is not None), None)
     summary = (
@@ -190,7 +190,7 @@ def spending(points: Sequence[Point]) -> Curves:
 
 def throughput(points: Sequence[Point]) -> Curves:
     """Show how many records and labels come a second."""
-    records, labels = _per(points, "records"), _per(points, "labels")
+    records, labels = _rates(points, "records_per_second"), _rates(points, "labels_per_second")
     series = (
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
@@ -201,7 +201,7 @@ def throughput(points: Sequence[Point]) -> Curves:
 
 def latency(points: Sequence[Point]) -> Curves:
     """Show how long a batch takes, from its reading to its commit."""
-    taken = _per(points, "busy", "batches")
+    taken = _rates(points, "batch_seconds")
     if not any(one is not None for one in taken):
         return Curves("Latency", "seconds", (), (), "Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
@@ -213,7 +213,9 @@ def lag(points: Sequence[Point]) -> Curves:
     """Show how many messages wait to be read."""
     waiting = [_total(one) for one in _column(points, "lag")]
     if not any(one is not None for one in waiting):
-        return Curves("Lag", "count", (), (), "The sources cannot tell how much is left to read.")
+        return Curves(
+            "Lag", "count", (), (), "Shown once the pipeline runs, where its sources can tell."
+        )
     last = _last(waiting)
     summary = (
         "Nothing waits to be read." if not last else f"{plural(int(last), 'message')} to read."
@@ -263,9 +265,9 @@ def _times(points: Sequence[Point]) -> list[int]:
     return [int(point["time"]) for point in points]
 
 
-def _per(points: Sequence[Point], name: str, of: str = "seconds") -> list[float | None]:
-    """Return how much of `name` there was for each of `of`, from one point to the next."""
-    return [float(f"{point[name] / point[of]:.4g}") if point.get(of) else None for point in points]
+def _rates(points: Sequence[Point], name: str) -> list[float | None]:
+    """Return a column to as many digits as a curve can show."""
+    return [None if one is None else float(f"{one:.4g}") for one in _column(points, name)]
 
 
 def _column(points: Sequence[Point], name: str) -> list[Any]:

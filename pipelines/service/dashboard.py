@@ -71,6 +71,9 @@ ABOUT_DRIFT = (
 )
 
 
+UNSTARTED = 'It has not said anything yet: start it with "streamboost run".'
+
+
 class State:
     """Says what the pipeline is doing, and tells a screen reader when that changes."""
 
@@ -97,7 +100,7 @@ def _standing(view: View, now: float) -> tuple[str, str]:
     """Return the word for what the pipeline does, and what there is to say of it."""
     about = view.document("pipeline")
     if not about:
-        return "unknown", "It has not said anything yet: start it with `streamboost run`."
+        return "silent", UNSTARTED
     word, last = str(about.get("state", "unknown")), about.get("time")
     if last is None:
         return word, "It has not committed a batch yet."
@@ -145,7 +148,7 @@ def _figures(view: View) -> list[tuple[str, str]]:
         ),
         (
             amount(view.open_requests),
-            "wait for an answer" if view.open_requests else "all answered",
+            "to be answered" if view.open_requests else "nothing to answer",
         ),
         (amount(records), f"{plural(int(learner.get('labels', 0)), 'label')} learned"),
         (
@@ -213,13 +216,14 @@ class Overview:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         with Tag("ul", classes="overview"):
-            self._rows = {}
+            self._rows: dict[str, tuple[State, Tiles]] = {}
             for name in names:
                 with Tag("li", classes="panel"):
                     with Tag("h2"):
                         Tag("a", name, href=page_of("/", name))
-                    self._rows[name] = Tiles()
+                    self._rows[name] = State(), Tiles()
 
     def show(self, name: str, view: View) -> None:
         """Show a pipeline's status."""
-        self._rows[name].show(view)
+        for part in self._rows[name]:
+            part.show(view)

@@ -9,6 +9,7 @@ from nicegui.events import GenericEventArguments
 
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.service import questions
+from streamboost.pipelines.service.dashboard import UNSTARTED
 from streamboost.pipelines.service.entries import Entry
 from streamboost.pipelines.service.feed import View
 from streamboost.pipelines.service.people import Person
@@ -48,7 +49,10 @@ class Desk:
                 self._answers = Answers()
                 self._answers.on("given", self._given)
                 self._said = Tag("p", "", "said", role="status", aria_live="polite")
-            with Tag("section", classes="panel given", aria_labelledby="features-title"):
+            self._given_panel = Tag(
+                "section", classes="panel given", aria_labelledby="features-title"
+            )
+            with self._given_panel:
                 Tag("h2", "Features", id="features-title")
                 self._features = DataTable()
             with Tag("section", classes="panel answered", aria_labelledby="history-title"):
@@ -82,6 +86,7 @@ class Desk:
                 self._said.text = await asyncio.to_thread(self._take, given)
             except StreamBoostError as error:
                 self._said.text = str(error)
+            self._turn += 1
             await self._next()
 
     def _take(self, given: Mapping[str, Any]) -> str:
@@ -96,7 +101,7 @@ class Desk:
             entry = self._queue.not_sure(self._person, self._id)
             return f"Not sure of {entry.id}: it is left to others."
         entry = self._queue.answer(self._person, self._id, self._as_label(label))
-        return f"Record {entry.id} is {entry.label}. Undo for a few seconds with U."
+        return f"Record {entry.id} is {entry.label}. U takes it back for a few seconds."
 
     def _as_label(self, given: Any) -> str | int:
         """Return a label as the pipeline's schema has it; what it cannot read, it will refuse."""
@@ -117,8 +122,9 @@ class Desk:
 
     def _show(self, request: Mapping[str, Any] | None) -> None:
         found: Mapping[str, Any] = request or {}
+        if found.get("id") != self._id:
+            self._turn += 1  # what is on its way was meant for another record
         self._id = found.get("id")
-        self._turn += 1
         view = self._view
         about = view.document("pipeline")
         self._record.show(found, about, view.open_requests, self._refusal)
@@ -129,6 +135,7 @@ class Desk:
             choices=[asdict(one) for one in questions.choices(found, known)],
             numeric=about.get("label_type") == "integer",
         )
+        self._given_panel.set_visibility(bool(found))
         self._features.show_table(
             questions.features(found, view.document("features").get("features") or ())
         )
@@ -150,7 +157,7 @@ class Record:
         self, request: Mapping[str, Any], about: Mapping[str, Any], n: int, refusal: str | None
     ) -> None:
         """Show a request; without one, say what to do."""
-        self._open.text = f"{plural(n, 'request')} open, the most useful answer first"
+        self._open.text = f"{plural(n, 'request')} open, the most useful answer first" if n else ""
         if not request:
             self._title.text = "Nothing to label"
             self._guess.text = ""
@@ -192,7 +199,7 @@ def _guess(request: Mapping[str, Any]) -> str:
 
 def _idle(about: Mapping[str, Any]) -> str:
     if not about:
-        return "The pipeline has not said anything yet: start it with `streamboost run`."
+        return UNSTARTED
     return "Every request is answered, or with somebody else. New ones appear here by themselves."
 
 
@@ -218,14 +225,14 @@ _STAGES = {"held": "can be undone", "writing": "being written", "written": "writ
 
 
 def _history(entries: Sequence[Entry]) -> Table:
-    columns = [Column(text, "words") for text in ("Record", "Answer", "Who", "When", "")]
+    columns = [Column(text, "words") for text in ("Record", "Answer", "Who", "When", "State")]
     rows = [
         [
             entry.id,
             _ACTIONS[entry.action](entry),
             entry.person,
             clock(entry.time),
-            _STAGES.get(entry.stage, "taken back" if entry.stage == "undone" else ""),
+            _STAGES.get(entry.stage, "taken back" if entry.stage == "undone" else "noted"),
         ]
         for entry in entries
     ]

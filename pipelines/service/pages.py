@@ -37,6 +37,8 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     feeds = {served.name: Feed(served.status, threads) for served in pipelines}
     _add_dashboard(feeds)
     _add_labelling({served.name: served for served in pipelines}, feeds)
+    # No bar across the top whenever something is fetched.
+    nicegui_app.config.quasar_config["loadingBar"] = {"skipHijack": True}
     nicegui_app.add_exception_handler(404, _not_found)
     nicegui_app.add_exception_handler(Exception, _failed)
     ui.add_head_html(_style(STATIC / "pages.css"), shared=True)
@@ -53,6 +55,9 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     )
 
 
+PATIENCE = 30.0
+"""Seconds that a page may take to be built on a machine that has much to do."""
+
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" '
     'rx="7" fill="#1f5fbf"/><path d="M6 22l7-7 5 4 8-10" fill="none" stroke="#fff" '
@@ -63,7 +68,7 @@ ICON = (
 def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
     names = list(feeds)
 
-    @ui.page("/", title="Dashboard | streamboost")
+    @ui.page("/", title="Dashboard | streamboost", response_timeout=PATIENCE)
     async def dashboard(pipeline: str | None = None) -> None:
         name = _chosen(pipeline, names)
         header = Header("/", name, names)
@@ -95,7 +100,7 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
 def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
     names = list(pipelines)
 
-    @ui.page("/label", title="Labelling | streamboost")
+    @ui.page("/label", title="Labelling | streamboost", response_timeout=PATIENCE)
     async def labelling(request: Request, pipeline: str | None = None) -> None:
         name = _chosen(pipeline, names) or names[0]
         header = Header("/label", name, names)

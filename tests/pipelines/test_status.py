@@ -189,6 +189,7 @@ def test_open_requests_are_shown_exactly_with_the_records_other_fields(grown, tm
         answer(world, truth, map(int, answered))
         world.run()
     requests = reader.requests()
+    assert reader.request_ids() == [request["id"] for request in requests]
     assert {request["id"] for request in requests} == open_in(world)
     assert not set(answered) & open_in(world)
     for request in requests:

@@ -19,7 +19,6 @@ export default {
       h("button", {
         type: "button",
         class: ["choice", { guess: one.guess }],
-        disabled: !this.open,
         "aria-keyshortcuts": one.key ?? undefined,
         onClick: () => this.give("label", one.label),
       }, [
@@ -33,7 +32,6 @@ export default {
     const action = ([name, text, shortcut]) =>
       h("button", {
         type: "button",
-        disabled: !this.open && name !== "undo",
         "aria-keyshortcuts": shortcut,
         onClick: () => this.give(name),
       }, [key(shortcut.toUpperCase()), text]);
@@ -42,17 +40,17 @@ export default {
       h("input", {
         id: "other-label",
         value: this.other,
-        disabled: !this.open,
         autocomplete: "off",
         inputmode: this.numeric ? "numeric" : undefined,
         onInput: (event) => (this.other = event.target.value),
       }),
-      h("button", { type: "submit", disabled: !this.open || !this.other.trim() }, "Give"),
+      h("button", { type: "submit", disabled: !this.other.trim() }, "Give"),
     ]);
+    const actions = ACTIONS.filter(([name]) => this.open || name === "undo").map(action);
     return h("div", { class: "answers" }, [
-      h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.choices.map(choice)),
-      other,
-      h("div", { class: "actions", role: "group", "aria-label": "Instead of a label" }, ACTIONS.map(action)),
+      this.open && h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.choices.map(choice)),
+      this.open && other,
+      h("div", { class: "actions", role: "group", "aria-label": "Instead of a label" }, actions),
     ]);
   },
   mounted() {
