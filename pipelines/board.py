@@ -9,19 +9,21 @@ import msgspec
 import numpy as np
 
 from streamboost.pipelines.status_file import Row
-from streamboost.pipelines.status_reader import StatusReader
+from streamboost.pipelines.status_reader import RATES, StatusReader
 
-__all__ = ["MOST_POINTS", "Board"]
+__all__ = ["MOST_POINTS", "SUMMED", "Board", "text_of"]
 
 MOST_POINTS = 2_000
 MOST_MARKS = 1_000
 MOST_PREDICTIONS = 500
 MOST_DEAD_LETTERS = 200
+MOST_PAYLOAD = 4_096
+"""Characters of a dead letter's payload; a multiple of four, as base64 needs."""
 
 RECENT = 600_000
 """Milliseconds: points of that age may be about twice as far apart as the newest."""
 
-_SUMMED = ("seconds", "batches", "records", "labels")
+SUMMED = ("seconds", "batches", "records", "labels", "busy", "margins")
 """What a point counts since the one before; all else is how things stood at its time."""
 
 encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
@@ -44,7 +46,8 @@ class Board:
         for mark in reader.marks():
             self.mark(*(mark[key] for key in ("time", "sequence", "kind", "version", "text")))
         for point in reader.points():
-            self.point(point.pop("time"), point.pop("sequence"), point)
+            tick, sequence = point.pop("time"), point.pop("sequence")
+            self.point(tick, sequence, {key: point[key] for key in point if key not in RATES})
         self.predicted([encode(one) for one in reversed(reader.predictions(MOST_PREDICTIONS))])
         self.buried([encode(one) for one in reversed(reader.dead_letters(MOST_DEAD_LETTERS))])
 
@@ -68,9 +71,9 @@ class Board:
         _cut(self.predictions, MOST_PREDICTIONS)
 
     def buried(self, messages: Iterable[bytes]) -> None:
-        """Add dead letters as they were sent."""
+        """Add dead letters as they were sent, but for the rest of long payloads."""
         for message in deque(messages, maxlen=MOST_DEAD_LETTERS):
-            self.dead_letters[self._number()] = (message.decode(),)
+            self.dead_letters[self._number()] = (_shortened(message).decode(),)
         _cut(self.dead_letters, MOST_DEAD_LETTERS)
 
     def content(self) -> dict[str, Mapping[int, Row]]:
@@ -95,7 +98,7 @@ class Board:
         gone, kept = numbers[least], numbers[least + 1]
         self.points.pop(gone)
         before, after = self._values.pop(gone), self._values[kept]
-        summed = {key: before.get(key, 0) + after.get(key, 0) for key in _SUMMED}
+        summed = {key: before.get(key, 0) + after.get(key, 0) for key in SUMMED}
         self._values[kept] = after | summed
         tick, sequence, _ = self.points[kept]
         self.points[kept] = (tick, sequence, text_of(self._values[kept]))
@@ -104,6 +107,13 @@ class Board:
 def text_of(value: Any) -> str:
     """Return `value` as JSON."""
     return encode(value).decode()
+
+
+def _shortened(message: bytes) -> bytes:
+    if len(message) <= MOST_PAYLOAD:
+        return message
+    letter = msgspec.json.decode(message)
+    return encode(letter | {"payload": letter["payload"][:MOST_PAYLOAD]})
 
 
 def _cut(rows: dict[int, Row], most: int) -> None:

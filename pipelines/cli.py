@@ -344,9 +344,9 @@ def tell(
 ) -> None:
     """Tell a pipeline what to do, with its next batch.
 
-    promote lets the challenger serve at once, before the labels have decided (promotion =
-    "better"). rollback VERSION lets a kept version serve (inspect names them), until a training replaces it:
-    pause first to hold it. pause starts no training and keeps the committee; predictions, requests
+    promote lets the challenger serve at once, before the labels have decided. rollback VERSION
+    lets a kept version serve (inspect names them), until a training replaces it: pause first to
+    hold it. pause starts no training and keeps the committee; predictions, requests
     and the collecting of labels go on. resume ends that. retrain trains anew now.
     """
     from streamboost.pipelines.commands import Command, queue_command

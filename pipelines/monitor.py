@@ -49,13 +49,17 @@ def _published(config: Config, state: State, pipeline: Pipeline) -> Iterator[Non
     from streamboost.pipelines.status_documents import about
 
     every = config.sections.monitor.publish_every
-    publisher = Publisher(pipeline, state.path, about(config, pipeline), every=every)
+    publisher = Publisher(
+        pipeline, state.path, about(config, pipeline), every=every, mask=config.mask
+    )
     pipeline.observers.append(publisher)
+    pipeline.rehearsals.append(publisher.replayed)
     pipeline.turns.append(publisher.turn)
+    pipeline.on_trouble.append(publisher.trouble)
     with closing(publisher):
         publisher.turn()
         try:
             yield
         except Exception as error:
-            publisher.trouble(config.mask(str(error) or type(error).__name__))
+            publisher.trouble(str(error) or type(error).__name__)
             raise

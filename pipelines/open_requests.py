@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from streamboost.active.utilities import UTILITIES
+from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import Request, features_of
 from streamboost.pipelines.effects import Effects
 from streamboost.pipelines.runtime import Pipeline
@@ -20,6 +22,9 @@ MOST_FIELDS = 100
 
 MOST_BYTES = 32_000_000
 """Kept of the fields of all open requests together; beyond it requests come without."""
+
+SLACK = 1_000
+"""Requests that may be held here although they are not open any more."""
 
 _HIDDEN = "label"
 """A field of that name would give the answer away, as it would to the committee."""
@@ -51,6 +56,10 @@ def _bounded(value: Any) -> Any:
     return value[:LONGEST_TEXT] if isinstance(value, str) else value
 
 
+def _payloads(records: Records) -> dict[str, bytes]:
+    return {id: message.payload for id, message in zip(records.ids, records.messages, strict=True)}
+
+
 class OpenRequests:
     """Follows the requests of a pipeline from batch to batch.
 
@@ -67,54 +76,75 @@ class OpenRequests:
         self.fields: dict[str, bool] = {}
         self._pipeline = pipeline
         self._rows = dict(known)
-        self._sizes: dict[str, int] = {id: len(row[-1]) for id, row in known.items()}
+        self._sizes = {id: len(_encode(_decode(row[-1])["fields"])) for id, row in known.items()}
         self._bytes = sum(self._sizes.values())
+        strategy = pipeline.learner.strategy
+        self._pool = strategy.window if strategy.mode == "pool" else 0
+        self._payloads: dict[str, bytes] = {}
+        self._payload_bytes = 0
         schema = pipeline.schema
         self._names = {schema.id, schema.time or schema.id, *schema.features}
 
     def __call__(self, effects: Effects) -> None:
         """Take in the requests of a batch."""
-        if not effects.messages.requests:
-            return
-        asked = set(effects.asked.ids)
-        records = effects.records
-        payloads = {
-            id: message.payload
-            for id, message in zip(records.ids, records.messages, strict=True)
-            if id in asked
-        }
-        for id, message in zip(effects.asked.ids, effects.messages.requests, strict=True):
-            self._add(id, _decode(message), payloads.get(id, b"{}"))
+        if self._pool:
+            self._hold(effects.records)
+        if effects.messages.requests:
+            self._make_room()
+            payloads = self._payloads if self._pool else _payloads(effects.records)
+            for id, message in zip(effects.asked.ids, effects.messages.requests, strict=True):
+                self._add(id, _decode(message), payloads.get(id, b"{}"))
+        self._let_go()
 
     def rows(self) -> dict[str, Row]:
         """Return the rows of those that are open now."""
-        open_now = self._pipeline.join.open_requests
-        for id in self._rows.keys() - open_now.keys():
-            del self._rows[id]
-            self._bytes -= self._sizes.pop(id)
-        if missing := [id for id in open_now if id not in self._rows]:
+        self._drop_closed()
+        if missing := [id for id in self._pipeline.join.open_requests if id not in self._rows]:
             self._restore(missing)
         return dict(self._rows)
 
+    def _make_room(self) -> None:
+        """Drop what is not open any more once it is much, although nobody asks for `rows`."""
+        usual = 2 * len(self._pipeline.join.open_requests) + SLACK
+        if len(self._rows) > usual or self._bytes > MOST_BYTES:
+            self._drop_closed()
+
+    def _drop_closed(self) -> None:
+        for id in self._rows.keys() - self._pipeline.join.open_requests.keys():
+            del self._rows[id]
+            self._bytes -= self._sizes.pop(id)
+
+    def _hold(self, records: Records) -> None:
+        """Keep the records of a batch, as a later one may ask for any in the pool."""
+        held = self._payloads
+        for id, payload in _payloads(records).items():
+            self._payload_bytes += len(payload) - len(held.pop(id, b""))
+            held[id] = payload
+
+    def _let_go(self) -> None:
+        """Let go of payloads that have left the pool, or are too many bytes."""
+        held = self._payloads
+        while len(held) > self._pool or self._payload_bytes > MOST_BYTES:
+            self._payload_bytes -= len(held.pop(next(iter(held))))
+
     def _add(self, id: str, request: dict[str, Any], payload: bytes) -> None:
         fields = other_fields(payload, self._names)
-        text = _encode(request | {"fields": fields})
-        if self._bytes + len(text) > MOST_BYTES:
-            text = _encode(request | {"fields": {}})
+        if self._bytes + len(_encode(fields)) > MOST_BYTES:
+            fields = {}
         for name, value in fields.items():
             if len(self.fields) < MOST_FIELDS:
                 self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
-        self._rows[id] = (request["utility"], request["expires"], text.decode())
-        self._bytes += len(text) - self._sizes.get(id, 0)
-        self._sizes[id] = len(text)
+        text = _encode(request | {"fields": fields}).decode()
+        self._rows[id] = (request["utility"], request["expires"], text)
+        size = len(_encode(fields))
+        self._bytes += size - self._sizes.get(id, 0)
+        self._sizes[id] = size
 
     def _restore(self, ids: list[str]) -> None:
         """Make requests anew that no message is at hand for."""
         pipeline = self._pipeline
         join, learner, names = pipeline.join, pipeline.learner, pipeline.schema.features
         arrivals = [join.requested(id) for id in ids]
-        import numpy as np
-
         scored = learner.score(np.array([arrival.x for arrival in arrivals], dtype=np.float32))
         utilities = UTILITIES["margin"].measure(scored.margins)
         classes = scored.classes.tolist()

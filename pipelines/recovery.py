@@ -142,6 +142,8 @@ class Replay:
         effects = pipeline.step(inputs, swap)
         pipeline.is_settled = True
         pipeline.notes = {}
+        for observer in pipeline.rehearsals:
+            observer(effects)
         if self.is_same and effects.digest != entry.digest:
             raise self._differs(entry, "its digest is another")
 

@@ -18,6 +18,7 @@ from streamboost.pipelines.join import Join
 from streamboost.pipelines.lag import Watch
 from streamboost.pipelines.step import Stepper
 from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.stopwatch import Stopwatch
 from streamboost.pipelines.versions import Versions
 from streamboost.storage import Arrays
 from streamboost.stream.learner import StreamLearner
@@ -48,6 +49,9 @@ class Pipeline(Stepper):
     Attributes
     ----------
     observers : called like `observer`, which is the first of them
+    rehearsals : called with the effects of batches that are replayed
+    stopwatch : how long the parts of the newest batches took
+    on_trouble : called like the parameter, which is the first of them
     turns : called between two batches, and while nothing comes or something is tried again
     watch : looks after lag and retention
     about : what a checkpoint's manifest says besides
@@ -90,7 +94,10 @@ class Pipeline(Stepper):
         self.observers = [] if observer is None else [observer]
         self.turns: list[Callable[[], None]] = []
         self.watch = Watch(intake)
-        self._on_trouble = on_trouble
+        self.rehearsals: list[Observer] = []
+        self.on_trouble = [] if on_trouble is None else [on_trouble]
+        self.stopwatch = Stopwatch()
+        self.lap = self.stopwatch.lap
         self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
         self.is_running = False
 
@@ -105,9 +112,11 @@ class Pipeline(Stepper):
         self.is_running = True
         while not self.stop.requested:
             self._turn()
+            self.stopwatch.begin()
             inputs = self._poll()
             self.watch.turn(self._kept[0] if self._kept else None)
             if inputs is not None:
+                self.lap("poll")
                 self.commit(self.step(inputs, self.learner.trainer.finished()))
                 self.checkpoint_if_due()
             elif until_idle and self._is_idle:
@@ -137,6 +146,7 @@ class Pipeline(Stepper):
                 self._rest_after(error)
         self.notes = {}
         self.retrying = False
+        self.lap("commit")
         for observer in self.observers:
             observer(effects)
 
@@ -225,8 +235,8 @@ class Pipeline(Stepper):
             turn()
 
     def _tell(self, trouble: str) -> None:
-        if self._on_trouble is not None:
-            self._on_trouble(trouble)
+        for told in self.on_trouble:
+            told(trouble)
 
     def _accepted(self, commands: Sequence[Command]) -> list[Command]:
         """Return the commands that can be obeyed, with the versions they name at hand."""
@@ -240,4 +250,5 @@ class Pipeline(Stepper):
                 accepted.append(command)
             except (ModelFileError, StateError) as error:
                 refuse(str(command), error)
+                self._tell(f"the command {command} is not obeyed: {error}")
         return accepted

@@ -5,14 +5,10 @@ from typing import Any
 
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.runtime import Pipeline
-from streamboost.pipelines.sections import (
-    FilesInput,
-    KafkaInput,
-    RiverInput,
-    SqliteInput,
-)
+from streamboost.pipelines.sections import FilesInput, KafkaInput, RiverInput, SqliteInput
+from streamboost.pipelines.status_notes import Since
 
-__all__ = ["about", "standing", "state_of"]
+__all__ = ["about", "point_of", "standing", "state_of"]
 
 _TABLES = (".csv", ".parquet", ".pq")
 
@@ -83,6 +79,7 @@ def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
         },
         "evaluation": evaluation,
         "lag": dict(pipeline.watch.lag),
+        "latency": pipeline.stopwatch.in_numbers(),
     }
 
 
@@ -98,6 +95,28 @@ def _version(pipeline: Pipeline, number: int) -> dict[str, Any]:
     }
 
 
-def accuracy_of(evaluation: Mapping[str, Any], span: str, who: str = "committee") -> Any:
-    """Return the honest accuracy with its interval, None where too few answers tell."""
-    return evaluation[span][who]["accuracy"]
+def point_of(
+    documents: Mapping[str, Mapping[str, Any]], since: Since, seconds: float
+) -> dict[str, Any]:
+    """Return what the curves need of `documents` and of what happened in the last `seconds`."""
+    ledger, learner = documents["ledger"], documents["learner"]
+    recent, whole = documents["evaluation"]["recent"], documents["evaluation"]["since_start"]
+    return {
+        "seconds": seconds,
+        "batches": since.batches,
+        "records": since.records,
+        "labels": since.labels,
+        "busy": since.busy,
+        "margins": since.margins,
+        "accuracy": recent["committee"]["accuracy"],
+        "accuracy_total": whole["committee"]["accuracy"],
+        "naive": recent["committee"]["naive_accuracy"],
+        "repeat_last": recent["repeat_last"]["accuracy"],
+        "requests": ledger["requests"],
+        "audits": ledger["audits"],
+        "answered": ledger["answered"],
+        "budget_allowed": ledger["allowed"],
+        "lag": documents["lag"],
+        "version": learner["version"],
+        "trees": learner["trees"],
+    }

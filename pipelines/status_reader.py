@@ -2,24 +2,51 @@
 
 import sqlite3
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from streamboost.pipelines.status_file import FILE
 
-__all__ = ["StatusReader"]
+__all__ = ["RATES", "StatusReader"]
 
 _BUSY_SECONDS = 1.0
 
+RATES = ("records_per_second", "labels_per_second", "batch_seconds", "margin")
+"""What a point says besides what was written, after what it counts."""
+
+_MARK = ("id", "time", "sequence", "kind", "version", "text")
+
 Status = dict[str, Any]
+Found = TypeVar("Found")
+
+
+class _Counted(msgspec.Struct):
+    """What a point's rates are made of."""
+
+    seconds: float
+    batches: int
+    records: int
+    labels: int
+    busy: float
+    margins: float
+
+
+class _Connection(sqlite3.Connection):
+    """One that is closed with the thread whose it is."""
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # one that was never opened
+            self.close()
 
 
 class _Look(threading.local):
     """A thread's connection, the file it leads to, and how many files that thread has opened."""
 
-    connection: sqlite3.Connection | None = None
+    connection: _Connection | None = None
     file: tuple[int, int, int] = (0, 0, 0)
     opened: int = 0
 
@@ -45,55 +72,55 @@ class StatusReader:
 
     def document(self, name: str) -> Status | None:
         """Return the document `name`, None where there is none."""
-        rows = self._read("SELECT value FROM documents WHERE name = ?", (name,))
-        return _object(rows[0][0]) if rows else None
+        found = self._read("SELECT value FROM documents WHERE name = ?", (name,), _object)
+        return found[0] if found else None
 
     def documents(self) -> dict[str, Status]:
         """Return all documents by their names, as of one moment."""
-        return {
-            name: _object(value) for name, value in self._read("SELECT name, value FROM documents")
-        }
+        return dict(self._read("SELECT name, value FROM documents", (), _named))
 
     def points(self, since_ms: int = 0) -> list[Status]:
-        """Return the points later than `since_ms`, the oldest first, each with its `time`."""
-        rows = self._read(
-            "SELECT time, sequence, value FROM points WHERE time > ? ORDER BY time, id", (since_ms,)
-        )
-        return [{"time": time, "sequence": n, **_object(value)} for time, n, value in rows]
+        """Return the points later than `since_ms`, the oldest first.
+
+        Each counts what happened in the `seconds` since the one before, from which its rates are.
+        """
+        query = "SELECT time, sequence, value FROM points WHERE time > ? ORDER BY time, id"
+        return self._read(query, (since_ms,), _point)
 
     def marks(self, since_id: int = 0) -> list[Status]:
         """Return the marks after the one numbered `since_id`, the oldest first."""
-        columns = ("id", "time", "sequence", "kind", "version", "text")
-        rows = self._read(
-            f"SELECT {', '.join(columns)} FROM marks WHERE id > ? ORDER BY id", (since_id,)
-        )
-        return [dict(zip(columns, row, strict=True)) for row in rows]
+        query = f"SELECT {', '.join(_MARK)} FROM marks WHERE id > ? ORDER BY id"
+        return self._read(query, (since_id,), lambda row: dict(zip(_MARK, row, strict=True)))
 
     def predictions(self, limit: int = 500) -> list[Status]:
         """Return the newest predictions, the newest first."""
-        return self._newest("predictions", limit)
+        query = "SELECT value FROM predictions ORDER BY id DESC LIMIT ?"
+        return self._read(query, (limit,), _object)
 
     def dead_letters(self, limit: int = 200) -> list[Status]:
-        """Return the newest dead letters, the newest first."""
-        return self._newest("dead_letters", limit)
+        """Return the newest dead letters, the newest first, their payloads cut at 4,096."""
+        query = "SELECT value FROM dead_letters ORDER BY id DESC LIMIT ?"
+        return self._read(query, (limit,), _object)
 
     def requests(self) -> list[Status]:
-        """Return the open requests, the most useful answer first."""
-        rows = self._read("SELECT value FROM requests ORDER BY utility DESC, id")
-        return [_object(value) for (value,) in rows]
+        """Return the open requests, the most useful answer first.
+
+        Beside what a request says, `fields` has the record's further fields.
+        """
+        return self._read("SELECT value FROM requests ORDER BY utility DESC, id", (), _object)
 
     def request(self, id: str) -> Status | None:
         """Return the open request for the record `id`, None where there is none."""
-        rows = self._read("SELECT value FROM requests WHERE id = ?", (id,))
-        return _object(rows[0][0]) if rows else None
+        found = self._read("SELECT value FROM requests WHERE id = ?", (id,), _object)
+        return found[0] if found else None
 
     def stamp(self) -> int:
         """Return a number that differs from the one before, in this thread, after a change.
 
         0 says that there is nothing to be read.
         """
-        rows = self._read("PRAGMA data_version")
-        return (self._look.opened << 32) + int(rows[0][0]) if rows else 0
+        found = self._read("PRAGMA data_version", (), lambda row: int(row[0]))
+        return (self._look.opened << 32) + found[0] if found else 0
 
     def close(self) -> None:
         """Close this thread's connection; those of others go with their threads."""
@@ -101,14 +128,13 @@ class StatusReader:
             self._look.connection.close()
             self._look.connection = None
 
-    def _newest(self, table: str, limit: int) -> list[Status]:
-        rows = self._read(f"SELECT value FROM {table} ORDER BY id DESC LIMIT ?", (limit,))
-        return [_object(value) for (value,) in rows]
-
-    def _read(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    def _read(
+        self, query: str, values: tuple[Any, ...], make: Callable[[tuple[Any, ...]], Found]
+    ) -> list[Found]:
+        """Return what `make` makes of each row, nothing where the file cannot be made sense of."""
         try:
-            return self._connection().execute(query, values).fetchall()
-        except (sqlite3.Error, OSError):
+            return [make(row) for row in self._connection().execute(query, values)]
+        except (sqlite3.Error, OSError, msgspec.MsgspecError):
             self.close()
             return []
 
@@ -130,16 +156,35 @@ class StatusReader:
         return self.path.with_name(f"{self.path.name}-wal").exists()
 
 
-def _opened(address: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(address, timeout=_BUSY_SECONDS, isolation_level=None, uri=True)
-    try:
-        connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
-    except BaseException:
-        connection.close()
-        raise
+def _opened(address: str) -> _Connection:
+    connection = sqlite3.connect(
+        address,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=_Connection,
+        uri=True,
+    )
+    connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
     return connection
 
 
-def _object(text: str) -> Status:
-    found: Status = msgspec.json.decode(text)
+def _object(row: tuple[Any, ...]) -> Status:
+    found: Status = msgspec.json.decode(row[-1], type=dict[str, Any])
     return found
+
+
+def _named(row: tuple[Any, ...]) -> tuple[str, Status]:
+    return row[0], _object(row)
+
+
+def _point(row: tuple[Any, ...]) -> Status:
+    counted = msgspec.json.decode(row[-1], type=_Counted)
+    rates = (
+        counted.records / counted.seconds if counted.seconds else 0.0,
+        counted.labels / counted.seconds if counted.seconds else 0.0,
+        counted.busy / counted.batches if counted.batches else None,
+        counted.margins / counted.records if counted.records else None,
+    )
+    place = {"time": row[0], "sequence": row[1]}
+    return place | _object(row) | dict(zip(RATES, rates, strict=True))

@@ -5,7 +5,7 @@ they arrive or are replayed.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -58,6 +58,7 @@ class Stepper:
     dead_letters : how many there were
     bootstrapped : labels learned that were known beforehand
     lost_batches : how many were given up, not learned from, where the journal had a gap
+    lap : told the name of each part of a step at its end; nothing here depends on it
     notes : what the next journal entry says besides: `environment`, `gap`
     """
 
@@ -75,6 +76,7 @@ class Stepper:
         self.bootstrapped = 0
         self.lost_batches = 0
         self.notes: dict[str, Any] = {}
+        self.lap: Callable[[str], None] = _nothing
 
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in, and the committee a thread has trained; return all that follows."""
@@ -87,9 +89,12 @@ class Stepper:
         self.learner.expire(expired)
         sound, damaged = self.schema.decode(inputs.records, source="records", time=inputs.tick)
         records, repeated = self._part_repeated(sound, inputs.tick)
+        self.lap("decode")
         X = self.learner.with_lags(records.X)
         scored = self.learner.score(X)
+        self.lap("score")
         asked = self.learner.query(X, scored, records.ids)
+        self.lap("query")
         joined = self.join.add(
             records.ids,
             X,
@@ -102,8 +107,10 @@ class Stepper:
         requested = self._write_requests(inputs.tick, asked)
         labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
         self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
+        self.lap("join")
         with self._training_once(started, wanted=bool(inputs.bootstrap)):
             started += self._learn(joined, inputs.tick)
+        self.lap("learn")
         dead = [*unusable, *sorted([*damaged, *repeated], key=_place), *unread]
         messages = Messages(
             predictions(records, scored, asked, self.sequence),
@@ -113,6 +120,8 @@ class Stepper:
         self.dead_letters += len(dead)
         self.digest = chain(self.digest, records, messages, joined, started)
         promoted = self._keep(swap, served)
+        journal = self._journal(inputs, swap, promoted, started).encode()
+        self.lap("messages")
         return Effects(
             sequence=self.sequence,
             tick=inputs.tick,
@@ -128,7 +137,7 @@ class Stepper:
             promoted=promoted,
             messages=messages,
             digest=self.digest,
-            journal=self._journal(inputs, swap, promoted, started).encode(),
+            journal=journal,
         )
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
@@ -291,6 +300,10 @@ class Stepper:
             digest=self.digest,
             **self.notes,
         )
+
+
+def _nothing(part: str) -> None:
+    pass
 
 
 def _place(letter: DeadLetter) -> tuple[str, int]:

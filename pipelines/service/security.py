@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from math import ceil
+from secrets import token_urlsafe
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,7 +23,7 @@ from streamboost.pipelines.service.limits import Rate
 from streamboost.pipelines.service.people import PROGRAM, People, Person
 from streamboost.pipelines.service.settings import Settings
 
-__all__ = ["LOGIN", "OPEN", "PAGE_POLICY", "Guard"]
+__all__ = ["LOGIN", "OPEN", "Guard"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,12 +32,12 @@ OPEN = frozenset({"/healthz", "/readyz", LOGIN})
 """The paths that ask for no token: two that say yes or no, and the one that asks for its own."""
 
 _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-PAGE_POLICY = (
-    "default-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'; "
-    "script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; worker-src 'self'"
+_PAGE_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'"
 )
-"""For pages alone, which compile their templates in the browser."""
+"""For pages alone, whose own scripts and styles know the nonce of the answer they stand in."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -77,7 +78,7 @@ class Guard:
             else:
                 await send({"type": "websocket.close", "code": 1008})
             return
-        dressed = _dressed(send)
+        dressed = _dressed(scope, send)
         if refusal is not None:
             await refusal(scope, receive, dressed)
         else:
@@ -186,8 +187,12 @@ def _refused(
     return PlainTextResponse(f"{status} {HTTPStatus(status).phrase}: {detail}\n", status, headers)
 
 
-def _dressed(send: Send) -> Send:
-    """Return `send` with the headers that tell a browser what it may do with the answer."""
+def _dressed(scope: Scope, send: Send) -> Send:
+    """Return `send` with the headers that tell a browser what it may do with the answer.
+
+    Pages find the nonce they are to bear as ``scope["state"]["csp_nonce"]``.
+    """
+    nonce = scope.setdefault("state", {})["csp_nonce"] = token_urlsafe(16)
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -195,7 +200,8 @@ def _dressed(send: Send) -> Send:
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
             is_page = headers.get("content-type", "").startswith("text/html")
-            headers.setdefault("Content-Security-Policy", PAGE_POLICY if is_page else _POLICY)
+            policy = _PAGE_POLICY.format(nonce=nonce) if is_page else _POLICY
+            headers.setdefault("Content-Security-Policy", policy)
         await send(message)
 
     return with_headers

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.health import kept_token
+from streamboost.pipelines.service import pages
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.people import People
 from streamboost.pipelines.service.security import LOGIN
@@ -96,12 +97,10 @@ def serve(
     place: Place,
     people: Sequence[str] = (),
     say: Callable[[str], None] = print,
-    furnish: Callable[[FastAPI], None] = lambda app: None,
 ) -> None:
     """Serve the pipelines whose files or state folders are at `paths` until SIGINT or SIGTERM.
 
     `say` is told the address with a login link for each of `people`, or for whoever starts it.
-    `furnish` puts pages into the application.
     """
     configs = [find(path) for path in paths]
     state = configs[0].state
@@ -111,8 +110,9 @@ def serve(
         port = listening.getsockname()[1]
         settings = Settings(token, place.hosts, port, place.is_secure)
         entering = People(token)
-        app = create_app([Served.of(config) for config in configs], settings, entering)
-        furnish(app)
+        pipelines = [Served.of(config) for config in configs]
+        app = create_app(pipelines, settings, entering)
+        pages.install(app, pipelines)
         for name in people or (getpass.getuser(),):
             say(f"{name}: {place.url(port)}{LOGIN}?key={entering.invite(name)}")
         say(f"each link works once, for a day; programs send the token in {state / TOKEN}")

@@ -1,0 +1,88 @@
+// The answers a person can give, by pointer or keyboard. Each is sent with the turn it was given
+// in: a key that is pressed twice cannot reach a record that nobody has seen yet.
+const ACTIONS = [
+  ["skip", "Skip", "s"],
+  ["not_sure", "Not sure", "n"],
+  ["undo", "Undo", "u"],
+];
+
+export default {
+  props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean },
+  emits: ["given"],
+  data() {
+    return { sent: null, other: "" };
+  },
+  render() {
+    const h = Vue.h;
+    const key = (text) => h("kbd", { "aria-hidden": "true" }, text);
+    const choice = (one) =>
+      h("button", {
+        type: "button",
+        class: ["choice", { guess: one.guess }],
+        disabled: !this.open,
+        "aria-keyshortcuts": one.key ?? undefined,
+        onClick: () => this.give("label", one.label),
+      }, [
+        one.key ? key(one.key) : h("span", { class: "no-key" }),
+        h("span", { class: "name" }, one.name),
+        h("span", { class: "share" }, one.share ?? ""),
+        one.share && h("span", { class: "bar", "aria-hidden": "true" }, [
+          h("span", { class: "fill", style: { width: `${100 * one.part}%` } }),
+        ]),
+      ]);
+    const action = ([name, text, shortcut]) =>
+      h("button", {
+        type: "button",
+        disabled: !this.open && name !== "undo",
+        "aria-keyshortcuts": shortcut,
+        onClick: () => this.give(name),
+      }, [key(shortcut.toUpperCase()), text]);
+    const other = h("form", { class: "other", onSubmit: this.submit }, [
+      h("label", { for: "other-label" }, "Another class"),
+      h("input", {
+        id: "other-label",
+        value: this.other,
+        disabled: !this.open,
+        autocomplete: "off",
+        inputmode: this.numeric ? "numeric" : undefined,
+        onInput: (event) => (this.other = event.target.value),
+      }),
+      h("button", { type: "submit", disabled: !this.open || !this.other.trim() }, "Give"),
+    ]);
+    return h("div", { class: "answers" }, [
+      h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.choices.map(choice)),
+      other,
+      h("div", { class: "actions", role: "group", "aria-label": "Instead of a label" }, ACTIONS.map(action)),
+    ]);
+  },
+  mounted() {
+    this.heard = (event) => {
+      if (event.repeat || event.ctrlKey || event.altKey || event.metaKey) return;
+      if (["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName)) return;
+      const pressed = event.key.toLowerCase();
+      const chosen = this.choices.find((one) => one.key === pressed);
+      const action = ACTIONS.find(([, , shortcut]) => shortcut === pressed);
+      if (!chosen && !action) return;
+      event.preventDefault();
+      if (chosen) this.give("label", chosen.label);
+      else this.give(action[0]);
+    };
+    document.addEventListener("keydown", this.heard);
+  },
+  beforeUnmount() {
+    document.removeEventListener("keydown", this.heard);
+  },
+  methods: {
+    give(action, label = null) {
+      if (this.sent === this.turn || (!this.open && action !== "undo")) return;
+      this.sent = this.turn;
+      this.$emit("given", { turn: this.turn, action, label });
+    },
+    submit(event) {
+      event.preventDefault();
+      if (!this.other.trim()) return;
+      this.give("label", this.other.trim());
+      this.other = "";
+    },
+  },
+};

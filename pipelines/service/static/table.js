@@ -1,0 +1,36 @@
+// A table whose cells may carry a bar or a shade. All text goes in as text, never as markup.
+const cell = (value, i, head) => {
+  const { text, bar, colour, shade, note } = typeof value === "object" && value !== null ? value : { text: value };
+  let inside = [Vue.h("span", { class: "text" }, text)];
+  if (note) inside.unshift(Vue.h("span", { class: "sr-only" }, note));
+  if (bar !== undefined && bar !== null) {
+    const fill = Vue.h("span", {
+      class: ["fill", colour ?? "series-1"],
+      style: { width: `${Math.round(1000 * Math.min(Math.max(bar, 0), 1)) / 10}%` },
+    });
+    inside.unshift(Vue.h("span", { class: "bar", "aria-hidden": "true" }, [fill]));
+    inside = [Vue.h("span", { class: "line" }, inside)];
+  }
+  const style = shade ? { "--shade": `${Math.round(45 * shade)}%` } : undefined;
+  const kind = [head.kind, { barred: bar !== undefined && bar !== null, shaded: Boolean(shade), wrong: colour === "bad" }];
+  return i === 0
+    ? Vue.h("th", { scope: "row", class: kind, style }, inside)
+    : Vue.h("td", { class: kind, style }, inside);
+};
+
+export default {
+  props: { caption: String, columns: Array, rows: Array },
+  render() {
+    const head = this.columns.map((column) => Vue.h("th", { scope: "col", class: column.kind }, column.text));
+    const rows = this.rows.map((row, n) =>
+      Vue.h("tr", { key: n }, row.map((value, i) => cell(value, i, this.columns[i]))),
+    );
+    const table = Vue.h("table", [
+      Vue.h("caption", { class: "sr-only" }, this.caption),
+      Vue.h("thead", [Vue.h("tr", head)]),
+      Vue.h("tbody", rows),
+    ]);
+    // Wide tables scroll in their own box, which the keyboard can reach.
+    return Vue.h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.caption }, [table]);
+  },
+};

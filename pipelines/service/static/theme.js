@@ -1,0 +1,46 @@
+// Light, dark, or as the system has it; remembered by this browser alone.
+const KEY = "streamboost-theme";
+const VALUES = { system: "auto", light: false, dark: true };
+
+const stored = () => {
+  try {
+    const value = localStorage.getItem(KEY);
+    return value in VALUES ? value : "system";
+  } catch {
+    return "system"; // storage is switched off
+  }
+};
+
+export default {
+  data() {
+    return { value: stored() };
+  },
+  render() {
+    const choose = (event) => {
+      this.value = event.target.value;
+      try {
+        localStorage.setItem(KEY, this.value);
+      } catch {
+        // It holds for this page then.
+      }
+      this.apply();
+    };
+    const names = Object.keys(VALUES).map((name) =>
+      Vue.h("option", { value: name, selected: name === this.value }, name),
+    );
+    return Vue.h("label", { class: "theme" }, [
+      Vue.h("span", "Theme"),
+      Vue.h("select", { onChange: choose }, names),
+    ]);
+  },
+  mounted() {
+    this.apply();
+  },
+  methods: {
+    apply() {
+      Quasar.Dark.set(VALUES[this.value]);
+      const scheme = this.value === "system" ? "light dark" : this.value;
+      document.getElementById("nicegui-color-scheme")?.setAttribute("content", scheme);
+    },
+  },
+};

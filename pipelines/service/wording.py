@@ -1,0 +1,91 @@
+"""Numbers and times in words, the same wherever a page shows them."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["NOTHING", "ago", "amount", "clock", "estimate", "percent", "plural", "seconds"]
+
+NOTHING = "—"
+"""Stands where there is nothing to tell yet."""
+
+
+def percent(share: float | None) -> str:
+    """Return a share as per cent.
+
+    >>> percent(0.9127), percent(None)
+    ('91.3 %', '—')
+    """
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def estimate(found: Mapping[str, Any] | None) -> str:
+    """Return an estimate with its 95 % interval.
+
+    >>> estimate({"value": 0.9127, "low": 0.88, "high": 0.94})
+    '91.3 % (88.0 to 94.0)'
+    >>> estimate(None)
+    '—'
+    """
+    if found is None:
+        return NOTHING
+    return f"{percent(found['value'])} ({100 * found['low']:.1f} to {100 * found['high']:.1f})"
+
+
+def amount(value: float | None) -> str:
+    """Return a number with four digits that count, large ones in groups of three.
+
+    >>> amount(1234567), amount(3.14159), amount(0.00012), amount(7.0), amount(None)
+    ('1,234,567', '3.142', '0.00012', '7', '—')
+    """
+    if value is None:
+        return NOTHING
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value) or abs(value) >= 10_000:
+        return f"{round(value):,}"
+    return f"{value:.4g}"
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration in the unit that suits it.
+
+    >>> seconds(0.0123), seconds(75.2), seconds(0.00004), seconds(None)
+    ('12.3 ms', '75.2 s', '40 µs', '—')
+    """
+    if value is None:
+        return NOTHING
+    if value >= 1:
+        return f"{value:.3g} s"
+    return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.3g} µs"
+
+
+def clock(milliseconds: float | None) -> str:
+    """Return a time since the epoch by this machine's clock, with the date if it is not today."""
+    if milliseconds is None:
+        return NOTHING
+    then = time.localtime(milliseconds / 1000)
+    is_today = then[:3] == time.localtime()[:3]
+    return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M", then)
+
+
+def ago(milliseconds: float, now: float) -> str:
+    """Return how long before `now`, in seconds since the epoch, a time was.
+
+    >>> ago(0, 30), ago(0, 300), ago(0, 7500)
+    ('30 s ago', '5 min ago', '2 h ago')
+    """
+    passed = max(now - milliseconds / 1000, 0)
+    if passed < 90:
+        return f"{passed:.0f} s ago"
+    return f"{passed / 60:.0f} min ago" if passed < 5400 else f"{passed / 3600:.0f} h ago"
+
+
+def plural(n: int, what: str) -> str:
+    """Return a count of things whose plural takes an s.
+
+    >>> plural(1, "label"), plural(1200, "label")
+    ('1 label', '1,200 labels')
+    """
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
