@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx
 import numpy as np
@@ -70,15 +70,19 @@ class Site:
     people: People
     settings: Settings
 
+    clients: list[httpx.Client] = field(default_factory=list)
+
     def program(self):
-        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}"})
+        """A client that has the token."""
+        return self.stranger(Authorization=f"Bearer {TOKEN}")
 
     def stranger(self, **headers):
-        return httpx.Client(base_url=self.url, headers=headers)
+        self.clients.append(httpx.Client(base_url=self.url, headers=headers, timeout=60))
+        return self.clients[-1]
 
     def browser(self, name="ann"):
         """A client with a cookie, which it got by a login link."""
-        client = httpx.Client(base_url=self.url, headers={"Origin": self.url})
+        client = self.stranger(Origin=self.url)
         client.get("/login", params={"key": self.people.invite(name)}).raise_for_status()
         return client
 
@@ -95,7 +99,10 @@ def site_of(file, **settings):
         thread.start()
         try:
             until(lambda: running.started)
-            yield Site(place.url(port), served, people, known)
+            site = Site(place.url(port), served, people, known)
+            yield site
+            for client in site.clients:
+                client.close()
         finally:
             running.should_exit = True
             thread.join()

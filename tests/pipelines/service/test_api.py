@@ -4,7 +4,6 @@ import pytest
 import schemathesis
 from hypothesis import given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-
 from serving import TOKEN, site_of
 
 AS_PROGRAM = {"Authorization": f"Bearer {TOKEN}"}
