@@ -1,4 +1,4 @@
-"""The command line: `streamboost demo | init | check | run | serve | tell | inspect | warmup`.
+"""The command line: `streamboost demo | init | check | run | serve | label-studio | tell | ...`.
 
 Each command imports what it needs when it is called, so that `--help` answers at once.
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.base import Sink, Source, write_outside
 from streamboost.connectors.label_studio import KEY, Choices, LabelStudio, Task
 from streamboost.connectors.messages import Label
 from streamboost.errors import ConfigurationError
@@ -241,8 +241,7 @@ class Bridge:
         for task in done:
             row = rows[task.id]
             label = self._label(task.label or "")
-            self._answers.write([Label(row.id, label, task.time, SOURCE).encode()])
-            self._answers.flush()
+            write_outside(self._answers, [Label(row.id, label, task.time, SOURCE).encode()])
             self._book.close([row])
         if done:
             _log.info("%d answers from %s", len(done), self._studio.where)

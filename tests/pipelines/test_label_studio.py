@@ -238,6 +238,27 @@ def test_a_label_that_was_written_before_a_kill_is_not_written_again(config, stu
     assert [label["id"] for label in labels(config)] == ["1", "2"]
 
 
+def test_a_label_that_could_not_be_written_is_written_once(config, studio, monkeypatch):
+    ask(config, "1")
+    turn(config)
+    studio.annotate(studio.by_record()["1"][0], "left")
+    flush, failures = SqliteSink.flush, [UnavailableError("locked")]
+
+    def flush_later(self):
+        if self.stream == "labels" and failures:
+            raise failures.pop()
+        flush(self)
+
+    class Patient(Stop):
+        def rest(self, seconds):
+            self.requested = len(labels(config)) > 0
+
+    monkeypatch.setattr(SqliteSink, "flush", flush_later)
+    label_studio.run(config, Patient())
+    turn(config)
+    assert [label["id"] for label in labels(config)] == ["1"]
+
+
 def test_a_killed_process_is_taken_on_from_where_it_was(
     config, studio, tmp_path, streamboost_command
 ):
