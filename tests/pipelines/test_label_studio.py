@@ -3,15 +3,23 @@
 import json
 import os
 import signal
+import time
 from collections import Counter
 from contextlib import closing
 
 import pytest
 from label_studio_server import LEGACY, StandIn, interface
 
+from streamboost.connectors.messages import Request
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
-from streamboost.pipelines import checking, label_studio, label_studio_book, label_studio_bridge
+from streamboost.pipelines import (
+    checking,
+    label_studio,
+    label_studio_book,
+    label_studio_bridge,
+    topics,
+)
 from streamboost.pipelines.assembly import run as run_pipeline
 from streamboost.pipelines.config import parse
 from streamboost.pipelines.label_studio_book import FILE, Book, Row
@@ -65,18 +73,25 @@ def write(config, stream, messages):
         sink.flush()
 
 
-def ask(config, *ids, sequence=1, label="left"):
-    request = {
-        "time": None,
-        "features": {"a": 0.5, "b": None},
-        "label": label,
-        "probabilities": {"left": 0.75, "right": 0.25} if label else {},
-        "utility": 0.5,
-        "propensity": 1.0,
-        "expires": None,
-        "sequence": sequence,
-    }
-    write(config, "requests", [{"id": id} | request for id in ids])
+def request(id, sequence=1, label="left"):
+    message = Request(
+        id=id,
+        time=None,
+        features={"a": 0.5, "b": None},
+        label=label,
+        probabilities={"left": 0.75, "right": 0.25} if label else {},
+        utility=0.5,
+        propensity=1.0,
+        expires=None,
+        sequence=sequence,
+    )
+    return message.encode()
+
+
+def ask(config, *ids, **more):
+    with closing(SqliteSink(config.state / "log.db", "requests")) as sink:
+        sink.write([request(id, **more) for id in ids])
+        sink.flush()
 
 
 def labels(config):
@@ -355,6 +370,31 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
         assert len(book.rows("done")) == 10
         assert len(book.rows("new")) == 90
         assert book.position("requests") == {"0": 10}
+
+
+@pytest.mark.kafka
+def test_requests_and_labels_may_be_topics(studio, tmp_path, kafka_servers):
+    tables = {
+        "pipeline": {"name": f"asks.{time.time_ns()}"},
+        "schema": {"numeric": ["a", "b"]},
+        "kafka": {"bootstrap_servers": kafka_servers},
+        "source": {"connector": "kafka"},
+        "label_studio": {"url": studio.url, "project": 7, "token": "${TOKEN}"},
+        "monitor": {"publish_every": 0.0},
+    }
+    config = parse(tables, tmp_path, environment={"TOKEN": LEGACY})
+    topics.create(config)
+    with closing(topics.sink(config, config.sections.requests)) as sink:
+        sink.write([request("1"), request("2")])
+        sink.flush()
+    turn(config)
+    studio.annotate(studio.by_record()["2"][0], "right")
+    turn(config)
+    turn(config)
+    with closing(topics.source(config, config.sections.labels)) as source:
+        (label,) = source.poll(10)
+    assert json.loads(label.payload)["id"] == "2"
+    assert Counter(len(n) for n in studio.by_record().values()) == {1: 2}
 
 
 class TestBesideAPipeline:
