@@ -14,7 +14,7 @@ import pytest
 
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, UnavailableError
-from streamboost.pipelines import demo_serve
+from streamboost.pipelines import cli, demo_serve
 from streamboost.pipelines.demo_serve import AT_ONCE, LEFT, PACE, Player
 from streamboost.pipelines.runtime import Stop
 
@@ -99,6 +99,12 @@ def test_a_server_that_ends_ends_the_demo_with_a_word(tmp_path, capfd):
         with pytest.raises(ConfigurationError, match=r"`streamboost serve` ended with 2"):
             demo_serve.play(tmp_path, strategy="random", seed=1, budget=0.1, port=port, stop=Stop())
     assert "cannot listen on 127.0.0.1" in capfd.readouterr().err
+
+
+def test_what_only_a_demo_that_ends_can_show_is_refused():
+    for words in ({"as_json": True}, {"strategy": cli.Strategy.repeat_last}):
+        with pytest.raises(ConfigurationError, match="demo --serve shows one pipeline"):
+            cli.demo(serve=True, **words)
 
 
 def test_most_requests_are_answered_and_every_third_is_left(tmp_path):

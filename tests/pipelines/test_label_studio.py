@@ -311,7 +311,7 @@ def test_a_request_that_is_read_twice_makes_one_task(config, studio):
 def test_what_is_refused_ends_it_with_a_word(config, studio):
     studio.config = interface(variables=["features", "text"])
     ask(config, "1")
-    with pytest.raises(ConfigurationError, match=r"shows \$text, which record '1' does not have"):
+    with pytest.raises(ConfigurationError, match=r"shows \$text, which no record has had"):
         turn(config)
     studio.config = interface()
     turn(config)
@@ -432,6 +432,15 @@ class TestBesideAPipeline:
             wanted = {one["id"] for one in reader.requests()}
         assert studio.by_record().keys() == wanted | set(answered), "what people have done stays"
         assert numbers.keys() - studio.by_record().keys(), "nobody waits for these any more"
+
+    def test_a_field_that_a_record_lacks_is_shown_empty(self, config, studio, make_records):
+        studio.config = interface(variables=["features", "note"])
+        records, _ = make_records(40)
+        for record in records[::2]:
+            record["note"] = "looks odd"
+        self.feed(config, records)
+        turn(config)
+        assert {task["data"]["note"] for task in studio.tasks.values()} == {"looks odd", ""}
 
     def test_a_status_that_cannot_be_read_removes_nothing(self, config, studio, make_records):
         self.feed(config, make_records(40)[0])
