@@ -31,6 +31,7 @@ bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.concentric_spheres
 	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks.status
 	$(BIN)/python -m benchmarks.drift --labels 0 --records 500000
 
 # Looks for new counterexamples, and kills a pipeline so many times, at random steps of its loop.

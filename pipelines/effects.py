@@ -69,6 +69,7 @@ class Effects:
     `records` are those that were predicted, `scored` their predictions, `asked` the requests,
     `joined` the labels that were learned, `bootstrapped` how many of them were known beforehand,
     `ignored` how many of each kind were dropped, `commands` those it obeyed,
+    `gap` the batches before it (first, last) whose labels are lost,
     `trainings` those that were started, `committee` the one that serves now, `promoted` its
     version where it began to in this batch. `digest` chains it all to the batches before.
     """
@@ -82,6 +83,7 @@ class Effects:
     bootstrapped: int
     ignored: dict[str, int]
     commands: Sequence[Command]
+    gap: tuple[int, int] | None
     trainings: Sequence[Training]
     committee: Committee | None
     promoted: int | None

@@ -123,6 +123,8 @@ class StatusFile:
         return same and size <= MOST_WAL
 
     def _open(self) -> sqlite3.Connection:
+        if not self.path.exists():
+            self._remove()  # what is left of a deleted file's log would be taken for this one's
         # Only one thread uses it, but another may close it at the end.
         connection = sqlite3.connect(
             self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False

@@ -117,6 +117,10 @@ class Notes:
 
     def _mark(self, effects: Effects) -> None:
         tick, sequence, marks = effects.tick, effects.sequence, self.since.marks
+        if effects.gap is not None:
+            first, last = effects.gap
+            text = f"what batches {first} to {last} taught is lost"
+            marks.append((tick, sequence, "gap", None, text))
         for command in effects.commands:
             marks.append((tick, sequence, "command", command.version, str(command)))
         for training in effects.trainings:

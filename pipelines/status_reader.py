@@ -102,12 +102,18 @@ class StatusReader:
         query = "SELECT value FROM dead_letters ORDER BY id DESC LIMIT ?"
         return self._read(query, (limit,), _object)
 
-    def requests(self) -> list[Status]:
-        """Return the open requests, the most useful answer first.
+    def requests(self, limit: int = -1) -> list[Status]:
+        """Return the open requests, the most useful answer first; all where `limit` is -1.
 
         Beside what a request says, `fields` has the record's further fields.
         """
-        return self._read("SELECT value FROM requests ORDER BY utility DESC, id", (), _object)
+        query = "SELECT value FROM requests ORDER BY utility DESC, id LIMIT ?"
+        return self._read(query, (limit,), _object)
+
+    def request_ids(self) -> list[str]:
+        """Return the ids of the open requests, the most useful answer first."""
+        query = "SELECT id FROM requests ORDER BY utility DESC, id"
+        return self._read(query, (), lambda row: str(row[0]))
 
     def request(self, id: str) -> Status | None:
         """Return the open request for the record `id`, None where there is none."""

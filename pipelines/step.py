@@ -132,6 +132,7 @@ class Stepper:
             bootstrapped=self.bootstrapped - bootstrapped,
             ignored={kind: n - ignored[kind] for kind, n in self.join.ignored().items()},
             commands=inputs.commands,
+            gap=self.notes.get("gap"),
             trainings=started,
             committee=self.learner.committee,
             promoted=promoted,

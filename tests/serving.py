@@ -33,6 +33,7 @@ n_estimators = 3
 [query]
 budget = 0.5
 """
+FILES = '[labels]\nconnector = "files"\npath = "labels.jsonl"\nfollow = true'
 
 
 def put(config, stream, messages):
@@ -97,13 +98,13 @@ def site_of(file, **settings):
         running = server(create_app([served], known, people), known, place)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()
+        site = Site(place.url(port), served, people, known)
         try:
             until(lambda: running.started)
-            site = Site(place.url(port), served, people, known)
             yield site
+        finally:
             for client in site.clients:
                 client.close()
-        finally:
             running.should_exit = True
             thread.join()
 

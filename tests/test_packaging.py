@@ -31,7 +31,10 @@ def test_the_wheel_holds_exactly_the_tree(wheel):
         packed = {n for n in archive.namelist() if ".dist-info/" not in n}
     tree = {"streamboost/py.typed"}
     for folder in ("streamboost", "connectors", "pipelines"):
-        for path in (ROOT / folder).rglob("*.py"):
+        for path in (ROOT / folder).rglob("*"):
+            is_static = path.parent.name == "static" and path.is_file()
+            if not is_static and path.suffix != ".py":
+                continue
             if any(parent.is_symlink() for parent in path.parents):
                 continue
             name = path.relative_to(ROOT).as_posix()

@@ -39,8 +39,8 @@ _log = logging.getLogger(__name__)
 class OpenRequests(Protocol):
     """Where the open requests are, as `StatusReader` tells them."""
 
-    def requests(self) -> list[Request]:
-        """Return the open requests, the most useful answer first."""
+    def request_ids(self) -> list[str]:
+        """Return the records whose label is asked for, the most useful answer first."""
 
     def request(self, id: str) -> Request | None:
         """Return the open request for the record `id`."""
@@ -99,10 +99,10 @@ class LabelQueue:
         Whoever looks at a record calls this again from time to time, which keeps it theirs. What
         they skipped comes after everything else, and what they were not sure of never again.
         """
-        requests = self._requests.requests()
+        ids = self._requests.request_ids()
         with self._entries.writing() as connection:
             connection.execute("DELETE FROM leases WHERE until <= ?", (self._clock(),))
-            chosen = _held_by(connection, person, requests) or _free(connection, person, requests)
+            chosen = self._before(connection, person) or self._free(connection, person, ids)
             if chosen is not None:
                 self._give(connection, person, chosen["id"])
         return chosen
@@ -212,6 +212,31 @@ class LabelQueue:
                       label, stage),
             )  # fmt: skip
 
+    def _before(self, connection: Connection, person: Person) -> Request | None:
+        """Return the request that `person` has before them, if it is still open."""
+        row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
+        return None if row is None else self._requests.request(row[0])
+
+    def _free(self, connection: Connection, person: Person, ids: Sequence[str]) -> Request | None:
+        """Return the first request that nobody has or answered and `person` did not put aside.
+
+        Where there is none, the one that `person` skipped least often.
+        """
+        held = {id for (id,) in connection.execute("SELECT id FROM leases")}
+        skipped: list[tuple[int, int, Request]] = []
+        for place, id in enumerate(ids):
+            request = None if id in held else self._requests.request(id)
+            if request is None:
+                continue
+            done = _done(connection, request)
+            mine = [action for action, name in done if name == person.name]
+            if "not_sure" in mine or any(action == "label" for action, _ in done):
+                continue
+            if not mine:
+                return request
+            skipped.append((len(mine), place, request))
+        return min(skipped)[2] if skipped else None
+
     def _give(self, connection: Connection, person: Person, id: str) -> None:
         """Put the record `id` before `person`, and nothing else."""
         connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
@@ -242,32 +267,6 @@ class LabelQueue:
                 (at_once, now - self._grace, now),
             )
             return to_write(connection)
-
-
-def _held_by(connection: Connection, person: Person, requests: Sequence[Request]) -> Request | None:
-    """Return the request that `person` has before them, if it is still open."""
-    row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
-    return row and next((request for request in requests if request["id"] == row[0]), None)
-
-
-def _free(connection: Connection, person: Person, requests: Sequence[Request]) -> Request | None:
-    """Return the first request that nobody has or answered and `person` did not put aside.
-
-    Where there is none, the one that `person` skipped least often.
-    """
-    held = {id for (id,) in connection.execute("SELECT id FROM leases")}
-    skipped: list[tuple[int, int]] = []
-    for place, request in enumerate(requests):
-        if request["id"] in held:
-            continue
-        done = _done(connection, request)
-        mine = [action for action, name in done if name == person.name]
-        if "not_sure" in mine or any(action == "label" for action, _ in done):
-            continue
-        if not mine:
-            return request
-        skipped.append((len(mine), place))
-    return requests[min(skipped)[1]] if skipped else None
 
 
 def _done(connection: Connection, request: Request) -> list[tuple[Action, str]]:

@@ -80,7 +80,7 @@ def dead_letters(served: Pipeline, limit: Limit = 100) -> list[Document]:
 @router.get("/pipelines/{pipeline}/requests", responses=_NAMED)
 def requests(served: Pipeline, limit: Limit = 100) -> list[Document]:
     """Return the open requests, the most useful answer first."""
-    return served.status.requests()[:limit]
+    return served.status.requests(limit)
 
 
 @router.get("/pipelines/{pipeline}/versions", responses=_NAMED)

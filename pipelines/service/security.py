@@ -6,6 +6,7 @@ of our own pages. Nothing behind this is asked before all of it holds, but for t
 say nothing.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -65,6 +66,7 @@ class Guard:
         self._reads = Rate(*settings.reads)
         self._writes = Rate(*settings.writes)
         self._strangers = Rate(*settings.strangers)
+        self._messages = Rate(*settings.messages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refusal, or have `app` answer."""
@@ -74,7 +76,7 @@ class Guard:
         refusal = self._refusal(HTTPConnection(scope))
         if scope["type"] == "websocket":
             if refusal is None:
-                await self.app(scope, receive, send)
+                await self.app(scope, self._paced(scope, receive), send)
             else:
                 await send({"type": "websocket.close", "code": 1008})
             return
@@ -109,6 +111,18 @@ class Guard:
             if begun:
                 raise
             await self._too_large(scope)(scope, receive, send)
+
+    def _paced(self, scope: Scope, receive: Receive) -> Receive:
+        """Return `receive` for a websocket whose messages wait where they come too often."""
+        seat = scope["state"]["person"].seat
+
+        async def paced() -> Message:
+            message = await receive()
+            while message["type"] == "websocket.receive" and (wait := self._messages.wait(seat)):
+                await asyncio.sleep(wait)
+            return message
+
+        return paced
 
     def _refusal(self, connection: HTTPConnection) -> Response | None:
         """Return what is answered to a request that may not pass."""

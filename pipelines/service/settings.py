@@ -21,6 +21,7 @@ class Settings:
     max_body : bytes of a request's body, and of a message on a websocket
     reads, writes, strangers : how often a second, and how often at once, a caller may send GET and
         HEAD, all else, and anything without being known
+    messages : the same of a person's messages on websockets, which wait instead of being refused
     """
 
     token: str = field(repr=False)
@@ -31,6 +32,7 @@ class Settings:
     reads: tuple[float, float] = (100, 500)
     writes: tuple[float, float] = (20, 100)
     strangers: tuple[float, float] = (2, 30)
+    messages: tuple[float, float] = (50, 500)
 
     @property
     def cookie(self) -> str:

@@ -21,6 +21,7 @@ from streamboost.pipelines.config import parse
 from streamboost.pipelines.inspection import describe
 from streamboost.pipelines.runtime import Stop
 from streamboost.pipelines.state import State
+from streamboost.pipelines.status_reader import StatusReader
 
 
 def config(folder, **sections):
@@ -241,3 +242,38 @@ def test_outputs_may_go_to_files_and_the_guarantee_says_what_that_costs(tmp_path
 def test_a_dataset_that_river_does_not_have_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="perhaps 'Phishing' is meant"):
         run(config(tmp_path, source={"connector": "river", "dataset": "Fishing"}))
+
+
+def test_a_run_leaves_a_status_that_says_what_may_be_given_to_it(tmp_path, make_records):
+    write(tmp_path, make_records(50)[0])
+    run(config(tmp_path), until_idle=True)
+    with closing(StatusReader(tmp_path / "state")) as reader:
+        found = reader.document("pipeline")
+    assert (found["name"], found["state"], found["sequence"]) == ("test", "stopped", 5)
+    assert (found["accepts_labels"], found["accepts_records"]) == (True, False)
+    assert found["connectors"]["source"] == "files"
+    assert "records.jsonl" not in str(found)
+
+
+def test_without_an_interval_no_status_is_written(tmp_path, make_records):
+    write(tmp_path, make_records(50)[0])
+    run(config(tmp_path, monitor={"publish_every": 0.0}), until_idle=True)
+    assert not (tmp_path / "state" / "status.db").exists()
+
+
+def test_what_ends_a_run_stands_in_its_status_without_secrets(tmp_path, make_records):
+    tables = {
+        "pipeline": {"name": "test"},
+        "source": {"connector": "files", "path": "records.jsonl"},
+        "predictions": {"connector": "files", "path": "${SECRET}/predictions.jsonl"},
+    }
+    write(tmp_path, make_records(50)[0])
+    (tmp_path / "hunter2").write_text("not a folder")
+    secret = parse(tables, tmp_path, environment={"SECRET": "hunter2"})
+    with pytest.raises(ConnectorError):
+        run(secret, until_idle=True)
+    with closing(StatusReader(tmp_path / "state")) as reader:
+        trouble = reader.document("trouble")["text"]
+        assert [mark["text"] for mark in reader.marks() if mark["kind"] == "trouble"] == [trouble]
+    assert "${SECRET}/predictions.jsonl" in trouble
+    assert "hunter2" not in trouble

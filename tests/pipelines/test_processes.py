@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from streamboost.connectors.sqlite import SqliteSource, SqliteTransaction
+from streamboost.pipelines.status_reader import StatusReader
 
 PIPELINE = """
 [pipeline]
@@ -236,3 +237,26 @@ def committed(folder):
 def journal(folder):
     with closing(SqliteTransaction(folder / "state" / "log.db", "test")) as transaction:
         return [entry for _, entry in transaction.journal()]
+
+
+def test_a_killed_pipeline_shows_the_open_requests_exactly_when_it_runs_again(
+    streamboost_command, tmp_path, prepared
+):
+    records = prepared(tmp_path, 3_000)
+    for record in records:
+        record["text"] = f"This is record {record['id']}."
+    lines(tmp_path / "records.jsonl", records)
+    reader = StatusReader(tmp_path / "state")
+    process = streamboost_command.start("run", "p.toml")
+    wait_until(lambda: reader.requests() and committed(tmp_path) >= 20, process)
+    process.kill()
+    process.communicate()
+    streamboost_command("run", "p.toml", "--until-idle")
+    asked = {request["id"]: request for request in stream(tmp_path, "requests")}
+    answered = {str(i) for i in range(600)}
+    shown = {request["id"]: request for request in reader.requests()}
+    reader.close()
+    assert shown.keys() == asked.keys() - answered != set()
+    for id, request in shown.items():
+        assert request.pop("fields") == {"text": f"This is record {id}."}
+        assert request == asked[id]

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 import numpy as np
 import pytest
 
+from streamboost.errors import GapError
 from streamboost.pipelines import open_requests
 from streamboost.pipelines.open_requests import other_fields
 from streamboost.pipelines.recovery import recover
@@ -188,6 +189,7 @@ def test_open_requests_are_shown_exactly_with_the_records_other_fields(grown, tm
         answer(world, truth, map(int, answered))
         world.run()
     requests = reader.requests()
+    assert reader.request_ids() == [request["id"] for request in requests]
     assert {request["id"] for request in requests} == open_in(world)
     assert not set(answered) & open_in(world)
     for request in requests:
@@ -385,3 +387,22 @@ def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monke
         publisher._clock = lambda: 1_000.0
         publisher._publish("running")
         assert publisher._due == 1_000.0 + 3 / 0.02
+
+
+def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
+    world.feed(make_records(50)[0])
+    world.run()
+    pipeline, sequence = world.fresh(), world.pipeline.sequence
+    with published(pipeline, tmp_path):
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline.intake, "reread", _no_records)
+            recover(pipeline, None, sequence, on_gap="continue")
+        pipeline.intake.seek(world.pipeline.intake.positions())
+        world.feed(make_records(10, start=50)[0])
+        pipeline.run(until_idle=True)
+    (gap,) = [mark["text"] for mark in reader.marks() if mark["kind"] == "gap"]
+    assert gap == f"what batches 1 to {sequence} taught is lost"
+
+
+def _no_records(inputs, read):
+    raise GapError("the records are gone")

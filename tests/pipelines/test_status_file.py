@@ -2,9 +2,12 @@
 
 import itertools
 import json
+import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -118,10 +121,13 @@ def test_a_file_that_is_spoilt_is_begun_anew(tmp_path, file, reader, spoilt):
     assert [point["at"] for point in reader.points()] == [1]
 
 
-def test_a_file_deleted_or_replaced_while_it_is_open_is_written_whole_again(tmp_path, file, reader):
+@pytest.mark.parametrize("companions", ["", "*"])
+def test_a_file_deleted_or_replaced_while_it_is_open_is_written_whole_again(
+    tmp_path, file, reader, companions
+):
     file.write(content(points=[1, 2]))
     assert len(reader.points()) == 2
-    for path in tmp_path.iterdir():
+    for path in tmp_path.glob(FILE + companions):
         path.unlink()
     assert reader.points() == []
     file.write(content(points=[1, 2]))
@@ -130,6 +136,47 @@ def test_a_file_deleted_or_replaced_while_it_is_open_is_written_whole_again(tmp_
     (tmp_path / "other").replace(tmp_path / FILE)
     file.write(content(points=[1, 2, 3]))
     assert len(reader.points()) == 3
+
+
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("SELECT * FROM documents").fetchall()
+print("looked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def another_looks(tmp_path):
+    """Returns a function that has another process open the file, and keep it open."""
+    with ExitStack() as stack:
+
+        def look():
+            command = [sys.executable, "-c", HOLD, str(tmp_path / FILE)]
+            pipe = subprocess.PIPE
+            process = stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe))
+            assert process.stdout.readline() == b"looked\n"
+
+        yield look
+
+
+def test_a_file_that_was_deleted_after_a_kill_is_not_taken_for_what_is_left_of_it(
+    tmp_path, reader, another_looks
+):
+    (tmp_path / "killed").mkdir()
+    with closing(StatusFile(tmp_path / "killed" / FILE)) as killed:
+        killed.write(content(points=range(500)))
+        with closing(sqlite3.connect(tmp_path / "killed" / FILE)) as folding:
+            folding.execute("PRAGMA wal_checkpoint(RESTART)")
+        killed.write(content(points=[1, 2]))  # what the log has now is but a part
+        for path in (tmp_path / "killed").iterdir():
+            shutil.copy(path, tmp_path)
+    another_looks()
+    (tmp_path / FILE).unlink()
+    with closing(StatusFile(tmp_path / FILE)) as file:
+        file.write(content(points=[3]))
+    assert [point["at"] for point in reader.points()] == [3]
 
 
 def test_a_file_that_another_holds_is_written_once_it_is_let_go(tmp_path, file, reader):

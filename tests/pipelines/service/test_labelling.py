@@ -30,8 +30,8 @@ class Asked:
     def one(id, utility, sequence=1):
         return {"id": id, "utility": utility, "sequence": sequence}
 
-    def requests(self):
-        return sorted(self.open.values(), key=lambda request: -request["utility"])
+    def request_ids(self):
+        return sorted(self.open, key=lambda id: -self.open[id]["utility"])
 
     def request(self, id):
         return self.open.get(id)

@@ -87,6 +87,29 @@ def test_reading_and_writing_have_rates_of_their_own():
     assert [ask(busy, TOKEN, method="GET")[0] for _ in range(3)] == [200, 200, 429]
 
 
+def test_messages_on_a_websocket_wait_where_they_come_too_often(monkeypatch):
+    slept, seen = [], []
+
+    async def rest(seconds):
+        slept.append(seconds)
+        await real(0)
+
+    async def count(scope, receive, send):
+        while (await receive())["type"] == "websocket.receive":
+            seen.append(len(slept))
+
+    async def receive():
+        return {"type": "websocket.receive" if len(seen) < 3 else "websocket.disconnect"}
+
+    real = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", rest)
+    scope = {"type": "websocket", "path": "/ws", "headers": TOKEN, "scheme": "ws"}
+    asyncio.run(guard(count, messages=(1_000, 2))(scope, receive, None))
+    assert seen[:2] == [0, 0]
+    assert seen[2] > 0
+    assert 0 < slept[0] <= 0.001
+
+
 def test_a_rate_remembers_no_more_callers_than_it_may():
     rate = Rate(1, 1, most=2, clock=lambda: 0.0)
     assert [rate.wait(caller) for caller in "aab"] == [0, 1, 0]
