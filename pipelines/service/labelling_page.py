@@ -82,6 +82,7 @@ class Desk:
                 self._said.text = await asyncio.to_thread(self._take, given)
             except StreamBoostError as error:
                 self._said.text = str(error)
+            self._turn += 1
             await self._next()
 
     def _take(self, given: Mapping[str, Any]) -> str:
@@ -96,7 +97,7 @@ class Desk:
             entry = self._queue.not_sure(self._person, self._id)
             return f"Not sure of {entry.id}: it is left to others."
         entry = self._queue.answer(self._person, self._id, self._as_label(label))
-        return f"Record {entry.id} is {entry.label}. Undo for a few seconds with U."
+        return f"Record {entry.id} is {entry.label}. U takes it back for a few seconds."
 
     def _as_label(self, given: Any) -> str | int:
         """Return a label as the pipeline's schema has it; what it cannot read, it will refuse."""
@@ -117,8 +118,9 @@ class Desk:
 
     def _show(self, request: Mapping[str, Any] | None) -> None:
         found: Mapping[str, Any] = request or {}
+        if found.get("id") != self._id:
+            self._turn += 1  # what is on its way was meant for another record
         self._id = found.get("id")
-        self._turn += 1
         view = self._view
         about = view.document("pipeline")
         self._record.show(found, about, view.open_requests, self._refusal)
@@ -218,14 +220,14 @@ _STAGES = {"held": "can be undone", "writing": "being written", "written": "writ
 
 
 def _history(entries: Sequence[Entry]) -> Table:
-    columns = [Column(text, "words") for text in ("Record", "Answer", "Who", "When", "")]
+    columns = [Column(text, "words") for text in ("Record", "Answer", "Who", "When", "State")]
     rows = [
         [
             entry.id,
             _ACTIONS[entry.action](entry),
             entry.person,
             clock(entry.time),
-            _STAGES.get(entry.stage, "taken back" if entry.stage == "undone" else ""),
+            _STAGES.get(entry.stage, "taken back" if entry.stage == "undone" else "noted"),
         ]
         for entry in entries
     ]

@@ -37,6 +37,8 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     feeds = {served.name: Feed(served.status, threads) for served in pipelines}
     _add_dashboard(feeds)
     _add_labelling({served.name: served for served in pipelines}, feeds)
+    # No bar across the top whenever something is fetched.
+    nicegui_app.config.quasar_config["loadingBar"] = {"skipHijack": True}
     nicegui_app.add_exception_handler(404, _not_found)
     nicegui_app.add_exception_handler(Exception, _failed)
     ui.add_head_html(_style(STATIC / "pages.css"), shared=True)

@@ -107,7 +107,12 @@ def confusion(found: Mapping[str, Any] | None) -> Table:
     counts = (found or {}).get("counts", [])
     total = sum(map(sum, counts))
     if not total:
-        return Table("Confusion matrix", [], [], "Shown once requests have been answered.")
+        return Table(
+            "Confusion matrix",
+            [],
+            [],
+            "Shown once somebody answers for records that the committee predicted.",
+        )
     right = sum(row[i] for i, row in enumerate(counts))
     kept = sorted(range(len(labels)), key=lambda i: -sum(counts[i]))[:MOST_CLASSES]
     kept.sort()
@@ -191,7 +196,7 @@ def committees(marks: Sequence[Mapping[str, Any]], most: int = 100) -> Table:
         Column("When", "words"),
         Column("What", "words"),
         Column("Batch"),
-        Column("", "words"),
+        Column("Note", "words"),
     ]
     rows: Rows = [
         [

@@ -21,6 +21,9 @@ const colours = (element) => {
 
 const pairs = (times, values) => times.map((time, i) => [time, values[i]]);
 
+// A value between two gaps has no line to be seen by.
+const isAlone = (values, i) => values[i] !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null;
+
 function band(series, times, colour, index) {
   const width = series.high.map((high, i) => (high === null || series.low[i] === null ? null : high - series.low[i]));
   const common = {
@@ -43,9 +46,12 @@ function curve(series, times, colour) {
   return {
     name: series.name,
     type: "line",
-    data: pairs(times, series.values),
-    symbol: times.length > 1 ? "none" : "circle",
-    symbolSize: 6,
+    data: times.map((time, i) => ({
+      value: [time, series.values[i]],
+      symbol: isAlone(series.values, i) ? "circle" : "none",
+    })),
+    showAllSymbol: true,
+    symbolSize: 5,
     step: series.stepped ? "end" : false,
     lineStyle: { width: 2, type: series.dash, color: colour },
     itemStyle: { color: colour },

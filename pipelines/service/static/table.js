@@ -31,6 +31,6 @@ export default {
       Vue.h("tbody", rows),
     ]);
     // Wide tables scroll in their own box, which the keyboard can reach.
-    return Vue.h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.caption }, [table]);
+    return Vue.h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table: ${this.caption}` }, [table]);
   },
 };

@@ -54,8 +54,6 @@ extend_every = 1
 budget = 0.1
 """
 FIRST = 400
-ENOUGH = 30
-"""Requests that the tests need."""
 
 
 def segments(start, n):
@@ -126,7 +124,8 @@ def job(tmp_path_factory):
         job.answer(job.open_ids())
         until(lambda: job.figure("learner", "version") > 0)
         job.feed(FIRST)
-        until(lambda: len(job.open_ids()) >= ENOUGH)
+        until(lambda: len(job.open_ids()) >= 0.09 * FIRST)
+        job.answer(job.open_ids()[:10])
         for _ in people:
             name, link = serving.stdout.readline().strip().split(": ", 1)
             job.links.setdefault(name, []).append(link)
@@ -162,9 +161,9 @@ def visit(job, chromium):
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("dialog", lambda dialog: troubles.append(dialog.message))
         page.on("request", noticed)
-        page.goto(job.links[person].pop())
-        page.wait_for_url("**/")
-        page.goto(page.url.rstrip("/") + path)
+        link = job.links[person].pop()
+        assert context.request.get(link).ok
+        page.goto(link.partition("/login")[0] + path)
         page.wait_for_selector("main h1")
         return page
 
@@ -296,7 +295,7 @@ def test_the_keyboard_alone_is_enough(visit):
 def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, visit, tmp_path):
     folder = Path(os.environ.get("STREAMBOOST_SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
-    page = visit(path, color_scheme=theme)
+    page = visit(path, color_scheme=theme, bypass_csp=True)  # axe brings styles of its own
     page.wait_for_selector("canvas" if path == "/" else ".choice")
     found = axe.Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
