@@ -31,15 +31,8 @@ def test_the_wheel_holds_exactly_the_tree(wheel):
         packed = {n for n in archive.namelist() if ".dist-info/" not in n}
     tree = {"streamboost/py.typed"}
     for folder in ("streamboost", "connectors", "pipelines"):
-<<<<<<< HEAD
-        for path in (ROOT / folder).rglob("*"):
-            is_static = path.parent.name == "static" and path.is_file()
-            if not is_static and path.suffix != ".py":
-                continue
-=======
         code, shown = (ROOT / folder).rglob("*.py"), (ROOT / folder).rglob("static/*")
         for path in (*code, *shown):
->>>>>>> pages
             if any(parent.is_symlink() for parent in path.parents):
                 continue
             name = path.relative_to(ROOT).as_posix()
