@@ -89,9 +89,10 @@ class RecentRows:
         return self._rows[: self.seen].copy()
 
     def _append(self, X: np.ndarray) -> None:
-        n_rows = len(self._rows)
-        place = (self.seen + np.arange(len(X))) % n_rows
-        self._rows[place] = X
+        start = self.seen % len(self._rows)
+        end = min(start + len(X), len(self._rows))
+        self._rows[start:end] = X[: end - start]
+        self._rows[: len(X) - (end - start)] = X[end - start :]
         self.seen += len(X)
 
 

@@ -1,6 +1,7 @@
 """The open requests, each with what a person needs to answer it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -9,11 +10,12 @@ import numpy as np
 from streamboost.active.utilities import UTILITIES
 from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import Request, features_of
+from streamboost.connectors.schema import Schema
 from streamboost.pipelines.effects import Effects
 from streamboost.pipelines.runtime import Pipeline
 from streamboost.pipelines.status_file import Row
 
-__all__ = ["OpenRequests", "other_fields"]
+__all__ = ["Asked", "OpenRequests", "RequestRows", "other_fields"]
 
 LONGEST_TEXT = 10_000
 """Characters kept of a text field."""
@@ -21,7 +23,8 @@ LONGEST_TEXT = 10_000
 MOST_FIELDS = 100
 
 MOST_BYTES = 32_000_000
-"""Kept of the fields of all open requests together; beyond it requests come without."""
+"""Kept of the further fields of all open requests; beyond it requests come without. And of the
+records in a pool that may still be asked for."""
 
 SLACK = 1_000
 """Requests that may be held here although they are not open any more."""
@@ -29,123 +32,97 @@ SLACK = 1_000
 _HIDDEN = "label"
 """A field of that name would give the answer away, as it would to the committee."""
 
+_NOTHING = b"{}"
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
-_text = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
+
+Sent = tuple[bytes, bytes]
+"""A request as it was sent, and its record's payload."""
 
 
-def other_fields(payload: bytes, known: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of a record besides those `known`, within bounds.
-
-    Lists and objects are given as the JSON they were.
-
-    >>> other_fields(b'{"id": 7, "a": 0.5, "text": "Hello", "tags": ["x"]}', {"id", "a"})
-    {'text': 'Hello', 'tags': '["x"]'}
-    """
-    try:
-        record = _decode(payload)
-    except (msgspec.MsgspecError, RecursionError):
-        return {}
-    names = [name for name in record if name != _HIDDEN and name not in known]
-    return {name[:LONGEST_TEXT]: _bounded(record[name]) for name in names[:MOST_FIELDS]}
-
-
-def _bounded(value: Any) -> Any:
-    if isinstance(value, list | dict):
-        value = _text(value).decode()
-    return value[:LONGEST_TEXT] if isinstance(value, str) else value
-
-
-def _payloads(records: Records) -> dict[str, bytes]:
-    return {id: message.payload for id, message in zip(records.ids, records.messages, strict=True)}
-
-
-class OpenRequests:
-    """Follows the requests of a pipeline from batch to batch.
-
-    The join knows which are open. What it does not know of them is taken from the batch that made
-    them or from an earlier run's status; where neither is at hand, a request is made anew with
-    what the committee says of the record now, and has no further fields.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which requests are open, and those of them that were not before.
 
     Attributes
     ----------
-    fields : the names of the further fields seen in requests, each with whether it holds text
+    ids : of all that are open
+    new : what was sent of those that have not been handed over yet
     """
 
-    def __init__(self, pipeline: Pipeline, known: Mapping[str, Row]) -> None:
-        self.fields: dict[str, bool] = {}
+    ids: frozenset[str]
+    new: dict[str, Sent]
+
+
+class OpenRequests:
+    """Follows the requests of a pipeline from batch to batch, at little cost to the loop.
+
+    The join knows which are open. What it does not know of them is taken from the batch that made
+    them; where an earlier run did and is not replayed, from its status. Where neither is at hand, a
+    request is made anew with what the committee says of the record now, without further fields.
+
+    Parameters
+    ----------
+    pipeline : the one that asks
+    known : the ids of those that an earlier run's status has
+    """
+
+    def __init__(self, pipeline: Pipeline, known: Iterable[str]) -> None:
         self._pipeline = pipeline
-        self._rows = dict(known)
-        self._sizes = {id: len(_encode(_decode(row[-1])["fields"])) for id, row in known.items()}
-        self._bytes = sum(self._sizes.values())
+        self._known = set(known)
+        self._new: dict[str, Sent] = {}
         strategy = pipeline.learner.strategy
         self._pool = strategy.window if strategy.mode == "pool" else 0
-        self._payloads: dict[str, bytes] = {}
-        self._payload_bytes = 0
-        schema = pipeline.schema
-        self._names = {schema.id, schema.time or schema.id, *schema.features}
+        self._held: dict[str, bytes] = {}
+        self._held_bytes = 0
 
     def __call__(self, effects: Effects) -> None:
         """Take in the requests of a batch."""
+        new, ids = self._new, effects.asked.ids
         if self._pool:
             self._hold(effects.records)
-        if effects.messages.requests:
-            self._make_room()
-            payloads = self._payloads if self._pool else _payloads(effects.records)
-            for id, message in zip(effects.asked.ids, effects.messages.requests, strict=True):
-                self._add(id, _decode(message), payloads.get(id, b"{}"))
+        if ids:
+            payloads = self._held if self._pool else _payloads(effects.records, set(ids))
+            for id, request in zip(ids, effects.messages.requests, strict=True):
+                new[id] = (request, payloads.get(id, _NOTHING))
         self._let_go()
-
-    def rows(self) -> dict[str, Row]:
-        """Return the rows of those that are open now."""
-        self._drop_closed()
-        if missing := [id for id in self._pipeline.join.open_requests if id not in self._rows]:
-            self._restore(missing)
-        return dict(self._rows)
-
-    def _make_room(self) -> None:
-        """Drop what is not open any more once it is much, although nobody asks for `rows`."""
-        usual = 2 * len(self._pipeline.join.open_requests) + SLACK
-        if len(self._rows) > usual or self._bytes > MOST_BYTES:
+        if len(new) > 2 * len(self._pipeline.join.open_requests) + SLACK:
             self._drop_closed()
 
-    def _drop_closed(self) -> None:
-        for id in self._rows.keys() - self._pipeline.join.open_requests.keys():
-            del self._rows[id]
-            self._bytes -= self._sizes.pop(id)
+    def take(self) -> Asked:
+        """Return those that are open; what is new of them is handed over but once."""
+        self._drop_closed()
+        ids = frozenset(self._pipeline.join.open_requests)
+        if missing := ids - self._known - self._new.keys():
+            self._restore(sorted(missing))
+        new, self._new, self._known = self._new, {}, set(ids)
+        return Asked(ids, new)
 
     def _hold(self, records: Records) -> None:
         """Keep the records of a batch, as a later one may ask for any in the pool."""
-        held = self._payloads
-        for id, payload in _payloads(records).items():
-            self._payload_bytes += len(payload) - len(held.pop(id, b""))
-            held[id] = payload
+        held = self._held
+        for id, message in zip(records.ids, records.messages, strict=True):
+            self._held_bytes += len(message.payload) - len(held.pop(id, b""))
+            held[id] = message.payload
 
     def _let_go(self) -> None:
-        """Let go of payloads that have left the pool, or are too many bytes."""
-        held = self._payloads
-        while len(held) > self._pool or self._payload_bytes > MOST_BYTES:
-            self._payload_bytes -= len(held.pop(next(iter(held))))
+        """Let go of the records that have left the pool, or are too many bytes."""
+        held = self._held
+        while len(held) > self._pool or self._held_bytes > MOST_BYTES:
+            self._held_bytes -= len(held.pop(next(iter(held))))
 
-    def _add(self, id: str, request: dict[str, Any], payload: bytes) -> None:
-        fields = other_fields(payload, self._names)
-        if self._bytes + len(_encode(fields)) > MOST_BYTES:
-            fields = {}
-        for name, value in fields.items():
-            if len(self.fields) < MOST_FIELDS:
-                self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
-        text = _encode(request | {"fields": fields}).decode()
-        self._rows[id] = (request["utility"], request["expires"], text)
-        size = len(_encode(fields))
-        self._bytes += size - self._sizes.get(id, 0)
-        self._sizes[id] = size
+    def _drop_closed(self) -> None:
+        for id in self._new.keys() - self._pipeline.join.open_requests.keys():
+            del self._new[id]
 
     def _restore(self, ids: list[str]) -> None:
-        """Make requests anew that no message is at hand for."""
+        """Make requests anew that nothing is at hand for."""
         pipeline = self._pipeline
-        join, learner, names = pipeline.join, pipeline.learner, pipeline.schema.features
+        join, names = pipeline.join, pipeline.schema.features
         arrivals = [join.requested(id) for id in ids]
-        scored = learner.score(np.array([arrival.x for arrival in arrivals], dtype=np.float32))
+        X = np.array([arrival.x for arrival in arrivals], dtype=np.float32)
+        scored = pipeline.learner.score(X)
         utilities = UTILITIES["margin"].measure(scored.margins)
         classes = scored.classes.tolist()
         for row, (id, arrival) in enumerate(zip(ids, arrivals, strict=True)):
@@ -161,4 +138,78 @@ class OpenRequests:
                 expires=join.expires_after.end(asked.asked),
                 sequence=pipeline.sequence,
             )
-            self._add(id, _decode(request.encode()), b"{}")
+            self._new[id] = (request.encode(), _NOTHING)
+
+
+def _payloads(records: Records, ids: Set[str]) -> dict[str, bytes]:
+    pairs = zip(records.ids, records.messages, strict=True)
+    return {id: message.payload for id, message in pairs if id in ids}
+
+
+class RequestRows:
+    """The rows of open requests, each with its record's further fields.
+
+    Parameters
+    ----------
+    schema : that of the records; requests have its fields anyway
+
+    Attributes
+    ----------
+    rows : by the record's id
+    fields : the names of further fields seen, each with whether it holds text
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.rows: dict[str, Row] = {}
+        self.fields: dict[str, bool] = {}
+        self._hidden = {schema.id, schema.time or schema.id, *schema.features}
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
+
+    def resume(self, requests: Iterable[dict[str, Any]]) -> None:
+        """Take up what an earlier run has left."""
+        for request in requests:
+            self._put(request, request["fields"])
+
+    def update(self, asked: Asked) -> None:
+        """Have the rows of those that are open now."""
+        for id in self.rows.keys() - asked.ids:
+            del self.rows[id]
+            self._bytes -= self._sizes.pop(id)
+        for request, payload in asked.new.values():
+            self._put(_decode(request), other_fields(payload, self._hidden))
+
+    def _put(self, request: dict[str, Any], fields: dict[str, Any]) -> None:
+        size = len(_encode(fields))
+        if self._bytes + size > MOST_BYTES:
+            fields, size = {}, 0
+        for name, value in fields.items():
+            if len(self.fields) < MOST_FIELDS:
+                self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
+        id = request["id"]
+        text = _encode(request | {"fields": fields}).decode()
+        self.rows[id] = (request["utility"], request["expires"], text)
+        self._bytes += size - self._sizes.get(id, 0)
+        self._sizes[id] = size
+
+
+def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a record besides those `hidden`, within bounds.
+
+    Lists and objects are given as the JSON they were.
+
+    >>> other_fields(b'{"id": 7, "a": 0.5, "text": "Hello", "tags": ["x"]}', {"id", "a"})
+    {'text': 'Hello', 'tags': '["x"]'}
+    """
+    try:
+        record = _decode(payload)
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+    names = [name for name in record if name != _HIDDEN and name not in hidden]
+    return {name[:LONGEST_TEXT]: _bounded(record[name]) for name in names[:MOST_FIELDS]}
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        value = _encode(value).decode()
+    return value[:LONGEST_TEXT] if isinstance(value, str) else value

@@ -17,7 +17,6 @@ from streamboost.pipelines.inputs import wall_clock
 from streamboost.pipelines.open_requests import OpenRequests
 from streamboost.pipelines.runtime import Pipeline
 from streamboost.pipelines.status_documents import point_of, standing, state_of
-from streamboost.pipelines.status_file import Row
 from streamboost.pipelines.status_notes import Notes
 from streamboost.pipelines.status_writer import Publication, Writer
 
@@ -67,8 +66,8 @@ class Publisher:
         self._due, self._published = 0.0, clock()
         self._state, self._is_still, self._has_failed = "", False, False
         self._notes = Notes(len(pipeline.schema.features))
-        self._writer = Writer(folder, pipeline.schema.features)
-        self._requests = OpenRequests(pipeline, self._writer.requests)
+        self._writer = Writer(folder, pipeline.schema)
+        self._requests = OpenRequests(pipeline, self._writer.requests.rows)
 
     def __call__(self, effects: Effects) -> None:
         """Note what one batch did."""
@@ -126,10 +125,9 @@ class Publisher:
         before, pipeline = time.thread_time(), self._pipeline
         self._state = state
         documents: dict[str, dict[str, Any]] = {}
-        point, recent = None, None
-        rows: dict[str, Row] = self._writer.requests
+        point, recent, asked = None, None, None
         if pipeline.is_running and pipeline.is_settled:
-            rows = self._requests.rows()
+            asked = self._requests.take()
             documents, recent = standing(pipeline), self._notes.recent()
             seconds, self._published = self._clock() - self._published, self._clock()
             point = point_of(documents, self._notes.since, seconds)
@@ -138,12 +136,11 @@ class Publisher:
             "started": self._started,
             "time": self._committed,
             "state": state,
-            "fields": dict(self._requests.fields),
         }
         documents["trouble"] = self._trouble
         since, now = self._notes.take(), wall_clock()
         self._writer.take(
-            Publication(now, pipeline.sequence, documents, point, since, recent, rows)
+            Publication(now, pipeline.sequence, documents, point, since, recent, asked)
         )
         cost = time.thread_time() - before
         self._due = self._clock() + max(self._every, cost / _SHARE)

@@ -2,15 +2,16 @@
 
 import logging
 import threading
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from streamboost.connectors.schema import Schema
 from streamboost.pipelines.board import Board, text_of
 from streamboost.pipelines.feature_drift import FeatureDrift, Reference
+from streamboost.pipelines.open_requests import Asked, RequestRows
 from streamboost.pipelines.status_file import FILE, Row, StatusFile
 from streamboost.pipelines.status_notes import Recent, Since
 from streamboost.pipelines.status_reader import StatusReader
@@ -33,7 +34,7 @@ class Publication:
     point: dict[str, Any] | None
     since: Since
     recent: Recent | None
-    requests: dict[str, Row]
+    requests: Asked | None
 
 
 class Writer:
@@ -42,20 +43,20 @@ class Writer:
     Parameters
     ----------
     folder : where the file is
-    features : the names of the features
+    schema : that of the records
 
     Attributes
     ----------
-    requests : those that an earlier run has left
+    requests : those that are open, at first as an earlier run has left them
     """
 
-    def __init__(self, folder: Path, features: Sequence[str]) -> None:
+    def __init__(self, folder: Path, schema: Schema) -> None:
         self._file = StatusFile(folder / FILE)
         self._board = Board()
         self._documents: dict[str, Row] = {}
-        self._drift = FeatureDrift(features)
+        self._drift = FeatureDrift(schema.features)
         self._first: Any = None
-        self.requests: dict[str, Row] = {}
+        self.requests = RequestRows(schema)
         self._resume(StatusReader(folder))
         self._condition = threading.Condition()
         self._pending: Publication | None = None
@@ -94,10 +95,7 @@ class Writer:
             self._documents = {
                 name: (0, text_of(value)) for name, value in reader.documents().items()
             }
-            self.requests = {
-                one["id"]: (one["utility"], one["expires"], text_of(one))
-                for one in reader.requests()
-            }
+            self.requests.resume(reader.requests())
             kept = reader.document("feature_reference")
             reference = msgspec.convert(kept, Reference) if kept else None
             if reference is not None and len(reference.counts) == len(self._drift.names):
@@ -131,6 +129,8 @@ class Writer:
 
     def _write(self, publication: Publication) -> None:
         board, since = self._board, publication.since
+        if publication.requests is not None:
+            self.requests.update(publication.requests)
         for mark in since.marks:
             board.mark(*mark)
         board.predicted(since.predictions)
@@ -140,10 +140,11 @@ class Writer:
         documents = publication.documents
         if publication.recent is not None:
             documents = documents | self._count(publication.recent, publication.time)
+        documents["pipeline"]["fields"] = self.requests.fields
         for name, value in documents.items():
             self._documents[name] = (publication.time, text_of(value))
         self._file.write(
-            {"documents": self._documents, "requests": publication.requests, **board.content()}
+            {"documents": self._documents, "requests": self.requests.rows, **board.content()}
         )
 
     def _count(self, recent: Recent, now: int) -> dict[str, dict[str, Any]]:
