@@ -71,6 +71,11 @@ class Metrics:
             "Messages a source holds beyond what the oldest checkpoint needs.",
             "source",
         )
+        self._judge_into()
+        self._read_from(pipeline)
+
+    def _judge_into(self) -> None:
+        """Make the gauges that `turn` sets."""
         self._accuracy = {
             bound: self._gauge(
                 f"accuracy_{bound}ratio",
@@ -82,8 +87,7 @@ class Metrics:
         self._naive = self._gauge(
             "asked_accuracy_ratio", "The same among the labels asked for, which are the hard ones."
         )
-        self.turn()
-        self._read_from(pipeline)
+        self._naive.set(math.nan)
 
     def __call__(self, effects: Effects) -> None:
         """Count one batch."""
