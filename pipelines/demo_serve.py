@@ -1,8 +1,8 @@
 """The demo to take part in: a stream that does not end, and requests left for a person.
 
-The records of River's ImageSegments come again and again under new ids: first a few hundred at
-once, answered by the dataset itself, so that there is something to see; then at a pace that can be
-watched, and every third request is left for whoever opens the page.
+The records of River's ImageSegments come again and again under new ids: first a few hundred in
+quick succession, answered by the dataset itself, so that there is something to see; then at a pace
+that can be watched, and every third request is left for whoever opens the page.
 """
 
 import subprocess
@@ -27,8 +27,11 @@ from streamboost.pipelines.runtime import Stop
 
 __all__ = ["Player", "play"]
 
-AT_ONCE = 600
-"""Records that come at the start."""
+FIRST = 600
+"""Records that come fast, while the pages are being started."""
+
+FAST = 150
+"""Records a second until then: slow enough for answers to come a few records late."""
 
 PACE = 10
 """Records a second afterwards."""
@@ -82,7 +85,8 @@ class Player:
 
     def turn(self) -> None:
         """Bring what is due by now, and answer what was asked."""
-        due = AT_ONCE + int(PACE * (self._clock() - self._began))
+        seconds = self._clock() - self._began
+        due = int(min(FAST * seconds, FIRST + PACE * max(seconds - FIRST / FAST, 0.0)))
         numbers = range(self._written, due)
         self._stream.write([_encode(self._record(number)) for number in numbers])
         self._stream.flush()
@@ -101,7 +105,7 @@ class Player:
 
     def _leaves(self, number: int) -> bool:
         """Tell whether the request for record `number` is the person's."""
-        if number < AT_ONCE:
+        if number < FIRST:
             return False
         self._asked += 1
         return self._asked % LEFT == 1

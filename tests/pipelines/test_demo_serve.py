@@ -14,7 +14,7 @@ import pytest
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, UnavailableError
 from streamboost.pipelines import cli, demo_serve
-from streamboost.pipelines.demo_serve import AT_ONCE, LEFT, PACE, Player
+from streamboost.pipelines.demo_serve import FAST, FIRST, LEFT, PACE, Player
 from streamboost.pipelines.runtime import Stop
 
 
@@ -114,19 +114,22 @@ def test_most_requests_are_answered_and_every_third_is_left(tmp_path):
         closing(SqliteSink(log, "requests")) as requests,
     ):
         player.turn()
-        now[0] = 5.5
+        now[0] = 2.0
+        player.turn()
+        assert len(read(log, "records")) == 2 * FAST
+        now[0] = FIRST / FAST + 5.5
         player.turn()
         written = read(log, "records")
-        assert len(written) == AT_ONCE + int(5.5 * PACE)
+        assert len(written) == FIRST + int(5.5 * PACE)
         assert [int(record["id"]) for record in written] == list(range(len(written)))
         assert written[60]["x"] == written[10]["x"]
-        ids = range(AT_ONCE - 5, AT_ONCE + 2 * LEFT)
+        ids = range(FIRST - 5, FIRST + 2 * LEFT)
         requests.write([json.dumps({"id": str(id)}).encode() for id in ids])
         requests.flush()
         player.turn()
     labels = {int(label["id"]): label["label"] for label in read(log, "labels")}
     assert labels == {id: str(id % 50) for id in labels}
-    assert set(ids) - labels.keys() == {AT_ONCE, AT_ONCE + LEFT}
+    assert set(ids) - labels.keys() == {FIRST, FIRST + LEFT}
 
 
 def test_a_player_that_fails_ends_the_demo():
