@@ -4,8 +4,9 @@ BIN := .venv/bin
 
 .PHONY: demo test lint check bench soak format clean
 
-demo: .venv/ready
-	$(BIN)/streamboost demo
+# SERVE=1 lets it go on, to be watched and answered in a browser.
+demo: .venv/ready $(if $(SERVE),.venv/serve-ready)
+	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
 test: .venv/ready
 	$(BIN)/pytest
@@ -47,6 +48,10 @@ format: .venv/ready
 	$(PYTHON) -c 'import sys; sys.exit("streamboost needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; name another with make PYTHON=...") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.venv/serve-ready: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,serve]'
 	touch $@
 
 .venv/bench-ready: .venv/ready

@@ -79,7 +79,7 @@ class Api:
             return f"Token {self._token}"
         if self._access is None:
             given = msgspec.json.encode({"refresh": self._token})
-            content = self._answer("POST", "/api/token/refresh", given, None)
+            content = self._answer("POST", "/api/token/refresh/", given, None)
             self._access = self._decoded(content, _Access).access
         return f"Bearer {self._access}"
 

@@ -1,4 +1,4 @@
-"""The command line: `streamboost demo | init | check | run | serve | tell | inspect | warmup`.
+"""The command line: `streamboost demo | init | check | run | serve | label-studio | tell | ...`.
 
 Each command imports what it needs when it is called, so that `--help` answers at once.
 """
@@ -91,8 +91,24 @@ def demo(
         Path | None, typer.Option(help="Keep log and state in this folder.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one object per row.")] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Let it run, to be watched and answered in a browser.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of --serve; 0: any free one.")] = 0,
 ) -> None:
-    """Show the pipeline at work on real records."""
+    """Show the pipeline at work on real records.
+
+    With --serve it does not end: the records come again under new ids until it is stopped, and some
+    requests are left for you.
+    """
+    if serve:
+        if as_json or strategy == Strategy.repeat_last:
+            raise ConfigurationError(
+                "demo --serve shows one pipeline in a browser: leave out --json, and give "
+                "--strategy margin, random or all"
+            )
+        _demo_to_take_part_in(strategy or Strategy.margin, budget, seed, state, port)
+        return
     from dataclasses import asdict
     from tempfile import TemporaryDirectory
 
@@ -116,6 +132,28 @@ def demo(
     if stop.requested:
         messages.print("interrupted")
         raise typer.Exit(130)
+
+
+def _demo_to_take_part_in(
+    strategy: Strategy, budget: float, seed: int, state: Path | None, port: int
+) -> None:
+    from tempfile import TemporaryDirectory
+
+    from streamboost.pipelines import demo_serve
+    from streamboost.pipelines.warmup import warm_up
+
+    stop = _stop_on_signals(b"stopping\n")
+    warm_up(partial(print, file=sys.stderr, flush=True), ["sketch"])
+    with TemporaryDirectory() as temporary:
+        folder = state or Path(temporary)
+        print(
+            f"a pipeline runs in {folder}; open the link that comes in a browser, answer under "
+            "/label, and stop everything with Ctrl-C",
+            flush=True,
+        )
+        demo_serve.play(
+            folder, strategy=strategy.value, seed=seed, budget=budget, port=port, stop=stop
+        )
 
 
 @app.command()

@@ -20,13 +20,14 @@ from streamboost.connectors.sqlite import SqliteSink
 from streamboost.errors import StateError
 from streamboost.pipelines import toml
 from streamboost.pipelines.assembly import run
-from streamboost.pipelines.config import Config, parse
+from streamboost.pipelines.config import Config, Tables, parse
 from streamboost.pipelines.effects import Effects
 from streamboost.pipelines.runtime import Stop
 
-__all__ = ["STRATEGIES", "Progress", "Row", "play"]
+__all__ = ["DATASET", "FILE", "STRATEGIES", "Progress", "Row", "begin", "play", "truth"]
 
 DATASET = "ImageSegments"
+FILE = "pipeline.toml"
 STRATEGIES = ("margin", "random", "repeat_last", "all")
 
 
@@ -147,13 +148,13 @@ def play(
     `repeat_last` follows from the run of "margin", which is not repeated for it. Each run leaves
     its pipeline file and state in a folder of its own within `folder`.
     """
-    truth = _truth()
+    labels = truth()
     rows: dict[str, Row] = {}
     for strategy in strategies:
         run_of = "margin" if strategy == "repeat_last" else strategy
         if strategy not in rows:
             config = _prepare(folder / run_of, run_of, seed, budget)
-            watch = Watch(run_of, truth, show)
+            watch = Watch(run_of, labels, show)
             start = time.perf_counter()
             run(config, until_idle=True, stop=stop, observer=watch)
             if stop.requested:
@@ -165,7 +166,7 @@ def play(
         yield rows[strategy]
 
 
-def pipeline_file(strategy: str, seed: int, budget: float) -> dict[str, dict[str, Any]]:
+def pipeline_file(strategy: str, seed: int, budget: float) -> Tables:
     """Return the sections of the demo's pipeline file; all else is as any pipeline has it."""
     query: dict[str, Any] = {"strategy": strategy}
     if strategy != "all":
@@ -178,16 +179,21 @@ def pipeline_file(strategy: str, seed: int, budget: float) -> dict[str, dict[str
     }
 
 
-def _prepare(folder: Path, strategy: str, seed: int, budget: float) -> Config:
-    """Write the pipeline file and the log of records."""
-    sections = pipeline_file(strategy, seed, budget)
+def begin(sections: Tables, folder: Path) -> Config:
+    """Write the pipeline file, and make the folder of its state; StateError where one is there."""
     config = parse(sections, folder.absolute(), name="the demo")
     if config.state.exists():
         raise StateError(
             f"{folder} holds an earlier demo: name another folder, or move that one away"
         )
     config.state.mkdir(parents=True)
-    (folder / "pipeline.toml").write_text(toml.write(sections), encoding="utf-8")
+    (folder / FILE).write_text(toml.write(sections), encoding="utf-8")
+    return config
+
+
+def _prepare(folder: Path, strategy: str, seed: int, budget: float) -> Config:
+    """Write the pipeline file and the log of records."""
+    config = begin(pipeline_file(strategy, seed, budget), folder)
     with (
         closing(RiverSource(DATASET)) as source,
         closing(SqliteSink(config.state / "log.db", "records")) as log,
@@ -202,7 +208,7 @@ def _copy(source: Source, log: Sink) -> None:
     log.flush()
 
 
-def _truth() -> list[str]:
+def truth() -> list[str]:
     """Return the label of every record, in order."""
     records = RiverSource(DATASET)
     requests = MemoryLog()

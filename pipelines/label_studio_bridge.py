@@ -2,13 +2,13 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.base import Sink, Source, write_outside
 from streamboost.connectors.label_studio import KEY, Choices, LabelStudio, Task
 from streamboost.connectors.messages import Label
 from streamboost.errors import ConfigurationError
@@ -47,10 +47,14 @@ _answer = msgspec.json.Decoder(_Answer).decode
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """The requests that were open, by their records' ids, after batch `sequence`."""
+    """The requests that were open, by their records' ids, after batch `sequence`.
+
+    `fields` are the further fields that some record of a request has had.
+    """
 
     sequence: int
     requests: Mapping[str, Mapping[str, Any]]
+    fields: Collection[str]
 
     def knows(self, row: Row) -> bool:
         """Tell whether it is from after the request was made."""
@@ -143,7 +147,7 @@ class Bridge:
         # What could not be read looks as if there were nothing: the stamp gives it away.
         if told is None or not before or self._status.stamp() != before:
             return None
-        return _Standing(told["sequence"], found)
+        return _Standing(told["sequence"], found, told.get("fields", {}))
 
     def _find_sent(self) -> None:
         """Find the tasks of requests that were sent and not confirmed."""
@@ -215,12 +219,7 @@ class Bridge:
             "utility": request.utility,
             KEY: row.key,
         }
-        missing = sorted(self._choices.variables - data.keys())
-        if missing:
-            raise ConfigurationError(
-                f"{self._studio.where}: its labelling interface shows ${missing[0]}, which record "
-                f"{row.id!r} does not have; a task has {', '.join(f'${name}' for name in data)}"
-            )
+        data |= self._absent(data, standing)
         if guess not in self._choices.labels:
             return {"data": data}
         prediction = {
@@ -229,6 +228,17 @@ class Bridge:
             "result": self._choices.result(guess),
         }
         return {"data": data, "predictions": [prediction]}
+
+    def _absent(self, data: Mapping[str, Any], standing: _Standing | None) -> dict[str, str]:
+        """Return what the project shows and this record lacks, empty, as other records have it."""
+        absent = self._choices.variables - data.keys()
+        unknown = sorted(absent.difference(standing.fields if standing else ()))
+        if unknown:
+            raise ConfigurationError(
+                f"{self._studio.where}: its labelling interface shows ${unknown[0]}, which no "
+                f"record has had; a task has {', '.join(f'${name}' for name in data)}"
+            )
+        return dict.fromkeys(absent, "")
 
     def _collect(self) -> None:
         """Write the labels of finished tasks, each in a breath with the note that it is written."""
@@ -241,8 +251,7 @@ class Bridge:
         for task in done:
             row = rows[task.id]
             label = self._label(task.label or "")
-            self._answers.write([Label(row.id, label, task.time, SOURCE).encode()])
-            self._answers.flush()
+            write_outside(self._answers, [Label(row.id, label, task.time, SOURCE).encode()])
             self._book.close([row])
         if done:
             _log.info("%d answers from %s", len(done), self._studio.where)

@@ -31,6 +31,10 @@ _EVERY = 1.0
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
+_Reading = tuple[str, Callable[[], float]]
+"""What a gauge tells, and what gives its value."""
+
+
 class Metrics:
     """Counts what batches did since the process began; called with the effects of each.
 
@@ -71,6 +75,11 @@ class Metrics:
             "Messages a source holds beyond what the oldest checkpoint needs.",
             "source",
         )
+        self._judge_into()
+        self._read_from(pipeline)
+
+    def _judge_into(self) -> None:
+        """Make the gauges that `turn` sets."""
         self._accuracy = {
             bound: self._gauge(
                 f"accuracy_{bound}ratio",
@@ -82,8 +91,7 @@ class Metrics:
         self._naive = self._gauge(
             "asked_accuracy_ratio", "The same among the labels asked for, which are the hard ones."
         )
-        self.turn()
-        self._read_from(pipeline)
+        self._naive.set(math.nan)
 
     def __call__(self, effects: Effects) -> None:
         """Count one batch."""
@@ -128,52 +136,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def _read_from(self, pipeline: Pipeline) -> None:
-        def version() -> float:
-            committee = pipeline.learner.committee
-            return committee.version if committee else 0
-
-        def trees() -> float:
-            committee = pipeline.learner.committee
-            return committee.n_trees if committee else 0
-
-        def checkpoint_time() -> float:
-            return pipeline.checkpoints.newest_time() if pipeline.checkpoints else 0.0
-
-        read = {
-            "sequence": ("The newest batch.", lambda: pipeline.sequence),
-            "checkpoint_sequence": (
-                "The batch of the newest checkpoint.",
-                lambda: pipeline.checkpointed,
-            ),
-            "last_checkpoint_timestamp_seconds": (
-                "When the newest checkpoint was written; 0: none was.",
-                checkpoint_time,
-            ),
-            "committee_version": ("Of the committee that serves; 0: none.", version),
-            "committee_trees": ("Trees in it.", trees),
-            "known_labels": (
-                "Labels learned since the state began.",
-                lambda: pipeline.learner.n_labels,
-            ),
-            "held_records": (
-                "Records kept for labels to come.",
-                lambda: pipeline.join.in_numbers()["held_records"],
-            ),
-            "open_requests": (
-                "Requests that wait for an answer.",
-                lambda: pipeline.join.in_numbers()["open_requests"],
-            ),
-            "budget_ratio": (
-                "Share of the records whose label may be bought.",
-                lambda: float(pipeline.learner.strategy.share),
-            ),
-            "budget_tokens": (
-                "Labels that could be asked for now.",
-                lambda: pipeline.learner.ledger.tokens,
-            ),
-            "retrying": ("1 while a source or a commit is tried again.", lambda: pipeline.retrying),
-        }
-        for name, (text, value) in read.items():
+        for name, (text, value) in (_of_learning(pipeline) | _of_work(pipeline)).items():
             self._gauge(name, text).set_function(value)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -181,3 +144,56 @@ class Metrics:
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"streamboost_{name}", text, labels, registry=self.registry)
+
+
+def _of_learning(pipeline: Pipeline) -> dict[str, _Reading]:
+    def version() -> float:
+        committee = pipeline.learner.committee
+        return committee.version if committee else 0
+
+    def trees() -> float:
+        committee = pipeline.learner.committee
+        return committee.n_trees if committee else 0
+
+    return {
+        "committee_version": ("Of the committee that serves; 0: none.", version),
+        "committee_trees": ("Trees in it.", trees),
+        "known_labels": (
+            "Labels learned since the state began.",
+            lambda: pipeline.learner.n_labels,
+        ),
+        "budget_ratio": (
+            "Share of the records whose label may be bought.",
+            lambda: float(pipeline.learner.strategy.share),
+        ),
+        "budget_tokens": (
+            "Labels that could be asked for now.",
+            lambda: pipeline.learner.ledger.tokens,
+        ),
+    }
+
+
+def _of_work(pipeline: Pipeline) -> dict[str, _Reading]:
+    def checkpoint_time() -> float:
+        return pipeline.checkpoints.newest_time() if pipeline.checkpoints else 0.0
+
+    return {
+        "sequence": ("The newest batch.", lambda: pipeline.sequence),
+        "checkpoint_sequence": (
+            "The batch of the newest checkpoint.",
+            lambda: pipeline.checkpointed,
+        ),
+        "last_checkpoint_timestamp_seconds": (
+            "When the newest checkpoint was written; 0: none was.",
+            checkpoint_time,
+        ),
+        "held_records": (
+            "Records kept for labels to come.",
+            lambda: pipeline.join.in_numbers()["held_records"],
+        ),
+        "open_requests": (
+            "Requests that wait for an answer.",
+            lambda: pipeline.join.in_numbers()["open_requests"],
+        ),
+        "retrying": ("1 while a source or a commit is tried again.", lambda: pipeline.retrying),
+    }

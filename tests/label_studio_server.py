@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         if body:
             assert self.headers["Content-Type"] == "application/json"
             body = json.loads(body)
-        if (self.command, path) == ("POST", "/api/token/refresh"):
+        if (self.command, path) == ("POST", "/api/token/refresh/"):
             if body != {"refresh": PERSONAL}:
                 return 401, {"detail": "Token is invalid", "code": "token_not_valid"}
             return 200, {"access": f"access-{self.studio.access}"}

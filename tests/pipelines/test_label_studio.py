@@ -3,15 +3,23 @@
 import json
 import os
 import signal
+import time
 from collections import Counter
 from contextlib import closing
 
 import pytest
 from label_studio_server import LEGACY, StandIn, interface
 
+from streamboost.connectors.messages import Request
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
-from streamboost.pipelines import checking, label_studio, label_studio_book, label_studio_bridge
+from streamboost.pipelines import (
+    checking,
+    label_studio,
+    label_studio_book,
+    label_studio_bridge,
+    topics,
+)
 from streamboost.pipelines.assembly import run as run_pipeline
 from streamboost.pipelines.config import parse
 from streamboost.pipelines.label_studio_book import FILE, Book, Row
@@ -65,18 +73,25 @@ def write(config, stream, messages):
         sink.flush()
 
 
-def ask(config, *ids, sequence=1, label="left"):
-    request = {
-        "time": None,
-        "features": {"a": 0.5, "b": None},
-        "label": label,
-        "probabilities": {"left": 0.75, "right": 0.25} if label else {},
-        "utility": 0.5,
-        "propensity": 1.0,
-        "expires": None,
-        "sequence": sequence,
-    }
-    write(config, "requests", [{"id": id} | request for id in ids])
+def request(id, sequence=1, label="left"):
+    message = Request(
+        id=id,
+        time=None,
+        features={"a": 0.5, "b": None},
+        label=label,
+        probabilities={"left": 0.75, "right": 0.25} if label else {},
+        utility=0.5,
+        propensity=1.0,
+        expires=None,
+        sequence=sequence,
+    )
+    return message.encode()
+
+
+def ask(config, *ids, **more):
+    with closing(SqliteSink(config.state / "log.db", "requests")) as sink:
+        sink.write([request(id, **more) for id in ids])
+        sink.flush()
 
 
 def labels(config):
@@ -238,6 +253,27 @@ def test_a_label_that_was_written_before_a_kill_is_not_written_again(config, stu
     assert [label["id"] for label in labels(config)] == ["1", "2"]
 
 
+def test_a_label_that_could_not_be_written_is_written_once(config, studio, monkeypatch):
+    ask(config, "1")
+    turn(config)
+    studio.annotate(studio.by_record()["1"][0], "left")
+    flush, failures = SqliteSink.flush, [UnavailableError("locked")]
+
+    def flush_later(self):
+        if self.stream == "labels" and failures:
+            raise failures.pop()
+        flush(self)
+
+    class Patient(Stop):
+        def rest(self, seconds):
+            self.requested = len(labels(config)) > 0
+
+    monkeypatch.setattr(SqliteSink, "flush", flush_later)
+    label_studio.run(config, Patient())
+    turn(config)
+    assert [label["id"] for label in labels(config)] == ["1"]
+
+
 def test_a_killed_process_is_taken_on_from_where_it_was(
     config, studio, tmp_path, streamboost_command
 ):
@@ -275,7 +311,7 @@ def test_a_request_that_is_read_twice_makes_one_task(config, studio):
 def test_what_is_refused_ends_it_with_a_word(config, studio):
     studio.config = interface(variables=["features", "text"])
     ask(config, "1")
-    with pytest.raises(ConfigurationError, match=r"shows \$text, which record '1' does not have"):
+    with pytest.raises(ConfigurationError, match=r"shows \$text, which no record has had"):
         turn(config)
     studio.config = interface()
     turn(config)
@@ -336,6 +372,31 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
         assert book.position("requests") == {"0": 10}
 
 
+@pytest.mark.kafka
+def test_requests_and_labels_may_be_topics(studio, tmp_path, kafka_servers):
+    tables = {
+        "pipeline": {"name": f"asks.{time.time_ns()}"},
+        "schema": {"numeric": ["a", "b"]},
+        "kafka": {"bootstrap_servers": kafka_servers},
+        "source": {"connector": "kafka"},
+        "label_studio": {"url": studio.url, "project": 7, "token": "${TOKEN}"},
+        "monitor": {"publish_every": 0.0},
+    }
+    config = parse(tables, tmp_path, environment={"TOKEN": LEGACY})
+    topics.create(config)
+    with closing(topics.sink(config, config.sections.requests)) as sink:
+        sink.write([request("1"), request("2")])
+        sink.flush()
+    turn(config)
+    studio.annotate(studio.by_record()["2"][0], "right")
+    turn(config)
+    turn(config)
+    with closing(topics.source(config, config.sections.labels)) as source:
+        (label,) = source.poll(10)
+    assert json.loads(label.payload)["id"] == "2"
+    assert Counter(len(n) for n in studio.by_record().values()) == {1: 2}
+
+
 class TestBesideAPipeline:
     """The real one, which publishes its status."""
 
@@ -371,6 +432,15 @@ class TestBesideAPipeline:
             wanted = {one["id"] for one in reader.requests()}
         assert studio.by_record().keys() == wanted | set(answered), "what people have done stays"
         assert numbers.keys() - studio.by_record().keys(), "nobody waits for these any more"
+
+    def test_a_field_that_a_record_lacks_is_shown_empty(self, config, studio, make_records):
+        studio.config = interface(variables=["features", "note"])
+        records, _ = make_records(40)
+        for record in records[::2]:
+            record["note"] = "looks odd"
+        self.feed(config, records)
+        turn(config)
+        assert {task["data"]["note"] for task in studio.tasks.values()} == {"looks odd", ""}
 
     def test_a_status_that_cannot_be_read_removes_nothing(self, config, studio, make_records):
         self.feed(config, make_records(40)[0])
