@@ -96,6 +96,10 @@ class Metrics:
                 "The batch of the newest checkpoint.",
                 lambda: pipeline.checkpointed,
             ),
+            "checkpoint_failed": (
+                "1 while the newest checkpoint that was due could not be taken.",
+                lambda: pipeline.lacks_checkpoint,
+            ),
             "committee_version": ("Of the committee that serves; 0: none.", version),
             "committee_trees": ("Trees in it.", trees),
             "known_labels": (
