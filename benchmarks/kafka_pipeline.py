@@ -6,10 +6,11 @@ A broker of its own runs on the same cores. Records of 16 features and 8 classes
 
 Throughput: a pipeline whose committee is trained predicts `--records` records, asks and commits
 exactly once; the bare loop polls the same records with kafka-python, writes the same predictions
-and commits them with its offsets, in batches of the same size. Wall-clock records per second, in
-turns. Then where the pipeline's time goes, by step. Latency: from when a record is sent, at 1,000
-a second, until its committed prediction is read, for `--seconds`. Restart: the pipeline has learned
-`--set` labels, is killed with SIGKILL, and is started; what passes until the next prediction.
+and commits them with its offsets, in batches of the same size. Wall-clock records per second from
+the first commit to the last, in turns. Then where the pipeline's time goes in between, by step.
+Latency: from when a record is sent, at 1,000 a second, until its committed prediction is read, for
+`--seconds`. Restart: the pipeline has learned `--set` labels, is killed with SIGKILL, and is
+started; what passes until the next prediction.
 """
 
 import argparse
@@ -20,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -30,13 +30,12 @@ from kafka.structs import OffsetAndMetadata
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.pipeline_steps import Steps
 from streamboost.connectors.kafka import KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
 from streamboost.connectors.kafka_topics import create_topics
 from streamboost.pipelines import assembly, topics
 from streamboost.pipelines.config import load
-from streamboost.pipelines.inputs import Intake
-from streamboost.pipelines.runtime import Pipeline
 from tests.broker.broker import Broker
 
 FEATURES, CLASSES, TAUGHT = 16, 8, 2_000
@@ -101,13 +100,13 @@ def prepare(cluster, folder, name, batch, size=TAUGHT, schedule=ONCE):
 
 
 def bare(cluster, name, source, start, payload, batch, n):
-    """Poll, write and commit as little as can be; return the records per second."""
+    """Poll, write and commit as little as can be; return the records per second between commits."""
     consumer, producer = cluster.consumer(), cluster.producer(transactional_id=f"{name}.bare")
     partition, group = TopicPartition(source, 0), f"{name}.bare"
     consumer.assign([partition])
     consumer.seek(partition, start)
     producer.init_transactions()
-    seen, began = 0, time.perf_counter()
+    seen, commits = 0, []
     while seen < n:
         found = consumer.poll(timeout_ms=100, max_records=batch).get(partition, [])
         if not found:
@@ -119,49 +118,29 @@ def bare(cluster, name, source, start, payload, batch, n):
         place = OffsetAndMetadata(consumer.position(partition), "", -1)
         producer.send_offsets_to_transaction({partition: place}, group)
         producer.commit_transaction()
-    seconds = time.perf_counter() - began
+        commits.append((time.perf_counter(), len(found)))
     consumer.close()
     producer.close()
-    return n / seconds
+    return between(commits)
 
 
-class Steps:
-    """Measures what the steps of the loop take, on the clock and of this process's CPU."""
-
-    def __init__(self):
-        self.wall, self.cpu = Counter(), Counter()
-        self._originals = []
-
-    def __enter__(self):
-        for owner, step in ((Intake, "poll"), (Pipeline, "step"), (Pipeline, "commit")):
-            self._originals.append((owner, step, getattr(owner, step)))
-            setattr(owner, step, self._timed(step, getattr(owner, step)))
-        return self
-
-    def __exit__(self, *error):
-        for owner, step, original in self._originals:
-            setattr(owner, step, original)
-
-    def _timed(self, step, original):
-        def timed(*arguments, **more):
-            wall, cpu = time.perf_counter(), time.process_time()
-            try:
-                return original(*arguments, **more)
-            finally:
-                self.wall[step] += time.perf_counter() - wall
-                self.cpu[step] += time.process_time() - cpu
-
-        return timed
+def between(commits):
+    """Return the records per second after the first of `commits`, each (moment, records)."""
+    return sum(n for _, n in commits[1:]) / (commits[-1][0] - commits[0][0])
 
 
 def whole(file):
-    """Run the pipeline on what is there; return the records per second between its batches."""
+    """Run the pipeline on what is there; return the records per second, and the steps' times."""
     seen = []
-    observer = lambda effects: seen.append((time.perf_counter(), len(effects.records)))  # noqa: E731
+
+    def observe(effects):
+        seen.append((time.perf_counter(), len(effects.records)))
+        if len(seen) == 1:
+            steps.begin()
+
     with Steps() as steps:
-        assembly.run(load(file), until_idle=True, observer=observer)
-    n = sum(records for _, records in seen[1:])
-    return n / (seen[-1][0] - seen[0][0]), steps
+        assembly.run(load(file), until_idle=True, observer=observe)
+    return between(seen), steps
 
 
 def throughput(cluster, folder, batch, n, console):
@@ -184,9 +163,9 @@ def throughput(cluster, folder, batch, n, console):
     )
     table = Table("step", "µs a record", "CPU µs a record", "share of CPU")
     total = sum(steps.cpu.values())
-    for step, cpu in steps.cpu.items():
-        wall = steps.wall[step] * 1e6 / n
-        table.add_row(step, f"{wall:.1f}", f"{cpu * 1e6 / n:.1f}", f"{cpu / total:.0%}")
+    for taken, cpu in steps.cpu.most_common():
+        wall = steps.wall[taken] * 1e6 / n
+        table.add_row(taken, f"{wall:.1f}", f"{cpu * 1e6 / n:.1f}", f"{cpu / total:.0%}")
     console.print(table)
 
 

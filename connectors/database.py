@@ -124,6 +124,10 @@ class Database:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code == sqlite3.SQLITE_FULL:
+                raise UnavailableError(
+                    f"{self.path} cannot grow ({error}): make room on its disk"
+                ) from error
             if code in _RETRIABLE:
                 raise UnavailableError(
                     f"{self.path} is locked by another process ({error}): try again, or stop "

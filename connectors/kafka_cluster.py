@@ -137,19 +137,13 @@ class KafkaCluster:
         given = {name: value for name, value in self.options.items() if name in known}
         if isinstance(given.get(_TOKENS), str):
             given[_TOKENS] = _provider(given[_TOKENS])
-        with told(self.servers), _refusals_raised():
+        guarded = "SASL" in str(given.get("security_protocol"))
+        with told(self.servers), _refusals_raised(self.servers if guarded else None):
             try:
                 return make(**(ours | settings | given))
             except (kafka_errors.KafkaConfigurationError, ValueError, TypeError) as error:
                 raise ConfigurationError(
                     f"the Kafka options do not fit each other: {error}; see kafka-python's clients"
-                ) from error
-            except kafka_errors.KafkaTimeoutError as error:
-                if "SASL" not in str(given.get("security_protocol")):
-                    raise
-                # What a broker says right before it hangs up, the client does not always read.
-                raise UnavailableError(
-                    f"{self.servers} cannot be reached, or hangs up on these credentials: {error}"
                 ) from error
 
 
@@ -177,19 +171,25 @@ class _Refusals(logging.Handler):
 
 
 @contextmanager
-def _refusals_raised() -> Iterator[None]:
+def _refusals_raised(guarded: str | None) -> Iterator[None]:
     """Raise the refused credentials that kept a client from starting.
 
-    The client only logs them: what it raises is that time has run out.
+    The client only logs them: what it raises is that time has run out. `guarded` are servers that
+    ask for credentials.
     """
     refusals, log = _Refusals(), logging.getLogger("kafka.net.manager")
     log.addHandler(refusals)
     try:
         yield
-    except kafka_errors.KafkaTimeoutError:
+    except kafka_errors.KafkaTimeoutError as error:
         if refusals.found:
             raise refusals.found[-1] from None
-        raise
+        if guarded is None:
+            raise
+        # What a broker says right before it hangs up, the client does not always read.
+        raise UnavailableError(
+            f"{guarded} cannot be reached, or hangs up on these credentials: {error}"
+        ) from error
     finally:
         log.removeHandler(refusals)
 

@@ -15,7 +15,7 @@ from streamboost.connectors.messages import Prediction, Request, features_of
 from streamboost.errors import StateError
 from streamboost.pipelines.commands import Command
 from streamboost.pipelines.inputs import Ranges
-from streamboost.pipelines.join import Joined
+from streamboost.pipelines.joined import Joined
 from streamboost.pipelines.window import Arrival
 from streamboost.stream.schedule import Training
 from streamboost.stream.scoring import Scored

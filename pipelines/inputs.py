@@ -58,6 +58,7 @@ class Intake:
     bootstrap : records with their labels, known beforehand; None where none are
     most_records, most_labels : how many messages of each a batch holds at most
     clock : gives the tick, in milliseconds
+    timer : gives seconds that never go back, from anywhere
     """
 
     def __init__(
@@ -70,14 +71,25 @@ class Intake:
         most_records: int,
         most_labels: int,
         clock: Callable[[], int] = wall_clock,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sources = {} if bootstrap is None else {"bootstrap": (bootstrap, most_labels)}
         self._sources |= {"records": (records, most_records), "labels": (labels, most_labels)}
         if commands is not None:
             self._sources["commands"] = (commands, _PAGE)
         self._clock = clock
+        self._timer = timer
         self.last_tick = 0
         self.came: dict[str, int] = {}
+
+    @property
+    def last_tick(self) -> int:
+        """The tick of the newest batch."""
+        return self._last_tick
+
+    @last_tick.setter
+    def last_tick(self, tick: int) -> None:
+        self._last_tick, self._ticked = tick, self._timer()
 
     @property
     def sources(self) -> dict[str, Source]:
@@ -92,12 +104,11 @@ class Intake:
     def poll(self) -> Inputs | None:
         """Return the next batch, or None when nothing is there.
 
-        The tick never goes back, whatever the clock does: what expires is decided by it. When a
-        source fails, all are where they were.
+        When a source fails, all are where they were.
         """
         ranges: Ranges = {}
         messages: dict[str, list[Message]] = {}
-        tick = max(self._clock(), self.last_tick)
+        tick = self._tick()
         starts = self.positions()
         try:
             for name, (source, limit) in self._sources.items():
@@ -122,9 +133,18 @@ class Intake:
 
     def empty(self) -> Inputs:
         """Return a batch of nothing, for what is to be done between two others."""
-        self.last_tick = max(self._clock(), self.last_tick)
+        self.last_tick = self._tick()
         ranges: Ranges = {name: {} for name in self._sources}
         return Inputs(self.last_tick, ranges, [], [])
+
+    def _tick(self) -> int:
+        """Return the clock's reading, but never less than the last tick.
+
+        After a clock was set back, the tick goes on from there at half the speed until the clock
+        has caught up: what expires is late then, but not by all that the clock was wrong.
+        """
+        passed = int((self._timer() - self._ticked) * 1_000)
+        return max(self._clock(), self._last_tick + passed // 2)
 
     def reread(self, inputs: Inputs, read: Mapping[str, int]) -> Inputs:
         """Return a batch that was read before, given all of it but its messages.

@@ -29,7 +29,7 @@ A step calls, in this order, `advance` (what has run out leaves), `fresh` (dupli
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -37,57 +37,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamboost.connectors.messages import Time
+from streamboost.pipelines.joined import IGNORED, JoinCounts, Joined
 from streamboost.pipelines.span import Moment, Span
-from streamboost.pipelines.window import Arrival, Window
+from streamboost.pipelines.window import Arrival, Label, Window
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["IGNORED", "Join", "JoinCounts", "Joined"]
-
-Label = str | int
+__all__ = ["Join"]
 
 MOST_WAITING = 100_000
 """Labels that may wait for their records at once; beyond it the oldest ends as unknown, so that
 a flood of labels for records that never come cannot fill the memory."""
-
-
-IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown")
-"""The kinds of labels that are dropped."""
-
-
-@dataclass(slots=True)
-class JoinCounts:
-    """What the join has seen since the pipeline began."""
-
-    records: int = 0
-    duplicate_ids: int = 0
-    labels: int = 0
-    answered: int = 0
-    unasked: int = 0
-    early: int = 0
-    late: int = 0
-    expired: int = 0
-    duplicate: int = 0
-    conflicting: int = 0
-    unknown: int = 0
-
-
-@dataclass(slots=True)
-class Joined:
-    """Labels that met their records, in the order to learn them."""
-
-    ids: list[str] = field(default_factory=list)
-    rows: list[np.ndarray] = field(default_factory=list)
-    labels: list[Label] = field(default_factory=list)
-    propensity: list[float] = field(default_factory=list)
-    predicted: list[Label | None] = field(default_factory=list)
-
-    def take(self, id: str, arrival: Arrival, label: Label, propensity: float) -> None:
-        """Append one labelled record."""
-        self.ids.append(id)
-        self.rows.append(arrival.x)
-        self.labels.append(label)
-        self.propensity.append(propensity)
-        self.predicted.append(arrival.predicted)
 
 
 class Gone(NamedTuple):

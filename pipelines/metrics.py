@@ -183,6 +183,10 @@ def _of_work(pipeline: Pipeline) -> dict[str, _Reading]:
             "The batch of the newest checkpoint.",
             lambda: pipeline.checkpointed,
         ),
+        "checkpoint_failed": (
+            "1 while the newest checkpoint that was due could not be taken.",
+            lambda: pipeline.lacks_checkpoint,
+        ),
         "last_checkpoint_timestamp_seconds": (
             "When the newest checkpoint was written; 0: none was.",
             checkpoint_time,

@@ -59,6 +59,7 @@ class Pipeline(Stepper):
     is_running : whether it has recovered and began to work
     retrying : whether a source or a commit failed, and is tried again
     checkpointed : the batch after which the newest checkpoint was taken
+    lacks_checkpoint : whether the newest one that was due could not be taken
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Pipeline(Stepper):
         self.is_settled = True
         self.retrying = False
         self.checkpointed = 0
+        self.lacks_checkpoint = False
         self._tried = 0
         self._checkpoint_every = checkpoint_every
         self._poll_interval = poll_interval
@@ -166,6 +168,7 @@ class Pipeline(Stepper):
                 "would replay from the checkpoint before"
             )
             _log.error("%s", text)
+            self.lacks_checkpoint = True
             self._tell(text)
 
     def checkpoint(self) -> None:
@@ -176,7 +179,7 @@ class Pipeline(Stepper):
         arrays, manifest = self.snapshot()
         manifest |= self.about | {"versions": self.versions.numbers}
         self.checkpoints.save(arrays, manifest)
-        self.checkpointed = self.sequence
+        self.checkpointed, self.lacks_checkpoint = self.sequence, False
         self._kept.append(manifest["positions"])
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:

@@ -28,7 +28,8 @@ from streamboost.pipelines.effects import (
     requests,
 )
 from streamboost.pipelines.inputs import Inputs
-from streamboost.pipelines.join import Join, Joined
+from streamboost.pipelines.join import Join
+from streamboost.pipelines.joined import Joined
 from streamboost.pipelines.span import Moment
 from streamboost.pipelines.versions import Versions
 from streamboost.pipelines.window import Arrival

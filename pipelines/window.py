@@ -8,7 +8,7 @@ import numpy as np
 from streamboost.connectors.messages import Time
 from streamboost.pipelines.span import Moment, Span
 
-__all__ = ["Arrival", "Window"]
+__all__ = ["Arrival", "Label", "Window"]
 
 Label = str | int
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -190,6 +190,32 @@ def open_folder():
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a file system of its own, which is soon full."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("`mount -t tmpfs` is refused: run as root on Linux")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder):
+    """Write a file into `folder` that leaves no room; return it."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return filler
+
+
+@pytest.fixture(name="fill", scope="session")
+def _fill():
+    return fill
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from streamboost.connectors.kafka import KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
+from streamboost.connectors.kafka_topics import create_topics
 from streamboost.errors import ConnectorError, GapError, StateError
 from streamboost.pipelines import checking, topics
 from streamboost.pipelines.assembly import run
@@ -150,18 +151,25 @@ def test_a_broker_that_is_killed_under_a_pipeline_costs_nothing(
 
 
 def test_damaged_messages_become_dead_letters(make_file):
-    config = load(make_file())
+    config = load(make_file(create=False))
+    large = {"configs": {"max.message.bytes": "12000000"}}
+    create_topics(cluster_of(config), {config.sections.source.topic: large})
+    topics.create(config)
     put(
         config,
         "source",
         [{"id": "1", "a": 1, "b": 2}, None, b"\xff\xfe{", b'{"id": "2", "a": NaN}'],
     )
     put(config, "source", [{"a": 1}, {"id": "3", "a": "x", "b": 1}])
+    put(config, "source", [{"id": "4", "a": 1, "b": 2, "pad": "x" * 10_000_000}])
     put(config, "labels", [None, b"{", {"id": "1", "label": "left"}])
     run(config, until_idle=True)
     assert [p["id"] for p in read(config, "predictions")] == ["1"]
-    reasons = sorted(letter["reason"] for letter in read(config, "dead_letters"))
-    assert reasons == ["bad_json"] * 3 + ["empty"] * 2 + ["missing_id", "wrong_type"]
+    dead = sorted(read(config, "dead_letters"), key=lambda letter: letter["reason"])
+    reasons = ["bad_json"] * 3 + ["empty"] * 2 + ["missing_id", "too_large", "wrong_type"]
+    assert [letter["reason"] for letter in dead] == reasons
+    assert dead[6]["size"] > 10_000_000
+    assert len(dead[6]["payload"]) == 65_536
 
 
 def test_a_topic_truncated_below_what_a_replay_needs_stops_it(make_file, make_records, tmp_path):

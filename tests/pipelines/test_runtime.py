@@ -407,19 +407,6 @@ def test_a_stop_ends_a_rest_at_once():
     assert stop.requested
 
 
-def test_the_tick_never_goes_back(world):
-    clock = iter([5_000, 4_000, 6_000])
-    intake = Intake(
-        MemorySource(world.records),
-        MemorySource(world.labels),
-        most_records=1,
-        most_labels=1,
-        clock=clock.__next__,
-    )
-    world.feed([{"id": str(i)} for i in range(3)])
-    assert [intake.poll().tick for _ in range(3)] == [5_000, 5_000, 6_000]
-
-
 messages = st.lists(
     st.tuples(
         st.lists(st.integers(0, 60), max_size=6),

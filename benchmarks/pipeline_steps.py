@@ -1,0 +1,65 @@
+"""Where a pipeline's time goes, by the steps of its loop."""
+
+import time
+from collections import Counter
+
+from streamboost.connectors.schema import Schema
+from streamboost.pipelines import step
+from streamboost.pipelines.inputs import Intake
+from streamboost.pipelines.join import Join
+from streamboost.pipelines.runtime import Pipeline
+from streamboost.stream.learner import StreamLearner
+
+STEPS = {
+    "poll": (Intake, "poll"),
+    "decode": (Schema, "decode"),
+    "score": (StreamLearner, "score"),
+    "query": (StreamLearner, "query"),
+    "join": (Join, "add"),
+    "write messages": (step, "predictions"),
+    "chain the digest": (step, "chain"),
+    "the step's rest": (Pipeline, "step"),
+    "commit": (Pipeline, "commit"),
+}
+"""The steps of the loop; the time of one within another counts for the inner one only."""
+
+
+class Steps:
+    """Measures what the steps of the loop take, on the clock and of this process's CPU."""
+
+    def __init__(self):
+        self.wall, self.cpu = Counter(), Counter()
+        self._originals = []
+        self._within = [(0.0, 0.0)]  # of each step under way, what inner ones took
+
+    def __enter__(self):
+        for name, (owner, attribute) in STEPS.items():
+            original = getattr(owner, attribute)
+            self._originals.append((owner, attribute, original))
+            setattr(owner, attribute, self._timed(name, original))
+        return self
+
+    def begin(self):
+        """Leave out what has been: the first batch loads the kernels."""
+        self.wall.clear()
+        self.cpu.clear()
+
+    def __exit__(self, *error):
+        for owner, attribute, original in self._originals:
+            setattr(owner, attribute, original)
+
+    def _timed(self, name, original):
+        def timed(*arguments, **more):
+            wall, cpu = time.perf_counter(), time.process_time()
+            self._within.append((0.0, 0.0))
+            try:
+                return original(*arguments, **more)
+            finally:
+                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+                inner_wall, inner_cpu = self._within.pop()
+                self.wall[name] += wall - inner_wall
+                self.cpu[name] += cpu - inner_cpu
+                outer_wall, outer_cpu = self._within[-1]
+                self._within[-1] = (outer_wall + wall, outer_cpu + cpu)
+
+        return timed

@@ -1,0 +1,89 @@
+"""A disk without room: no checkpoint is taken, and nothing else is lost."""
+
+import json
+import threading
+import time
+from contextlib import closing
+
+from streamboost.connectors.sqlite import SqliteSource
+from streamboost.pipelines.assembly import run
+from streamboost.pipelines.checkpoint import Checkpoints
+from streamboost.pipelines.config import parse
+from streamboost.pipelines.inspection import describe
+from streamboost.pipelines.metrics import Metrics
+from streamboost.pipelines.verification import verify
+
+
+def config(folder, make_records, n=200, **pipeline):
+    records, _ = make_records(n)
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "records.jsonl").write_text(text)
+    tables = {
+        "pipeline": {"name": "test", "batch_records": 10, "checkpoint_every": 2} | pipeline,
+        "source": {"connector": "files", "path": "records.jsonl"},
+    }
+    return parse(tables, folder, environment={})
+
+
+def ids(folder):
+    with closing(SqliteSource(folder / "log.db", "predictions")) as source:
+        return [json.loads(message.payload)["id"] for message in source.poll(1_000_000)]
+
+
+def test_without_room_for_checkpoints_it_goes_on_says_so_and_takes_them_again_later(
+    tmp_path, small_disk, fill, make_records, caplog
+):
+    made, state = config(tmp_path, make_records), tmp_path / "state"
+    state.mkdir()
+    (state / "checkpoints").symlink_to(small_disk)
+    taken = []
+
+    def watch(effects):
+        taken.append(max((int(p.name) for p in small_disk.glob("[0-9]*")), default=0))
+        if effects.sequence == 5:
+            fill(small_disk)
+        elif effects.sequence == 15:
+            trouble = describe(state)["last_error"]
+            assert (trouble["sequence"], "No space left" in trouble["text"]) == (14, True)
+            (small_disk / "filler").unlink()
+
+    assert run(made, until_idle=True, observer=watch) == 20
+    assert taken == [0, 0, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 16, 16, 18, 18]
+    said = [r.message for r in caplog.records if r.message.startswith("no checkpoint of batch")]
+    assert [line.split(":")[0].split()[-1] for line in said] == ["6", "8", "10", "12", "14"]
+    assert ids(state) == [str(i) for i in range(200)]
+    assert "bit for bit" in verify(made)
+
+
+def test_a_missing_checkpoint_is_a_metric_until_one_is_taken(world, small_disk, fill):
+    pipeline = world.pipeline
+    pipeline.checkpoints = Checkpoints(small_disk)
+    filler, found = fill(small_disk), []
+    for _ in range(2):
+        pipeline.try_checkpoint()
+        text = Metrics(pipeline).expose().decode()
+        found += [line for line in text.splitlines() if line.startswith("streamboost_checkpoint_f")]
+        filler.unlink(missing_ok=True)
+    assert found == ["streamboost_checkpoint_failed 1.0", "streamboost_checkpoint_failed 0.0"]
+
+
+def test_without_room_for_the_log_it_waits_and_then_goes_on(
+    tmp_path, small_disk, fill, make_records, caplog
+):
+    made = config(tmp_path, make_records, state="small")
+    thread = threading.Thread(
+        target=run,
+        args=(made,),
+        kwargs={
+            "until_idle": True,
+            "observer": lambda effects: effects.sequence == 5 and fill(small_disk),
+        },
+    )
+    thread.start()
+    deadline = time.monotonic() + 60
+    while "log.db cannot grow" not in caplog.text:
+        assert time.monotonic() < deadline, caplog.text
+    (small_disk / "filler").unlink()
+    thread.join(60)
+    assert ids(small_disk) == [str(i) for i in range(200)]
+    assert "bit for bit" in verify(made)
