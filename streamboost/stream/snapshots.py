@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pack", "unpack"]
 
-_FORMAT = 3
+_FORMAT = 4
 """Layout of the arrays; changed when an older `unpack` could not read it."""
 
 
