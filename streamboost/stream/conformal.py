@@ -158,9 +158,7 @@ class LabelSets:
 
 def reaches(probability: Any, threshold: float) -> np.ndarray:
     """Return whether labels of such a probability, of any shape, are in sets of that threshold."""
-    # Probabilities so near 0 or 1 are alike: some threshold lies beyond those of a committee that
-    # is always sure, too.
-    return np.asarray(np.clip(probability, _LEAST, 1.0 - _LEAST) >= threshold)
+    return np.asarray(_within(probability) >= threshold)
 
 
 def unseen_share(counts: Sequence[int]) -> float:
@@ -182,5 +180,10 @@ def unseen_share(counts: Sequence[int]) -> float:
 
 def _bins(probabilities: np.ndarray) -> np.ndarray:
     """Return the bins, intp of the same shape, of the probabilities' log odds."""
-    p = np.clip(probabilities, _LEAST, 1.0 - _LEAST)
+    p = _within(probabilities)
     return np.asarray((np.log(p / (1.0 - p)) - _EDGES[0]) / _WIDTH).astype(np.intp)
+
+
+def _within(probability: Any) -> Any:
+    """Return the probability as it counts: some threshold exceeds that of the surest, too."""
+    return np.minimum(np.maximum(probability, _LEAST), 1.0 - _LEAST)
