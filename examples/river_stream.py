@@ -12,16 +12,17 @@ def described(x):
 
 model = StreamBoostClassifier(coverage=0.9, seed=7)
 accuracy = metrics.Accuracy()
-predicted, sizes, held = {}, [], []
+predicted, known, sizes, held = {}, set(), [], []
 records = ((described(x), y) for x, y in datasets.ImageSegments().take(1500))
 for place, x, y in stream.simulate_qa(records, moment=None, delay=20):
     if y is None:  # the record arrives
-        predicted[place] = (model.predict_one(x), model.predict_set_one(x))
+        predicted[place] = (model.predict_one(x), model.predict_set_one(x), known.copy())
     else:  # its label does, 20 records later
-        best, labels = predicted.pop(place)
+        best, labels, named = predicted.pop(place)
         accuracy.update(y, best)
         sizes.append(len(labels))
-        held.append(y in labels)
+        held.append((y if y in named else None) in labels)  # None: a label not learned before
+        known.add(y)
         model.learn_one(x, y)
 print(accuracy)
 print(f"labels in a set: {sum(sizes) / len(sizes):.2f}")

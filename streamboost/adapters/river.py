@@ -151,11 +151,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         number = self._learner.predict(self._with_lags(self._columns.row(x)))[0]
         return None if number is None else self._labels[number]
 
-    def predict_set_one(self, x: dict[base.typing.FeatureName, Any]) -> set[base.typing.ClfTarget]:
+    def predict_set_one(
+        self, x: dict[base.typing.FeatureName, Any]
+    ) -> set[base.typing.ClfTarget | None]:
         """Return the labels that `x` may have: a share `coverage` of such sets holds the true one.
 
-        A set is all labels before the first training, and may be empty where the committee is
-        right more often than that.
+        None among them stands for any label that was never learned. A set is all labels and None
+        before the first training, and may be empty where the committee is right more often than
+        `coverage`.
 
         Raises
         ------
@@ -168,7 +171,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "predict_set_one"
             )
         row = self._with_lags(self._columns.row(x))
-        return {self._labels[int(number)] for number in self._learner.predict_set(row)[0]}
+        numbers = self._learner.predict_set(row)[0]
+        return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return a DataFrame: a row for each of `X`'s, a column for every label so far."""

@@ -113,6 +113,11 @@ class Evaluation:
         """The labels known, numbered in the order first met."""
         return self._codes
 
+    @property
+    def counts(self) -> list[int]:
+        """How often each of them came."""
+        return self._counts
+
     def arrive(self, ids: Sequence[str], scored: Scored, propensity: Any) -> None:
         """Take in n records as they were `scored` on arrival.
 

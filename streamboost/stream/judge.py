@@ -9,7 +9,7 @@ from streamboost.active.query import Requests
 from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.calibration import Temperature
 from streamboost.stream.checks import Label
-from streamboost.stream.conformal import LabelSets
+from streamboost.stream.conformal import LabelSets, reaches, unseen_share
 from streamboost.stream.evaluation import Evaluation
 from streamboost.stream.scoring import Scored, uncalibrated
 
@@ -24,6 +24,7 @@ class _Asked:
     known: int  # labels known on arrival: the committee's, and those it was not yet trained on
     logits: np.ndarray  # of the committee itself, at temperature 1
     threshold: float
+    unseen: float  # probability of a label that nobody had named
     weight: float
 
 
@@ -56,30 +57,39 @@ class Judge:
         probabilities = self.temperature.apply(scored.probabilities)
         return replace(scored, probabilities=probabilities, temperature=self.temperature.value)
 
-    def sets(self, scored: Scored) -> list[list[Label]]:
+    def sets(self, scored: Scored) -> list[list[Label | None]]:
         """Return each record's set of labels, the likeliest first.
 
-        Labels that the committee was not yet trained on have probability 0, and come last.
+        Labels that the committee was not yet trained on have probability 0, and come behind the
+        others; last comes None, for any label that nobody has named.
         """
         # A temperature that moves would make the newest probabilities no match for those that the
         # threshold was drawn from.
         P = uncalibrated(scored).probabilities
+        threshold, unseen = self._cut()
         order = np.argsort(-P, axis=1, kind="stable")
-        threshold = self.label_sets.threshold
-        sizes = np.count_nonzero(threshold <= P, axis=1)
+        sizes = np.count_nonzero(reaches(P, threshold), axis=1)
         classes = scored.classes.tolist()
-        known = self.evaluation.labels if threshold <= 0.0 else ()
-        new = [label for label in known if label not in classes]
+        others: list[Label | None] = []
+        if reaches(0.0, threshold):
+            others += [label for label in self.evaluation.labels if label not in classes]
+        if reaches(unseen, threshold):
+            others.append(None)
         return [
-            [classes[k] for k in row[:size]] + new
+            [classes[k] for k in row[:size]] + others
             for row, size in zip(order.tolist(), sizes.tolist(), strict=True)
         ]
+
+    def _cut(self) -> tuple[float, float]:
+        """Return the threshold now, and the probability of a label that nobody has named."""
+        unseen = unseen_share(self.evaluation.counts)
+        return self.label_sets.threshold(unseen), unseen
 
     def arrive(self, ids: Sequence[str], scored: Scored, asked: Requests) -> None:
         """Note what was said of records, and which of them are asked about."""
         own = uncalibrated(scored).probabilities
         classes: list[Label] = scored.classes.tolist()
-        known, threshold = len(self.evaluation.labels), self.label_sets.threshold
+        known, (threshold, unseen) = len(self.evaluation.labels), self._cut()
         chances = dict(zip(asked.ids, asked.propensity.tolist(), strict=True))
         least = 1.0 / max(self.evaluation.block, 1)
         for id, P in zip(ids, own, strict=True):
@@ -87,7 +97,9 @@ class Judge:
                 with np.errstate(divide="ignore"):
                     logits = np.log(P)
                 weight = 1.0 / max(chances.get(id, 1.0), least)
-                self._asked[id] = _Asked(classes, known, logits, threshold, weight)
+                self._asked[id] = _Asked(classes, known, logits, threshold, unseen, weight)
+        if scored.version:
+            self.label_sets.arrive(own, scored.probabilities)
         in_pool = self.evaluation.pool > 0
         propensity = [np.nan if in_pool else chances.get(id, np.nan) for id in ids]
         self.evaluation.arrive(ids, scored, propensity)
@@ -118,13 +130,16 @@ class Judge:
 
     def observe(self, scored: Scored, labels: Sequence[Label]) -> None:
         """Take in the labels of records just scored, where every record's label comes."""
+        if not scored.version:
+            return
+        own = uncalibrated(scored).probabilities
         with np.errstate(divide="ignore"):
-            logits = np.log(uncalibrated(scored).probabilities)
-        classes, threshold = scored.classes.tolist(), self.label_sets.threshold
-        known = len(self.evaluation.labels)
+            logits = np.log(own)
+        classes, known = scored.classes.tolist(), len(self.evaluation.labels)
+        threshold, unseen = self._cut()
+        self.label_sets.arrive(own, scored.probabilities)
         for row, label in zip(logits, labels, strict=True):
-            if scored.version:
-                self._learn(_Asked(classes, known, row, threshold, 1.0), label)
+            self._learn(_Asked(classes, known, row, threshold, unseen, 1.0), label)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Wait no longer for the labels of these requests."""
@@ -135,18 +150,19 @@ class Judge:
     def _learn(self, asked: _Asked, label: Label) -> None:
         if label in asked.classes:
             k = asked.classes.index(label)
-            self.label_sets.learn(float(np.exp(asked.logits[k])), asked.threshold, asked.weight)
+            probability = float(np.exp(asked.logits[k]))
             self.temperature.learn(asked.logits, k, asked.weight)
         else:
-            # One that nobody had named before could be in no set, whatever the threshold.
             known = self.evaluation.labels.get(label, asked.known) < asked.known
-            self.label_sets.learn(0.0 if known else -1.0, asked.threshold, asked.weight)
+            probability = 0.0 if known else asked.unseen
+        held = bool(reaches(probability, asked.threshold))
+        self.label_sets.learn(held, asked.weight)
 
     def state(self) -> Arrays:
         """Return all that changes, as arrays."""
         evaluation, arrays = self.evaluation.state()
         asked = [
-            (id, one.classes, one.known, one.threshold, one.weight)
+            (id, one.classes, one.known, one.threshold, one.unseen, one.weight)
             for id, one in self._asked.items()
         ]
         about = {
@@ -169,7 +185,7 @@ class Judge:
         self.temperature.resume(about["temperature"])
         self.label_sets.resume(about["label_sets"])
         self._asked, start = {}, 0
-        for id, classes, known, threshold, weight in about["asked"]:
+        for id, classes, known, threshold, unseen, weight in about["asked"]:
             logits = arrays["logits"][start : start + len(classes)].copy()
-            self._asked[id] = _Asked(classes, known, logits, threshold, weight)
+            self._asked[id] = _Asked(classes, known, logits, threshold, unseen, weight)
             start += len(classes)

@@ -95,11 +95,12 @@ class Predictor:
             return score_with_shares(self._rows.counts, len(rows)).labels
         return labels_of(committee, rows)
 
-    def predict_set(self, X: Any) -> list[list[Label]]:
+    def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.
 
         Of the records, a share `coverage` has the true label in its set, as far as the labels
-        that `query` asked for tell (`LabelSets`); sets may be empty.
+        that `query` asked for tell (`LabelSets`). None, always the last, stands for any label
+        that nobody has named yet; sets may be empty.
         """
         return self.judge.sets(self.score(X))
 

@@ -63,7 +63,7 @@ def test_what_is_judged_does_not_depend_on_how_a_stream_is_cut_into_batches():
 def test_temperatures_and_label_sets_learn_of_records_asked_about_later():
     judge = judged(made(3, n=800, too_sure=4.0), 1)
     assert judge.temperature.value > 1.0
-    assert judge.label_sets.threshold > 0.0
+    assert judge.label_sets.level > 0.9
 
 
 def test_records_are_judged_once_they_have_left_the_pool_or_their_label_came():
