@@ -4,10 +4,7 @@ Each command imports what it needs when it is called, so that `--help` answers a
 """
 
 import json
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -17,10 +14,18 @@ import typer
 
 import streamboost
 from streamboost.errors import ConfigurationError, StreamBoostError
+from streamboost.pipelines.cli_demo import demo
+from streamboost.pipelines.cli_people import label_studio, serve
+from streamboost.pipelines.console import (
+    DEFAULT_FILE,
+    PipelineFile,
+    exit_code,
+    masking,
+    stop_on_signals,
+)
 
 if TYPE_CHECKING:
     from streamboost.pipelines.config import Config
-    from streamboost.pipelines.runtime import Stop
 
 __all__ = ["main"]
 
@@ -33,18 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file.", show_default=True)]
-DEFAULT_FILE = Path("pipeline.toml")
 STOPPING = b"stopping after this batch\n"
-
-
-class Strategy(StrEnum):
-    """The rows of the demo's table."""
-
-    margin = "margin"
-    random = "random"
-    repeat_last = "repeat_last"
-    all = "all"
 
 
 class Tell(StrEnum):
@@ -82,78 +76,7 @@ def _options(
         logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 
-@app.command()
-def demo(
-    strategy: Annotated[Strategy | None, typer.Option(help="Run this row alone.")] = None,
-    budget: Annotated[float, typer.Option(help="Share of labels that may be bought.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Drives the learner, never the order.")] = 0,
-    state: Annotated[
-        Path | None, typer.Option(help="Keep log and state in this folder.", show_default=False)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one object per row.")] = False,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Let it run, to be watched and answered in a browser.")
-    ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of --serve; 0: any free one.")] = 0,
-) -> None:
-    """Show the pipeline at work on real records.
-
-    With --serve it does not end: the records come again under new ids until it is stopped, and some
-    requests are left for you.
-    """
-    if serve:
-        if as_json or strategy == Strategy.repeat_last:
-            raise ConfigurationError(
-                "demo --serve shows one pipeline in a browser: leave out --json, and give "
-                "--strategy margin, random or all"
-            )
-        _demo_to_take_part_in(strategy or Strategy.margin, budget, seed, state, port)
-        return
-    from dataclasses import asdict
-    from tempfile import TemporaryDirectory
-
-    from rich.console import Console
-
-    from streamboost.pipelines import demo, screen
-    from streamboost.pipelines.warmup import warm_up
-
-    strategies = demo.STRATEGIES if strategy is None else (strategy.value,)
-    messages = Console(stderr=True, highlight=False)
-    stop = _stop_on_signals(b"")
-    warm_up(messages.print, ["sketch"])
-    with TemporaryDirectory() as temporary, screen.following(messages) as show:
-        folder = state or Path(temporary)
-        rows = list(demo.play(strategies, folder, seed=seed, budget=budget, stop=stop, show=show))
-    if as_json:
-        for row in rows:
-            print(json.dumps(asdict(row)))
-    elif rows:
-        Console(highlight=False).print(screen.table(rows))
-    if stop.requested:
-        messages.print("interrupted")
-        raise typer.Exit(130)
-
-
-def _demo_to_take_part_in(
-    strategy: Strategy, budget: float, seed: int, state: Path | None, port: int
-) -> None:
-    from tempfile import TemporaryDirectory
-
-    from streamboost.pipelines import demo_serve
-    from streamboost.pipelines.warmup import warm_up
-
-    stop = _stop_on_signals(b"stopping\n")
-    warm_up(partial(print, file=sys.stderr, flush=True), ["sketch"])
-    with TemporaryDirectory() as temporary:
-        folder = state or Path(temporary)
-        print(
-            f"a pipeline runs in {folder}; open the link that comes in a browser, answer under "
-            "/label, and stop everything with Ctrl-C",
-            flush=True,
-        )
-        demo_serve.play(
-            folder, strategy=strategy.value, seed=seed, budget=budget, port=port, stop=stop
-        )
+app.command()(demo)
 
 
 @app.command()
@@ -194,7 +117,7 @@ def check(
     print(f"# {path}, all defaults filled in; relative paths start at {config.folder}\n")
     print(config.to_toml())
     failed = 0
-    with _masking(config):
+    with masking(config):
         if create_topics:
             _create_topics(config)
         for finding in checking.check(config):
@@ -240,10 +163,10 @@ def run(
     log = logging.getLogger(__name__)
     try:
         config = load(path)
-        stop = _stop_on_signals(b"" if log_json else STOPPING)
+        stop = stop_on_signals(b"" if log_json else STOPPING)
         warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
         report = Report()
-        with _masking(config):
+        with masking(config):
             sequence = assembly.run(config, until_idle=until_idle, stop=stop, observer=report)
         with logs.stamped(lambda: sequence):
             report.close(sequence)
@@ -251,7 +174,7 @@ def run(
         if not log_json:
             raise
         log.error("%s", error)
-        raise typer.Exit(_code(error)) from None
+        raise typer.Exit(exit_code(error)) from None
 
 
 @app.command()
@@ -277,65 +200,19 @@ def inspect(
         if path.is_dir():
             raise ConfigurationError(f"{path} is a folder: --verify needs the pipeline file")
         config = load(path)
-        with _masking(config):
+        with masking(config):
             print(replay(config))
         return
     if path.is_dir():
         found = inspection.describe(path)
     else:
         config = load(path)
-        with _masking(config):
+        with masking(config):
             found = inspection.describe(config.state, config)
     print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))
 
 
-@app.command()
-def serve(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Pipeline files, or folders of their states.")
-    ],
-    person: Annotated[
-        list[str] | None, typer.Option(help="Print a login link for this name; repeatable.")
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8765,
-    address: Annotated[str, typer.Option(help="Of this machine.")] = "127.0.0.1",
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another name it is reached by; repeatable.")
-    ] = None,
-    certificate: Annotated[
-        Path | None, typer.Option(help="For https, with --key.", show_default=False)
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="The certificate's key.", show_default=False)
-    ] = None,
-    allow_plain: Annotated[
-        bool, typer.Option("--allow-plain", help="Another address without https.")
-    ] = False,
-) -> None:
-    """Show pipelines in a browser, and take labels there.
-
-    It is a process of its own: whatever happens to it, the pipelines go on.
-    """
-    import signal
-
-    from streamboost.pipelines import logs
-
-    try:
-        from streamboost.pipelines.service import served, server
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"serve needs {error.name}: install it with `pip install 'streamboost[serve]'`"
-        ) from None
-    logs.begin(as_json=False)
-    place = server.Place(address, port, certificate, key, allow_plain, tuple(allow_host or ()))
-    # They have ended the server by the time that they come here.
-    signal.signal(signal.SIGINT, lambda *_: None)
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    configs = [served.find(path) for path in paths]
-    with ExitStack() as masking:
-        for config in configs:
-            masking.enter_context(_masking(config))
-        server.serve(configs, place, person or (), partial(print, flush=True))
+app.command()(serve)
 
 
 @app.command()
@@ -365,27 +242,7 @@ def tell(
     print(f"{order}: {config.name} does so with its next batch, running or when it next runs")
 
 
-@app.command("label-studio")
-def label_studio(
-    path: PipelineFile = DEFAULT_FILE,
-    once: Annotated[bool, typer.Option("--once", help="Carry what there is now, and end.")] = False,
-    log_json: Annotated[
-        bool, typer.Option("--log-json", help="Log one JSON object a line.")
-    ] = False,
-) -> None:
-    """Let people answer in Label Studio.
-
-    Requests become tasks of the project that [label_studio] names, and finished annotations labels.
-    It runs beside the pipeline, and goes on where it was stopped.
-    """
-    from streamboost.pipelines import label_studio as bridge
-    from streamboost.pipelines import logs
-    from streamboost.pipelines.config import load
-
-    logs.begin(as_json=log_json)
-    config = load(path)
-    with _masking(config):
-        bridge.run(config, _stop_on_signals(b""), once=once)
+app.command("label-studio")(label_studio)
 
 
 @app.command()
@@ -397,62 +254,13 @@ def warmup() -> None:
     print(f"all kernels are compiled and kept; it took {seconds:.1f} s")
 
 
-@contextmanager
-def _masking(config: "Config") -> Iterator[None]:
-    """Keep the environment's values out of the errors and the log."""
-    import logging
-
-    def mask(record: logging.LogRecord) -> bool:
-        record.msg, record.args = config.mask(record.getMessage()), ()
-        return True
-
-    handlers = logging.getLogger().handlers[:]
-    for handler in handlers:
-        handler.addFilter(mask)
-    try:
-        yield
-    except StreamBoostError as error:
-        raise type(error)(config.mask(str(error))) from None
-    finally:
-        for handler in handlers:
-            handler.removeFilter(mask)
-
-
-def _stop_on_signals(said: bytes) -> "Stop":
-    """Return a stop that SIGINT and SIGTERM ask for, which are ignored from then on.
-
-    `said` is written to standard error when they do.
-    """
-    import signal
-    from types import FrameType
-
-    from streamboost.pipelines.runtime import Stop
-
-    stop = Stop()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        # Past Python's buffers, which the interrupted line may be writing to.
-        os.write(2, said)
-        stop.request()
-
-    signal.signal(signal.SIGINT, ask)
-    signal.signal(signal.SIGTERM, ask)
-    return stop
-
-
-def _code(error: StreamBoostError) -> int:
-    return 2 if isinstance(error, ConfigurationError) else 1
-
-
 def main() -> None:
     """Run the command line: exit code 2 where a setting is wrong, 1 where something failed."""
     try:
         app()
     except StreamBoostError as error:
         print(f"streamboost: {error}", file=sys.stderr)
-        sys.exit(_code(error))
+        sys.exit(exit_code(error))
 
 
 if __name__ == "__main__":
