@@ -7,8 +7,9 @@ and number of classes (16 features, 26 classes), made here, as fast as it can, a
 commits, batch by batch. It does so without a status, with one a second, and with `streamboost
 serve` and `--clients` clients that fetch status, curves and requests every second (0 leaves that
 out). In turns of two seconds within one run; each turn is compared with that without a status just
-before it, and medians are shown. Wall-clock throughput, which needs two cores with nothing else on
-them, and the CPU time of the pipeline's process.
+before it, and medians are shown. Wall-clock throughput and the process's CPU time per record, which
+need two cores with nothing else on them; and, which does not, the share of its own CPU time that
+the loop spends on publishing.
 """
 
 import argparse
@@ -109,20 +110,21 @@ class Turns:
         self._order = [arm for _ in range(n_turns + 1) for arm in arms]  # the first are to warm up
         self._stop = stop
         self._records = 0
+        self._spent = 0.0
         self._began = None
 
     def __call__(self, effects):
-        publisher = self._order[0].publisher
-        if publisher is not None:
-            publisher(effects)
+        if self._order[0].publisher is not None:
+            with self._told():
+                self._order[0].publisher(effects)
         if self._began is None:
             self._begin()
             return
         self._records += len(effects.records)
-        wall, cpu = (b - a for a, b in zip(self._began, clocks(), strict=True))
+        wall, cpu, loop = (b - a for a, b in zip(self._began, clocks(), strict=True))
         if wall >= SECONDS:
             arm = self._order.pop(0)
-            arm.turns.append((self._records / wall, cpu / self._records))
+            arm.turns.append((self._records / wall, cpu / self._records, self._spent / loop))
             arm.rest()
             self._began = None
             if self._order:
@@ -132,14 +134,23 @@ class Turns:
 
     def turn(self):
         if self._order and self._order[0].publisher is not None:
-            self._order[0].publisher.turn()
+            with self._told():
+                self._order[0].publisher.turn()
 
     def _begin(self):
-        self._began, self._records = clocks(), 0
+        self._began, self._records, self._spent = clocks(), 0, 0.0
+
+    @contextmanager
+    def _told(self):
+        """Note what the loop spends on telling its status."""
+        before = time.thread_time()
+        yield
+        self._spent += time.thread_time() - before
 
 
 def clocks():
-    return time.perf_counter(), time.process_time()
+    """Return wall-clock time, the process's CPU time, and this thread's."""
+    return time.perf_counter(), time.process_time(), time.thread_time()
 
 
 def measure(folder, n_turns, n_clients):
@@ -222,15 +233,15 @@ def look(address, n):
 
 def show(arms):
     table = Table(title="A pipeline that publishes its status", title_justify="left")
-    for column in ("", "records a second", "of that without", "CPU time, times that without"):
-        table.add_column(column, justify="right" if column else "left")
+    table.add_column("")
+    for column in ("records a second", "of that without", "CPU, of that without", "of the loop"):
+        table.add_column(column, justify="right")
     without = next(iter(arms.values())).turns[1:]
     for name, arm in arms.items():
         pairs = list(zip(arm.turns[1:], without, strict=True))
-        rate = median(rate / alone for (rate, _), (alone, _) in pairs)
-        cpu = median(cpu / alone for (_, cpu), (_, alone) in pairs)
-        shown = f"{median(rate for rate, _ in arm.turns[1:]):,.0f}"
-        table.add_row(name, shown, f"{rate:.3f}", f"{cpu:.3f}")
+        rate, cpu = (median(turn[i] / alone[i] for turn, alone in pairs) for i in range(2))
+        shown, spent = (median(turn[i] for turn in arm.turns[1:]) for i in (0, 2))
+        table.add_row(name, f"{shown:,.0f}", f"{rate:.3f}", f"{cpu:.3f}", f"{spent:.1%}")
     Console().print(table)
 
 

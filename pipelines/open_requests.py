@@ -22,9 +22,12 @@ LONGEST_TEXT = 10_000
 
 MOST_FIELDS = 100
 
-MOST_BYTES = 32_000_000
-"""Kept of the further fields of all open requests; beyond it requests come without. And of the
-records in a pool that may still be asked for."""
+MOST_CLASSES = 50
+"""Probabilities kept: those of the likeliest classes."""
+
+MOST_BYTES = 64_000_000
+"""Kept of all open requests; beyond it, new ones come without features and further fields. And of
+the records in a pool that may still be asked for."""
 
 SLACK = 1_000
 """Requests that may be held here although they are not open any more."""
@@ -180,17 +183,26 @@ class RequestRows:
             self._put(_decode(request), other_fields(payload, self._hidden))
 
     def _put(self, request: dict[str, Any], fields: dict[str, Any]) -> None:
-        size = len(_encode(fields))
+        request = request | {"fields": fields}
+        if len(request["probabilities"]) > MOST_CLASSES:
+            request["probabilities"] = _likeliest(request["probabilities"])
+        text = _encode(request)
+        size = len(text)
         if self._bytes + size > MOST_BYTES:
-            fields, size = {}, 0
+            size, fields = 0, {}
+            text = _encode(request | {"features": {}, "fields": {}})
         for name, value in fields.items():
             if len(self.fields) < MOST_FIELDS:
                 self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
         id = request["id"]
-        text = _encode(request | {"fields": fields}).decode()
-        self.rows[id] = (request["utility"], request["expires"], text)
+        self.rows[id] = (request["utility"], request["expires"], text.decode())
         self._bytes += size - self._sizes.get(id, 0)
         self._sizes[id] = size
+
+
+def _likeliest(probabilities: dict[str, float | None]) -> dict[str, float | None]:
+    ordered = sorted(probabilities.items(), key=lambda one: -(one[1] or 0.0))
+    return dict(ordered[:MOST_CLASSES])
 
 
 def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:

@@ -1,14 +1,39 @@
-"""How a pipeline stands, in the documents of its status."""
+"""How a pipeline stands, in the documents of its status.
+
+=====================  ======================================================================
+``pipeline``           what it is called and made of, `state` (recovering, running, retrying,
+                       stopped), `sequence` and `time` of the newest commit, further `fields`
+``learner``            the committee that serves, what is being trained, the versions kept
+``ledger``             what was asked, answered, and what the budget had `allowed`
+``join``               counters of records and labels
+``evaluation``         the honest figures, since the start and of late
+``lag``                messages to be read, by source
+``latency``            median and 99th percentile of the seconds that a batch's parts take
+``classes``            of late: how often predicted, and how often answered where asked
+``confusion``          of late, of the labels asked for: true classes in rows, predicted in columns;
+                       these are the hard ones, and `evaluation` has an estimate for all
+``features``           missing rates, means and stability, the least stable first
+``feature_reference``  what the features are compared with
+``trouble``            what went wrong last in this run; empty if nothing did
+=====================  ======================================================================
+
+A killed pipeline's `state` stays as it was: whether a process runs is told by the state's lock.
+"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.runtime import Pipeline
 from streamboost.pipelines.sections import FilesInput, KafkaInput, RiverInput, SqliteInput
-from streamboost.pipelines.status_notes import Since
+from streamboost.pipelines.status_notes import MOST_CLASSES, Since
+from streamboost.stream.figures import Report
 
 __all__ = ["about", "point_of", "standing", "state_of"]
+
+MOST_LABELS = 500
+"""Of the classes that the committee knows, to choose an answer from."""
 
 _TABLES = (".csv", ".parquet", ".pq")
 
@@ -52,13 +77,12 @@ def state_of(pipeline: Pipeline) -> str:
 
 def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
     """Return the documents that are read off the pipeline between two batches."""
-    learner, evaluation = pipeline.learner, pipeline.learner.evaluation.in_numbers()
-    ledger = learner.ledger
-    committee = learner.committee
+    learner, evaluation = pipeline.learner, pipeline.learner.evaluation
+    ledger, committee = learner.ledger, learner.committee
     return {
         "learner": {
             **pipeline.committee_in_numbers(),
-            "labels_of_classes": committee.classes.tolist() if committee else [],
+            "labels_of_classes": committee.classes[:MOST_LABELS].tolist() if committee else [],
             "bootstrapped": pipeline.bootstrapped,
             "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
         },
@@ -77,10 +101,22 @@ def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
             "dead_letters": pipeline.dead_letters,
             "lost_batches": pipeline.lost_batches,
         },
-        "evaluation": evaluation,
+        "evaluation": {
+            "since_start": _bounded(evaluation.since_start()),
+            "recent": _bounded(evaluation.recent()),
+            "pending": evaluation.pending,
+            "unanswered": evaluation.unanswered,
+        },
         "lag": dict(pipeline.watch.lag),
         "latency": pipeline.stopwatch.in_numbers(),
     }
+
+
+def _bounded(report: Report) -> Report:
+    """Return a report without what grows with the square of very many classes."""
+    if len(report.classes) <= MOST_CLASSES:
+        return report
+    return replace(report, classes=report.classes[:MOST_CLASSES], confusion=None)
 
 
 def _version(pipeline: Pipeline, number: int) -> dict[str, Any]:
@@ -108,10 +144,10 @@ def point_of(
         "labels": since.labels,
         "busy": since.busy,
         "margins": since.margins,
-        "accuracy": recent["committee"]["accuracy"],
-        "accuracy_total": whole["committee"]["accuracy"],
-        "naive": recent["committee"]["naive_accuracy"],
-        "repeat_last": recent["repeat_last"]["accuracy"],
+        "accuracy": recent.committee.accuracy,
+        "accuracy_total": whole.committee.accuracy,
+        "naive": recent.committee.naive_accuracy,
+        "repeat_last": recent.repeat_last.accuracy,
         "requests": ledger["requests"],
         "audits": ledger["audits"],
         "answered": ledger["answered"],

@@ -19,6 +19,9 @@ RECENT_RECORDS = 2_000
 RECENT_ANSWERS = 1_000
 """Labels asked for, in the class mix and the confusion matrix."""
 
+MOST_CLASSES = 50
+"""In the class mix, the confusion matrix and the figures: the commonest."""
+
 Label = str | int
 Mark = tuple[int, int, str, int | None, str]
 """Milliseconds since the epoch, the batch's sequence, kind, version, text."""
@@ -59,7 +62,7 @@ class Recent:
         """Return how often each class was predicted, and how often it was the answer."""
         predicted = Counter(label for label in self.predicted if label is not None)
         answered = Counter(label for label, _ in self.answered)
-        labels = sorted(predicted.keys() | answered.keys())
+        labels = _commonest(predicted + answered)
         return {
             "labels": labels,
             "predicted": [predicted[label] for label in labels],
@@ -68,13 +71,19 @@ class Recent:
 
     def confusion(self) -> dict[str, Any]:
         """Return how often each class (row) was predicted as each (column), of those asked for."""
-        pairs = [pair for pair in self.answered if pair[1] is not None]
-        labels = sorted({label for pair in pairs for label in pair if label is not None})
+        pairs = [(true, said) for true, said in self.answered if said is not None]
+        labels = _commonest(Counter(label for pair in pairs for label in pair))
         codes = {label: code for code, label in enumerate(labels)}
         counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
-        for true, predicted in pairs:
-            counts[codes[true], codes[predicted]] += 1  # type: ignore[index]
+        for true, said in pairs:
+            if true in codes and said in codes:
+                counts[codes[true], codes[said]] += 1
         return {"labels": labels, "counts": counts.tolist()}
+
+
+def _commonest(counts: Counter[Label]) -> list[Label]:
+    """Return the commonest labels in their order, as many as are shown."""
+    return sorted(label for label, _ in counts.most_common(MOST_CLASSES))
 
 
 class Notes:

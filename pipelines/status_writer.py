@@ -142,7 +142,9 @@ class Writer:
             documents = documents | self._count(publication.recent, publication.time)
         documents["pipeline"]["fields"] = self.requests.fields
         for name, value in documents.items():
-            self._documents[name] = (publication.time, text_of(value))
+            text = text_of(value)
+            if text != self._documents.get(name, (0, ""))[1]:
+                self._documents[name] = (publication.time, text)
         self._file.write(
             {"documents": self._documents, "requests": self.requests.rows, **board.content()}
         )

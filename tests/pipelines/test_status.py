@@ -272,7 +272,7 @@ def test_a_request_that_no_message_is_at_hand_for_is_made_anew(grown, tmp_path, 
 
 
 def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp_path, reader):
-    monkeypatch.setattr(open_requests, "MOST_BYTES", 300)
+    monkeypatch.setattr(open_requests, "MOST_BYTES", 2_000)
     many = {f"f{i}": i for i in range(300)}
     record = many | {"id": "1", "a": 0.5, "label": "left", "text": "x" * 50_000, "deep": [{}]}
     fields = other_fields(json.dumps({"text": record.pop("text"), **record}).encode(), {"id", "a"})
@@ -284,7 +284,30 @@ def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp
     kept = [request["fields"] for request in reader.requests()]
     assert {"text"} in [fields.keys() for fields in kept]
     assert {} in kept
-    assert sum(len(json.dumps(fields)) for fields in kept) < 600
+    whole = [request for request in reader.requests() if request["fields"]]
+    assert sum(len(json.dumps(request)) for request in whole) < 3_000
+
+
+def test_of_very_many_classes_the_commonest_are_shown(make_world, make_records, tmp_path, reader):
+    world = make_world(first=150, growth=9.0, batch=50, window=500, expires_after=500)
+    records, _ = make_records(300)
+    labels = [f"class{i % 70:02}" if i % 4 else "often" for i in range(300)]
+    world.feed(records[:200])
+    world.feed(labels=[{"id": str(i), "label": labels[i]} for i in range(200)])
+    with published(world.pipeline, tmp_path):
+        world.run()
+        world.feed(records[200:])
+        world.run()
+    found = reader.documents()
+    assert len(found["learner"]["labels_of_classes"]) > 50
+    assert len(found["evaluation"]["recent"]["classes"]) == 50
+    assert found["evaluation"]["recent"]["confusion"] is None
+    for name in ("classes", "confusion"):
+        assert len(found[name]["labels"]) <= 50
+        assert "often" in found[name]["labels"]
+    last = max(reader.requests(), key=lambda request: request["sequence"])
+    assert len(last["probabilities"]) == 50
+    assert last["label"] in last["probabilities"]
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{", b'{"a": 1}', b'{"a":' + b"[" * 10_000])
@@ -338,7 +361,7 @@ def _no_space(content):
 def test_what_cannot_be_told_is_logged_once_and_stops_nothing(grown, tmp_path, caplog, monkeypatch):
     world, _ = grown
     evaluation = type(world.pipeline.learner.evaluation)
-    monkeypatch.setattr(evaluation, "in_numbers", lambda self: 1 / 0)
+    monkeypatch.setattr(evaluation, "recent", lambda self: 1 / 0)
     run(world, tmp_path)
     assert len(world.read("predictions")) == 300
     assert caplog.text.count("the status cannot be told") == 1
@@ -387,6 +410,28 @@ def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monke
         publisher._clock = lambda: 1_000.0
         publisher._publish("running")
         assert publisher._due == 1_000.0 + 3 / 0.02
+
+
+def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
+    grown, tmp_path, reader
+):
+    world, _ = grown
+    states = []
+    with published(world.pipeline, tmp_path) as publisher:
+        take = publisher._writer.take
+
+        def taken(publication):
+            states.append((publication.documents["pipeline"]["state"], publication.requests))
+            take(publication)
+            publisher._writer.wait(10)
+
+        publisher._writer.take = taken
+        world.transaction.abort_next()
+        world.run()
+    assert ("retrying", None) in states
+    assert states[-1][0] == "stopped"
+    assert "aborted on demand" in reader.document("trouble")["text"]
+    assert {request["id"] for request in reader.requests()} == open_in(world)
 
 
 def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
