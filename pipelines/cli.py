@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -283,7 +283,7 @@ def serve(
     from streamboost.pipelines import logs
 
     try:
-        from streamboost.pipelines.service import server
+        from streamboost.pipelines.service import served, server
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"serve needs {error.name}: install it with `pip install 'streamboost[serve]'`"
@@ -293,7 +293,11 @@ def serve(
     # They have ended the server by the time that they come here.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    server.serve(paths, place, person or (), partial(print, flush=True))
+    configs = [served.find(path) for path in paths]
+    with ExitStack() as masking:
+        for config in configs:
+            masking.enter_context(_masking(config))
+        server.serve(configs, place, person or (), partial(print, flush=True))
 
 
 @app.command()

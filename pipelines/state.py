@@ -12,6 +12,8 @@
 ``fingerprint``       of that configuration, secrets included: a salt and a hash
 ``last_error``        what went wrong last, when, and after which batch
 ``metrics.token``     what /metrics wants, made when [monitor] has a port
+``labelling.db``      who labelled what, and when; written by `serve` alone
+``serve.token``       what `serve` wants
 ``lock``              held by the process that runs, which writes its number there
 ====================  =====================================================================
 """

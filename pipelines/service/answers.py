@@ -1,7 +1,6 @@
-"""What is answered where something is wrong: always ``{"detail": ...}``, never a secret."""
+"""What is answered where something is wrong: always ``{"detail": ...}``."""
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,7 +16,6 @@ from streamboost.errors import (
     StateError,
     StreamBoostError,
 )
-from streamboost.pipelines.service.served import Served
 
 __all__ = ["Problem", "add_to", "described"]
 
@@ -56,24 +54,25 @@ def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def add_to(app: FastAPI, pipelines: Sequence[Served]) -> None:
-    """Have `app` answer our errors, with what is secret in the pipelines' files masked."""
+def add_to(app: FastAPI) -> None:
+    """Have `app` answer our errors, which show no secrets."""
+    app.add_exception_handler(StreamBoostError, _answer_ours)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
 
-    def answer_ours(request: Request, error: Exception) -> JSONResponse:
-        text = str(error)
-        for served in pipelines:
-            text = served.config.mask(text)
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-        if status >= 500:
-            _log.warning("%s", text)
-        return JSONResponse({"detail": text}, status)
 
-    def answer_invalid(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
-        # What was given may hold anything, also what JSON cannot: only its place is named.
-        text = "; ".join(found).encode(errors="replace").decode()
-        return JSONResponse({"detail": text}, 422)
+def _answer_ours(request: Request, error: Exception) -> JSONResponse:
+    status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+    if status >= 500:
+        _log.warning("%s", error)
+    return _answer(str(error), status)
 
-    app.add_exception_handler(StreamBoostError, answer_ours)
-    app.add_exception_handler(RequestValidationError, answer_invalid)
+
+def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
+    return _answer("; ".join(found), 422)
+
+
+def _answer(text: str, status: int) -> JSONResponse:
+    # What was given may be quoted, and hold what JSON cannot.
+    return JSONResponse({"detail": text.encode(errors="replace").decode()}, status)

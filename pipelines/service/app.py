@@ -46,7 +46,7 @@ def create_app(
         redoc_url=None,
         lifespan=lambda _: _writing(pipelines),
     )
-    answers.add_to(app, pipelines)
+    answers.add_to(app)
     app.include_router(entrance.router(pipelines, people, settings))
     app.include_router(api.router(settings))
     app.state.pipelines = dict(zip(names, pipelines, strict=True))

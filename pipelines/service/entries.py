@@ -1,6 +1,6 @@
 """``labelling.db``: who has which record before them, and who did what with one, and when."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Literal
 
 from streamboost.connectors.database import Database, table_exists
 from streamboost.errors import StateError
+from streamboost.pipelines.service.writing import masked
 
 __all__ = ["FILE", "Action", "Entries", "Entry", "Stage", "newest", "put", "to_write"]
 
@@ -51,21 +52,22 @@ class Entry:
 
 
 class Entries:
-    """The file at `path`, for any number of threads and processes."""
+    """The file at `path`, for any number of threads and processes; `mask` is for its errors."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
         self._database = Database(path)
+        self._mask = mask
 
     @contextmanager
     def reading(self) -> Iterator[Connection | None]:
         """Give a connection that sees one moment, None where nothing was ever written."""
-        with self._database.reading() as connection:
+        with masked(self._mask), self._database.reading() as connection:
             yield connection if connection and table_exists(connection, "entries") else None
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Give a connection within a transaction, with the tables made if need be."""
-        with self._database.writing() as connection:
+        with masked(self._mask), self._database.writing() as connection:
             if not table_exists(connection, "entries"):
                 for statement in _TABLES:
                     connection.execute(statement)

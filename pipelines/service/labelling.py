@@ -59,6 +59,7 @@ class LabelQueue:
     grace : how long a label is held, in milliseconds
     lease : how long a record that nobody comes back to stays with whoever has it, in milliseconds
     clock : gives the milliseconds since 1970
+    mask : takes secrets out of a text
 
     Raises
     ------
@@ -79,8 +80,9 @@ class LabelQueue:
         grace: int = 3_000,
         lease: int = 120_000,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        mask: Callable[[str], str] = str,
     ) -> None:
-        self._entries = Entries(path)
+        self._entries = Entries(path, mask)
         self._requests = requests
         self._labels = labels
         self._grace = grace

@@ -95,15 +95,11 @@ def _summary(served: Served) -> Summary:
     return Summary(
         name=served.name,
         state=None if published is None else published.get("state"),
-        labels_refused=_masked(served, served.labels.refusal),
-        records_refused=_masked(served, served.records.refusal),
-        trouble=_masked(served, served.queue.trouble),
+        labels_refused=served.labels.refusal,
+        records_refused=served.records.refusal,
+        trouble=served.queue.trouble,
     )
 
 
 def _version(kept: Document) -> Version:
     return Version(**{name: kept.get(name) for name in Version.model_fields})
-
-
-def _masked(served: Served, text: str | None) -> str | None:
-    return None if text is None else served.config.mask(text)

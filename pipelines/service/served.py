@@ -14,7 +14,7 @@ from streamboost.pipelines.config import Config, load, parse
 from streamboost.pipelines.connections import feeder
 from streamboost.pipelines.service.entries import FILE
 from streamboost.pipelines.service.labelling import LabelQueue
-from streamboost.pipelines.service.writing import LabelWriter, RecordWriter
+from streamboost.pipelines.service.writing import LabelWriter, RecordWriter, masked
 from streamboost.pipelines.state import State
 from streamboost.pipelines.status_reader import StatusReader
 
@@ -37,12 +37,13 @@ class Served:
     @classmethod
     def of(cls, config: Config) -> "Served":
         """Return the pipeline of `config`; nothing is opened before it is used."""
-        state = State(config.state)
+        state, mask = State(config.state), config.mask
         schema = state.schema() or config.sections.schema_.build()
         status = StatusReader(state.path)
-        labels = LabelWriter(_feeder(config, "labels", state), schema)
-        records = RecordWriter(_feeder(config, "source", state), schema)
-        return cls(config, status, LabelQueue(state.path / FILE, status, labels), labels, records)
+        labels = LabelWriter(_feeder(config, "labels", state), schema, mask)
+        records = RecordWriter(_feeder(config, "source", state), schema, mask)
+        queue = LabelQueue(state.path / FILE, status, labels, mask=mask)
+        return cls(config, status, queue, labels, records)
 
     @property
     def name(self) -> str:
@@ -51,7 +52,8 @@ class Served:
 
     def tell(self, command: Command) -> None:
         """Have the pipeline obey `command` with its next batch."""
-        queue_command(self.config.state, command)
+        with masked(self.config.mask):
+            queue_command(self.config.state, command)
 
     def close(self) -> None:
         """Let go of all files and connections."""

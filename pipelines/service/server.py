@@ -10,13 +10,15 @@ import uvicorn
 from fastapi import FastAPI
 
 from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config import Config
 from streamboost.pipelines.health import kept_token
 from streamboost.pipelines.service import pages
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.people import People
 from streamboost.pipelines.service.security import LOGIN
-from streamboost.pipelines.service.served import Served, find
+from streamboost.pipelines.service.served import Served
 from streamboost.pipelines.service.settings import LOOPBACK, Settings
+from streamboost.pipelines.state import State
 
 __all__ = ["TOKEN", "Place", "serve"]
 
@@ -87,25 +89,25 @@ class Place:
     def url(self, port: int) -> str:
         """Return what to open in a browser."""
         name = self.names[0] if self.names else self.address
-        name = "127.0.0.1" if name in ("0.0.0.0", "::") else name
+        name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)
         host = f"[{name}]" if ":" in name else name
         return f"{'https' if self.is_secure else 'http'}://{host}:{port}"
 
 
 def serve(
-    paths: Sequence[Path],
+    configs: Sequence[Config],
     place: Place,
     people: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve the pipelines whose files or state folders are at `paths` until SIGINT or SIGTERM.
+    """Serve the pipelines of `configs` until SIGINT or SIGTERM.
 
     `say` is told the address with a login link for each of `people`, or for whoever starts it.
     """
-    configs = [find(path) for path in paths]
-    state = configs[0].state
-    state.mkdir(parents=True, exist_ok=True)
-    token = kept_token(state / TOKEN)
+    state = State(configs[0].state)
+    with state.told():
+        state.path.mkdir(parents=True, exist_ok=True)
+        token = kept_token(state.path / TOKEN)
     with place.listen() as listening:
         port = listening.getsockname()[1]
         settings = Settings(token, place.hosts, port, place.is_secure)
@@ -115,7 +117,7 @@ def serve(
         pages.install(app, pipelines)
         for name in people or (getpass.getuser(),):
             say(f"{name}: {place.url(port)}{LOGIN}?key={entering.invite(name)}")
-        say(f"each link works once, for a day; programs send the token in {state / TOKEN}")
+        say(f"each link works once, for a day; programs send the token in {state.path / TOKEN}")
         server(app, settings, place).run(sockets=[listening])
 
 

@@ -2,15 +2,27 @@
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from streamboost.connectors.base import Message, Sink, write_outside
 from streamboost.connectors.messages import DeadLetter, Label
 from streamboost.connectors.schema import Schema
-from streamboost.errors import ConfigurationError, DataError
+from streamboost.errors import ConfigurationError, DataError, StreamBoostError
 
-__all__ = ["LabelWriter", "RecordWriter", "Writer"]
+__all__ = ["LabelWriter", "RecordWriter", "Writer", "masked"]
+
+Mask = Callable[[str], str]
+
+
+@contextmanager
+def masked(mask: Mask) -> Iterator[None]:
+    """Take secrets out of the errors that are raised within."""
+    try:
+        yield
+    except StreamBoostError as error:
+        raise type(error)(mask(str(error))) from None
 
 
 class Writer:
@@ -19,10 +31,12 @@ class Writer:
     Parameters
     ----------
     sink : what appends to the source, or why nothing can
+    mask : takes secrets out of a text
     """
 
-    def __init__(self, sink: Sink | ConfigurationError) -> None:
+    def __init__(self, sink: Sink | ConfigurationError, mask: Mask) -> None:
         self._sink = sink
+        self._mask = mask
         self._lock = threading.Lock()
 
     @property
@@ -31,7 +45,7 @@ class Writer:
         return str(self._sink) if isinstance(self._sink, ConfigurationError) else None
 
     def _append(self, payloads: Sequence[bytes]) -> None:
-        with self._lock:
+        with self._lock, masked(self._mask):
             write_outside(self._sink_or_raise(), payloads)
 
     def _sink_or_raise(self) -> Sink:
@@ -49,8 +63,8 @@ class Writer:
 class LabelWriter(Writer):
     """Writes labels that `schema` can read back."""
 
-    def __init__(self, sink: Sink | ConfigurationError, schema: Schema) -> None:
-        super().__init__(sink)
+    def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
+        super().__init__(sink, mask)
         self._schema = schema
 
     def check(self, labels: Sequence[Label]) -> list[bytes]:
@@ -76,8 +90,8 @@ class LabelWriter(Writer):
 class RecordWriter(Writer):
     """Writes records that `schema` can read back."""
 
-    def __init__(self, sink: Sink | ConfigurationError, schema: Schema) -> None:
-        super().__init__(sink)
+    def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
+        super().__init__(sink, mask)
         # Without named features a record is judged by its id alone, as the pipeline will find them.
         self._schema = schema if schema.resolved else _with_id_alone(schema)
 

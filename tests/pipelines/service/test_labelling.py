@@ -353,4 +353,4 @@ class Office(RuleBasedStateMachine):
 
 
 TestOffice = Office.TestCase
-TestOffice.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestOffice.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)

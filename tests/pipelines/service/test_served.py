@@ -9,6 +9,8 @@ import subprocess
 import httpx
 import pytest
 from serving import FILES, make_file, site_of, until
+from websockets.exceptions import ConnectionClosedError, InvalidStatus
+from websockets.sync.client import connect
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.config import load
@@ -16,8 +18,6 @@ from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.served import Served, find
 from streamboost.pipelines.service.server import Place, serve
 from streamboost.pipelines.service.settings import Settings
-
-RIVER = '[source]\nconnector = "river"\ndataset = "ImageSegments"\n'
 
 
 def test_a_state_folder_tells_what_its_pipeline_file_says(file):
@@ -121,11 +121,22 @@ def test_a_port_that_is_taken_is_named():
         Place(port=taken.getsockname()[1]).listen()
 
 
+def test_the_address_to_open_is_one_that_a_browser_can_reach():
+    for place, url in (
+        (Place(), "http://127.0.0.1:1"),
+        (Place("::1"), "http://[::1]:1"),
+        (Place("0.0.0.0", allow_plain=True), "http://127.0.0.1:1"),
+        (Place("::", allow_plain=True, names=("box",)), "http://box:1"),
+    ):
+        assert place.url(1) == url
+
+
 def test_a_host_may_be_one_of_its_names_alone():
     place = Place("0.0.0.0", allow_plain=True, names=("Box.Example", "[fe80::1]"))
     assert place.hosts == {"127.0.0.1", "::1", "localhost", "box.example", "fe80::1"}
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
 def test_the_command_serves_over_https_until_it_is_told_to_end(streamboost_command, file, tmp_path):
     words = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "1"]
     words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
@@ -142,6 +153,21 @@ def test_the_command_serves_over_https_until_it_is_told_to_end(streamboost_comma
     with httpx.Client(verify=trusted) as client:
         until(lambda: is_there(client, link))
         cookie = client.get(link).headers["set-cookie"]
+        page = client.get(httpx.URL(link).join("/label"))
+    with httpx.Client(verify=trusted) as stranger:
+        for path in ("/", "/label", *re.findall(r'(?:src|href)="(/[^"]+)"', page.text)):
+            assert stranger.get(httpx.URL(link).join(path)).status_code == 401, path
+    assert page.status_code == 200
+    live = f"{link.replace('https', 'wss').partition('/login')[0]}/_nicegui_ws/socket.io/"
+    live += "?EIO=4&transport=websocket"
+    with pytest.raises(InvalidStatus, match="403"), connect(live, ssl=trusted):
+        pass
+    token = (file.parent / "state" / "serve.token").read_text().strip()
+    with connect(live, ssl=trusted, additional_headers={"Authorization": f"Bearer {token}"}) as ws:
+        assert "sid" in ws.recv()
+        ws.send("4" * 5_000_000)
+        with pytest.raises(ConnectionClosedError, match="1009"):
+            ws.recv()
     assert cookie.startswith("__Host-streamboost-")
     assert "; Secure" in cookie
     assert (file.parent / "state" / "serve.token").stat().st_mode & 0o777 == 0o600
@@ -162,7 +188,7 @@ def test_a_token_that_others_may_read_is_refused(file):
     token.write_text("known to all")
     token.chmod(0o644)
     with pytest.raises(StateError, match="others than its owner"):
-        serve([file], Place(port=0))
+        serve([find(file)], Place(port=0))
 
 
 def test_readiness_says_no_while_labels_wait(file, monkeypatch):
