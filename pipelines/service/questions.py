@@ -84,16 +84,16 @@ def why(request: Request, strategy: Mapping[str, Any]) -> str:
             "is, whatever the committee thinks, so that its accuracy can be measured fairly."
         )
     return (
-        f"The committee is unsure of it ({_utility(request)}); such a record is asked for with a "
+        f"A record this uncertain ({_utility(request)}) is asked for with a "
         f"chance of {percent(propensity)}."
     )
 
 
 _REASONS = {
-    "margin": "The committee wavers between its two likeliest classes",
-    "entropy": "The committee is unsure among the classes",
-    "least_confident": "The committee is not sure of its likeliest class",
-    "vote_entropy": "The committee's members disagree",
+    "margin": "Of the newest records, one whose two likeliest classes are closest",
+    "entropy": "Of the newest records, one that could most easily be of several classes",
+    "least_confident": "Of the newest records, one whose likeliest class is least likely",
+    "vote_entropy": "Of the newest records, one on which the committee's members disagree most",
 }
 
 
