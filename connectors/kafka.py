@@ -5,11 +5,12 @@ where it reads on is kept with the pipeline's journal. Only what was committed i
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
+from kafka.admin import OffsetSpec
 
 from streamboost.connectors.base import Message, Position, Sink, Source
 from streamboost.connectors.kafka_cluster import MOMENT_MS, KafkaCluster, discard, told
@@ -50,6 +51,7 @@ class KafkaSource(Source):
         self._cluster = cluster
         self._max_bytes = max_bytes
         self._consumer: KafkaConsumer | None = None
+        self._admin: KafkaAdminClient | None = None
         self._next: Position = {}
         # Where the consumer stands, and where the partitions ended when it was sent there.
         self._at: Position = {}
@@ -102,31 +104,41 @@ class KafkaSource(Source):
     def lag(self) -> int:
         """Return how many offsets lie between what was read and the end, over all partitions.
 
-        Once it has polled, messages of a transaction that is still open count.
+        Messages of a transaction that is still open count, though they are not given yet.
         """
-        consumer = self._assigned()
-        with self._told():
-            ends = consumer.end_offsets(list(consumer.assignment()), timeout_ms=MOMENT_MS)
-        # What may be read ends where a transaction is open; the last answer tells of what is there.
-        there = {p: max(end, consumer.highwater(p) or 0) for p, end in ends.items()}
-        return sum(end - self._next[str(p.partition)] for p, end in there.items())
+        place = self.position()
+        ends = self._offsets(place, OffsetSpec.LATEST)
+        return sum(end - place[name] for name, end in ends.items())
 
     def beginning(self) -> Position:
         """Return the offset of the oldest message of each partition that is still there."""
-        consumer = self._assigned()
-        with self._told():
-            starts = consumer.beginning_offsets(list(consumer.assignment()), timeout_ms=MOMENT_MS)
-        return {str(partition.partition): start for partition, start in starts.items()}
+        return self._offsets(self.position(), OffsetSpec.EARLIEST)
 
     def close(self) -> None:
         """Let go of the cluster; polling connects again."""
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=1_000)
             self._consumer, self._at, self._ends = None, {}, {}
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
 
     @property
     def _where(self) -> str:
         return f"topic {self.topic!r} at {self._cluster.servers}"
+
+    def _offsets(self, partitions: Iterable[str], which: OffsetSpec) -> Position:
+        """Ask for an offset of each partition.
+
+        The consumer's own connection answers only when the fetch before is answered, which waits
+        for messages.
+        """
+        if self._admin is None:
+            self._admin = self._cluster.admin()
+        asked = {TopicPartition(self.topic, int(name)): which for name in partitions}
+        with told(self._where):
+            found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
+        return {str(partition.partition): place.offset for partition, place in found.items()}
 
     def _fetch(self, consumer: KafkaConsumer, limit: int, wait_ms: int) -> list[Message]:
         with self._told():

@@ -184,7 +184,6 @@ def _set_aside() -> Iterator[None]:
     It is little that dies of modules, kernels and a recovered state, and going through it again
     and again takes as long as half of the sending of messages does.
     """
-    gc.collect()
     gc.freeze()
     try:
         yield
