@@ -175,9 +175,30 @@ def test_the_reference_outlives_the_run(make_world, make_records, tmp_path, read
     world.feed(make_records(1_000)[0])
     run(world, tmp_path)
     before = reader.document("feature_reference")
-    world.feed(make_records(200, start=1_000)[0])
+    world.feed(make_records(1_200, start=1_000)[0])
     run(world, tmp_path)
     assert reader.document("feature_reference") == before
+    assert before["n"] == 1_000
+
+
+def test_after_drift_features_are_compared_with_the_records_from_there_on(
+    make_world, make_records, tmp_path, reader
+):
+    world = make_world(batch=200, window=5_000, growth=9.0, extend_every=None, on_drift="adwin")
+    records, truth = make_records(3_000)
+    for i in range(1_200, 3_000):
+        records[i]["a"] += 5.0
+        truth[i] = {"left": "right", "right": "left"}[truth[i]]
+    with published(world.pipeline, tmp_path):
+        world.feed(records[:1_200])
+        answer(world, truth, range(1_200))
+        world.run()
+        world.feed(records[1_200:])
+        answer(world, truth, range(1_200, 3_000))
+        world.run()
+    assert "drift" in {mark["kind"] for mark in reader.marks()}
+    assert reader.document("feature_reference")["means"][0] > 5.0
+    assert all(one["psi"] < 0.25 for one in reader.document("features")["features"])
 
 
 def test_open_requests_are_shown_exactly_with_the_records_other_fields(grown, tmp_path, reader):
@@ -400,6 +421,34 @@ def test_nothing_is_published_while_nothing_changes(grown, tmp_path):
         publisher.trouble("the lights are out")
         publisher.turn()
         assert taken[-1].documents["trouble"]["text"] == "the lights are out"
+
+
+def test_what_could_not_be_written_is_written_later_although_no_batch_comes(
+    grown, tmp_path, reader
+):
+    world, _ = grown
+    with published(world.pipeline, tmp_path) as publisher:
+        world.run()
+        publisher._writer.wait(10)
+        with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            publisher.trouble("the lights are out")
+            publisher.turn()
+            publisher._writer.wait(10)
+            assert reader.document("trouble") == {}
+            other.execute("ROLLBACK")
+        for _ in range(2):
+            publisher.turn()
+            publisher._writer.wait(10)
+        assert reader.document("trouble")["text"] == "the lights are out"
+
+
+def test_what_is_replayed_is_not_timed(grown, tmp_path):
+    world, _ = grown
+    world.run()
+    pipeline = world.fresh()
+    recover(pipeline, None, world.pipeline.sequence)
+    assert pipeline.stopwatch.in_numbers() == {}
 
 
 def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monkeypatch):
