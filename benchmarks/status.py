@@ -5,29 +5,33 @@
 A pipeline with the embedded default whose committee is trained predicts records of letter's width
 and number of classes (16 features, 26 classes), made here, as fast as it can, asks for labels and
 commits, batch by batch. It does so without a status, with one a second, and with `streamboost
-serve` and `--clients` clients that fetch status, curves and requests every second (0 leaves that
-out). In turns of two seconds within one run; each turn is compared with that without a status just
-before it, and medians are shown. Wall-clock throughput and the process's CPU time per record, which
-need two cores with nothing else on them; and, which does not, the share of its own CPU time that
-the loop spends on publishing.
+serve` and `--clients` open dashboards, to which every change is pushed (0 leaves that out). In
+turns of two seconds within one run; each turn is compared with that without a status just before
+it, and medians are shown. Wall-clock throughput and the process's CPU time per record, which need
+two cores with nothing else on them; and, which does not, the share of its own CPU time that the
+loop spends on publishing.
 """
 
 import argparse
+import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.request
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from urllib.parse import urlencode
+from uuid import uuid4
 
+import aiohttp
 import numpy as np
+import socketio
 from rich.console import Console
 from rich.table import Table
 
@@ -174,7 +178,7 @@ def measure(folder, n_turns, n_clients):
         arms = {"without a status": Arm(), "a status every second": Arm(publisher)}
         if n_clients:
             processes = stack.enter_context(watching(folder, n_clients))
-            arms[f"and {n_clients} clients"] = Arm(publisher, processes)
+            arms[f"and {n_clients} open dashboards"] = Arm(publisher, processes)
         turns = Turns(list(arms.values()), n_turns, pipeline.stop)
         pipeline.observers.append(turns)
         pipeline.turns.append(turns.turn)
@@ -209,26 +213,37 @@ def started(command, folder, **environment):
         process.communicate()
 
 
-def look(address, n):
-    """Fetch what a dashboard shows every second, `n` times over, until killed."""
+async def look(address, n):
+    """Keep the dashboard open `n` times over, as browsers do, until killed."""
+    headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        tabs = [await opened(session, address) for _ in range(n)]
+        print("looking", flush=True)
+        await asyncio.gather(*(tab.wait() for tab in tabs))
 
-    def fetch(name):
-        request = urllib.request.Request(f"{address}/api/v1/pipelines/bench/{name}")
-        request.add_header("Authorization", f"Bearer {os.environ['TOKEN']}")
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.read()
 
-    def go_on():
-        while True:
-            for name in ("status", "points", "requests"):
-                fetch(name)
-            time.sleep(1.0)
+async def opened(session, address):
+    """Open the dashboard in a tab: load the page, and follow what is pushed to it.
 
-    fetch("status")
-    for _ in range(n):
-        threading.Thread(target=go_on, daemon=True).start()
-    print("looking", flush=True)
-    threading.Event().wait()
+    What a browser draws of that costs the machine of whoever looks, and is left out.
+    """
+    async with session.get(f"{address}/") as answer:
+        found = re.search(r"'client_id': '(.+?)', 'next_message_id': (\d+)", await answer.text())
+    query = {"client_id": found[1], "next_message_id": found[2], "implicit_handshake": "true"}
+    query |= {"document_id": str(uuid4()), "tab_id": str(uuid4())}
+    tab = socketio.AsyncClient(http_session=session)
+
+    @tab.on("update")
+    async def update(message):
+        place = {"client_id": query["client_id"], "next_message_id": message["_id"] + 1}
+        await tab.emit("ack", place)
+
+    await tab.connect(
+        f"{address}?{urlencode(query)}",
+        socketio_path="/_nicegui_ws/socket.io",
+        transports=["websocket"],
+    )
+    return tab
 
 
 def show(arms):
@@ -252,7 +267,7 @@ def main():
     parser.add_argument("--address", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.address:
-        look(given.address, given.clients)
+        asyncio.run(look(given.address, given.clients))
     with tempfile.TemporaryDirectory() as name:
         show(measure(Path(name), given.turns, given.clients))
 
