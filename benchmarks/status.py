@@ -1,22 +1,20 @@
 """What it costs a pipeline to publish its status, and to be watched.
 
-    python -m benchmarks.status [--turns 10] [--clients 5]
+    python -m benchmarks.status [--turns 20] [--clients 5]
 
 A pipeline with the embedded default whose committee is trained predicts records of letter's width
 and number of classes (16 features, 26 classes), made here, as fast as it can, asks for labels and
-commits, batch by batch. It does so without a status, with one a second, and with `streamboost
-serve` and `--clients` open dashboards, to which every change is pushed (0 leaves that out). In
-turns of two seconds within one run; each turn is compared with that without a status just before
-it, and medians are shown. Wall-clock throughput and the process's CPU time per record, which need
-two cores with nothing else on them; and, which does not, the share of its own CPU time that the
-loop spends on publishing.
+commits, batch by batch (and takes no checkpoints, which would fall on some turns only). It does so
+without a status, with one a second, and with `streamboost serve` and `--clients` open dashboards,
+to which changes are pushed (0 leaves that out). In turns of a second within one run; each turn is
+compared with that without a status just before it, and medians are shown. Wall-clock throughput and
+the process's CPU time per record, which need two cores with nothing else on them; and, which does
+not, the share of its own CPU time that the loop spends on publishing.
 """
 
 import argparse
-import asyncio
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -26,12 +24,8 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from urllib.parse import urlencode
-from uuid import uuid4
 
-import aiohttp
 import numpy as np
-import socketio
 from rich.console import Console
 from rich.table import Table
 
@@ -45,10 +39,11 @@ from streamboost.pipelines.status import Publisher
 from streamboost.pipelines.status_documents import about
 
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
-SECONDS = 2.0
+SECONDS = 1.0
 PIPELINE = """
 [pipeline]
 name = "bench"
+checkpoint_every = 1000000
 [source]
 connector = "sqlite"
 stream = "records"
@@ -194,8 +189,8 @@ def watching(folder, n):
         server = stack.enter_context(started(serve, folder))
         address = server.stdout.readline().split(": ", 1)[1].split("/login")[0].strip()
         token = (folder / "state" / "serve.token").read_text().strip()
-        look = [sys.executable, "-m", "benchmarks.status", "--address", address]
-        clients = stack.enter_context(started([*look, "--clients", str(n)], None, TOKEN=token))
+        look = [sys.executable, "-m", "benchmarks.tabs", address, str(n)]
+        clients = stack.enter_context(started(look, None, TOKEN=token))
         clients.stdout.readline()
         yield server, clients
 
@@ -211,39 +206,6 @@ def started(command, folder, **environment):
     finally:
         process.kill()
         process.communicate()
-
-
-async def look(address, n):
-    """Keep the dashboard open `n` times over, as browsers do, until killed."""
-    headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
-    async with aiohttp.ClientSession(headers=headers) as session:
-        tabs = [await opened(session, address) for _ in range(n)]
-        print("looking", flush=True)
-        await asyncio.gather(*(tab.wait() for tab in tabs))
-
-
-async def opened(session, address):
-    """Open the dashboard in a tab: load the page, and follow what is pushed to it.
-
-    What a browser draws of that costs the machine of whoever looks, and is left out.
-    """
-    async with session.get(f"{address}/") as answer:
-        found = re.search(r"'client_id': '(.+?)', 'next_message_id': (\d+)", await answer.text())
-    query = {"client_id": found[1], "next_message_id": found[2], "implicit_handshake": "true"}
-    query |= {"document_id": str(uuid4()), "tab_id": str(uuid4())}
-    tab = socketio.AsyncClient(http_session=session)
-
-    @tab.on("update")
-    async def update(message):
-        place = {"client_id": query["client_id"], "next_message_id": message["_id"] + 1}
-        await tab.emit("ack", place)
-
-    await tab.connect(
-        f"{address}?{urlencode(query)}",
-        socketio_path="/_nicegui_ws/socket.io",
-        transports=["websocket"],
-    )
-    return tab
 
 
 def show(arms):
@@ -262,12 +224,9 @@ def show(arms):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--clients", type=int, default=5)
-    parser.add_argument("--address", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.address:
-        asyncio.run(look(given.address, given.clients))
     with tempfile.TemporaryDirectory() as name:
         show(measure(Path(name), given.turns, given.clients))
 

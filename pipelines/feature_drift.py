@@ -60,14 +60,15 @@ class RecentRows:
 
     Attributes
     ----------
-    first : the first rows since `restart`, once there are enough of them
+    seen : how many came
+    first : the first rows, if they are wanted, or since `restart`, once there are enough of them
     """
 
-    def __init__(self, n_features: int, n_rows: int = RECORDS) -> None:
+    def __init__(self, n_features: int, n_rows: int = RECORDS, *, wanted: bool = True) -> None:
         self._rows = np.empty((n_rows, n_features), dtype=np.float32)
         self.seen = 0
         self.first: np.ndarray | None = None
-        self._wanted = n_rows
+        self._wanted = n_rows if wanted else 0
 
     def add(self, X: np.ndarray) -> None:
         """Take in the rows `X` (n, D)."""

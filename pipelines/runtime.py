@@ -97,7 +97,6 @@ class Pipeline(Stepper):
         self.rehearsals: list[Observer] = []
         self.on_trouble = [] if on_trouble is None else [on_trouble]
         self.stopwatch = Stopwatch()
-        self.lap = self.stopwatch.lap
         self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
         self.is_running = False
 
@@ -110,6 +109,7 @@ class Pipeline(Stepper):
         committed, so that a checkpoint may be taken.
         """
         self.is_running = True
+        self.lap = self.stopwatch.lap
         while not self.stop.requested:
             self._turn()
             self.stopwatch.begin()

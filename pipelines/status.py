@@ -65,8 +65,8 @@ class Publisher:
         self._trouble: dict[str, Any] = {}
         self._due, self._published = 0.0, clock()
         self._state, self._is_still, self._has_failed = "", False, False
-        self._notes = Notes(len(pipeline.schema.features))
         self._writer = Writer(folder, pipeline.schema)
+        self._notes = Notes(len(pipeline.schema.features), known=self._writer.has_reference)
         self._requests = OpenRequests(pipeline, self._writer.requests.rows)
 
     def __call__(self, effects: Effects) -> None:
@@ -90,6 +90,7 @@ class Publisher:
     def _look(self) -> None:
         state = state_of(self._pipeline)
         is_still = state == self._state and not self._notes.since.batches
+        is_still = is_still and not self._writer.has_failed
         if is_still and self._is_still:
             self._due = self._clock() + self._every
             return

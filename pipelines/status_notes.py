@@ -87,11 +87,14 @@ def _commonest(counts: Counter[Label]) -> list[Label]:
 
 
 class Notes:
-    """Notes what batches do, at next to no cost; called with the effects of each."""
+    """Notes what batches do, at next to no cost; called with the effects of each.
 
-    def __init__(self, n_features: int) -> None:
+    `known` says that there is something to compare the features with already.
+    """
+
+    def __init__(self, n_features: int, *, known: bool = False) -> None:
         self.since = Since()
-        self.rows = RecentRows(n_features)
+        self.rows = RecentRows(n_features, wanted=not known)
         self._predicted: deque[Label | None] = deque(maxlen=RECENT_RECORDS)
         self._answered: deque[tuple[Label, Label | None]] = deque(maxlen=RECENT_ANSWERS)
 

@@ -48,6 +48,7 @@ class Writer:
     Attributes
     ----------
     requests : those that are open, at first as an earlier run has left them
+    has_failed : whether the newest publication could not be written
     """
 
     def __init__(self, folder: Path, schema: Schema) -> None:
@@ -61,7 +62,7 @@ class Writer:
         self._condition = threading.Condition()
         self._pending: Publication | None = None
         self._is_closed = False
-        self._has_failed = False
+        self.has_failed = False
         self._thread = threading.Thread(target=self._run, name="streamboost-status", daemon=True)
         self._thread.start()
 
@@ -69,6 +70,11 @@ class Writer:
     def is_idle(self) -> bool:
         """Whether it has written, or tried to, all it was given."""
         return self._pending is None
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether there is something to compare features with, from an earlier run at first."""
+        return self._drift.reference is not None
 
     def take(self, publication: Publication) -> None:
         """Have a publication written; it must be idle."""
@@ -121,11 +127,11 @@ class Writer:
     def _try(self, publication: Publication) -> None:
         try:
             self._write(publication)
-            self._has_failed = False
+            self.has_failed = False
         except Exception as error:  # whatever it is, the pipeline has to go on
-            if not self._has_failed:
+            if not self.has_failed:
                 _log.warning("no status can be published: %s. It is tried again", error)
-            self._has_failed = True
+            self.has_failed = True
 
     def _write(self, publication: Publication) -> None:
         board, since = self._board, publication.since

@@ -1,64 +1,8 @@
-"""What a running pipeline publishes, and that nothing of it reaches the pipeline."""
+"""What a running pipeline publishes."""
 
-import itertools
 import json
-import os
-import sqlite3
-from contextlib import closing, contextmanager
 
-import numpy as np
-import pytest
-
-from streamboost.errors import GapError
-from streamboost.pipelines import open_requests
-from streamboost.pipelines.open_requests import other_fields
-from streamboost.pipelines.recovery import recover
-from streamboost.pipelines.status import Publisher
-from streamboost.pipelines.status_file import FILE
-from streamboost.pipelines.status_reader import StatusReader
-
-
-@contextmanager
-def published(pipeline, folder):
-    """Publish the status of a pipeline meanwhile, whenever it may be."""
-    clock = itertools.count(0, 1_000).__next__
-    publisher = Publisher(pipeline, folder, {"name": "test"}, clock=clock)
-    pipeline.observers.append(publisher)
-    pipeline.rehearsals.append(publisher.replayed)
-    pipeline.turns.append(publisher.turn)
-    pipeline.on_trouble.append(publisher.trouble)
-    with closing(publisher):
-        yield publisher
-
-
-@pytest.fixture
-def reader(tmp_path):
-    with closing(StatusReader(tmp_path)) as reader:
-        yield reader
-
-
-def run(world, folder):
-    with published(world.pipeline, folder):
-        world.run()
-
-
-def open_in(world):
-    return set(world.pipeline.join.open_requests)
-
-
-def answer(world, truth, ids):
-    world.feed(labels=[{"id": id, "label": truth[int(id)]} for id in ids])
-
-
-@pytest.fixture
-def grown(world, make_records):
-    """A pipeline that has records and some answers to come, and all records' true labels."""
-    records, truth = make_records(300)
-    for record in records:
-        record["text"] = f"This is record {record['id']}."
-    world.feed(records)
-    answer(world, truth, range(120))
-    return world, truth
+from tests.pipelines.publishing import answer, open_in, published, run
 
 
 def test_how_a_pipeline_stands_is_published_as_it_is(grown, tmp_path, reader):
@@ -175,11 +119,13 @@ def test_the_reference_outlives_the_run(make_world, make_records, tmp_path, read
     world.feed(make_records(1_000)[0])
     run(world, tmp_path)
     before = reader.document("feature_reference")
-    world.feed(make_records(200, start=1_000)[0])
+    world.feed(make_records(1_200, start=1_000)[0])
     run(world, tmp_path)
     assert reader.document("feature_reference") == before
+    assert before["n"] == 1_000
 
 
+<<<<<<< HEAD
 def test_open_requests_are_shown_exactly_with_the_records_other_fields(grown, tmp_path, reader):
     world, truth = grown
     with published(world.pipeline, tmp_path):
@@ -210,82 +156,26 @@ def test_requests_that_expire_are_not_shown_any_more(make_world, make_records, t
 
 
 def test_a_pool_asks_with_the_fields_of_records_that_came_batches_ago(
+=======
+def test_after_drift_features_are_compared_with_the_records_from_there_on(
+>>>>>>> status
     make_world, make_records, tmp_path, reader
 ):
-    query = {"mode": "pool", "window": 40, "round_size": 5}
-    world = make_world(query=query, expires_after=10_000)
-    records, _ = make_records(200)
-    for record in records:
-        record["text"] = f"This is record {record['id']}."
-    world.feed(records)
-    run(world, tmp_path)
-    requests = reader.requests()
-    assert {request["id"] for request in requests} == open_in(world)
-    assert len(requests) > 20
-    assert all(r["fields"] == {"text": f"This is record {r['id']}."} for r in requests)
-
-
-def replayed(world, folder):
-    """Return a fresh pipeline that has replayed the journal, and then worked on."""
-    pipeline = world.fresh()
-    with published(pipeline, folder):
-        recover(pipeline, None, world.pipeline.sequence)
-        pipeline.run(until_idle=True)
-    return pipeline
-
-
-@pytest.mark.parametrize("left", ["all", "nothing", "older"])
-def test_a_restart_shows_the_requests_that_are_open_whatever_the_last_run_left(
-    grown, tmp_path, reader, left
-):
-    world, truth = grown
-    path = tmp_path / FILE
+    world = make_world(batch=200, window=5_000, growth=9.0, extend_every=None, on_drift="adwin")
+    records, truth = make_records(3_000)
+    for i in range(1_200, 3_000):
+        records[i]["a"] += 5.0
+        truth[i] = {"left": "right", "right": "left"}[truth[i]]
     with published(world.pipeline, tmp_path):
+        world.feed(records[:1_200])
+        answer(world, truth, range(1_200))
         world.run()
-    if left == "nothing":
-        path.unlink()
-    else:
-        before = path.read_bytes()
-        answer(world, truth, map(int, sorted(open_in(world))[:7]))
-        if left == "older":
-            world.run()  # unpublished, as before a kill
-            path.write_bytes(before)
-    pipeline = replayed(world, tmp_path)
-    requests = reader.requests()
-    assert {request["id"] for request in requests} == set(pipeline.join.open_requests)
-    assert all(r["fields"] == {"text": f"This is record {r['id']}."} for r in requests)
-
-
-def test_a_request_that_no_message_is_at_hand_for_is_made_anew(grown, tmp_path, reader):
-    world, _ = grown
-    world.run()
-    sent = {request["id"]: request for request in world.read("requests")}
-    run(world, tmp_path)
-    requests = reader.requests()
-    assert {request["id"] for request in requests} == open_in(world) != set()
-    for request in requests:
-        assert request["fields"] == {}
-        for key in ("features", "propensity", "expires", "time"):
-            assert request[key] == sent[request["id"]][key]
-        assert 0.0 < request["utility"] <= 1.0
-        assert sum(request["probabilities"].values()) == pytest.approx(1.0)
-
-
-def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp_path, reader):
-    monkeypatch.setattr(open_requests, "MOST_BYTES", 2_000)
-    many = {f"f{i}": i for i in range(300)}
-    record = many | {"id": "1", "a": 0.5, "label": "left", "text": "x" * 50_000, "deep": [{}]}
-    fields = other_fields(json.dumps({"text": record.pop("text"), **record}).encode(), {"id", "a"})
-    assert len(fields) == 100
-    assert len(fields["text"]) == 10_000
-    assert not {"id", "a", "label"} & fields.keys()
-    world, _ = grown
-    run(world, tmp_path)
-    kept = [request["fields"] for request in reader.requests()]
-    assert {"text"} in [fields.keys() for fields in kept]
-    assert {} in kept
-    whole = [request for request in reader.requests() if request["fields"]]
-    assert sum(len(json.dumps(request)) for request in whole) < 3_000
+        world.feed(records[1_200:])
+        answer(world, truth, range(1_200, 3_000))
+        world.run()
+    assert "drift" in {mark["kind"] for mark in reader.marks()}
+    assert reader.document("feature_reference")["means"][0] > 5.0
+    assert all(one["psi"] < 0.25 for one in reader.document("features")["features"])
 
 
 def test_of_very_many_classes_the_commonest_are_shown(make_world, make_records, tmp_path, reader):
@@ -308,146 +198,3 @@ def test_of_very_many_classes_the_commonest_are_shown(make_world, make_records, 
     last = max(reader.requests(), key=lambda request: request["sequence"])
     assert len(last["probabilities"]) == 50
     assert last["label"] in last["probabilities"]
-
-
-@pytest.mark.parametrize("payload", [b"", b"[]", b"{", b'{"a": 1}', b'{"a":' + b"[" * 10_000])
-def test_further_fields_of_any_bytes_can_be_told(payload):
-    assert other_fields(payload, {"a"}) == {}
-
-
-def as_it_goes(world):
-    return world.transaction.committed(), world.read("predictions"), world.pipeline.digest
-
-
-@pytest.mark.parametrize("hurt", ["damaged", "a folder", "locked", "full", "no folder"])
-def test_nothing_that_becomes_of_the_file_reaches_the_pipeline(
-    make_world, make_records, tmp_path, hurt, caplog
-):
-    worlds = make_world(), make_world()
-    records, truth = make_records(300)
-    for world in worlds:
-        world.feed(records)
-        answer(world, truth, range(100))
-    alone, watched = worlds
-    alone.run()
-    folder, path = tmp_path, tmp_path / FILE
-    if hurt == "damaged":
-        path.write_bytes(os.urandom(20_000))
-    elif hurt == "a folder":
-        path.mkdir()
-    elif hurt == "no folder":
-        folder = tmp_path / "nowhere"
-    with closing(sqlite3.connect(tmp_path / "other.db", isolation_level=None)) as other:
-        if hurt == "locked":
-            run(make_world(), folder)
-            other.execute("ATTACH ? AS status", (str(path),))
-            other.execute("BEGIN IMMEDIATE")
-            other.execute("CREATE TABLE status.held (a)")
-        with published(watched.pipeline, folder) as publisher:
-            if hurt == "full":
-                publisher._writer._file.write = _no_space
-            watched.run()
-        if hurt == "locked":
-            other.execute("ROLLBACK")
-    assert as_it_goes(watched)[1:] == as_it_goes(alone)[1:]
-    warned = caplog.text.count("no status can be published")
-    assert warned == (0 if hurt == "damaged" else 1)
-
-
-def _no_space(content):
-    raise sqlite3.OperationalError("database or disk is full")
-
-
-def test_what_cannot_be_told_is_logged_once_and_stops_nothing(grown, tmp_path, caplog, monkeypatch):
-    world, _ = grown
-    evaluation = type(world.pipeline.learner.evaluation)
-    monkeypatch.setattr(evaluation, "recent", lambda self: 1 / 0)
-    run(world, tmp_path)
-    assert len(world.read("predictions")) == 300
-    assert caplog.text.count("the status cannot be told") == 1
-
-
-def test_publishing_changes_nothing_of_what_a_pipeline_learns(make_world, make_records, tmp_path):
-    records, truth = make_records(300)
-    digests = []
-    for watched in (False, True):
-        world = make_world(promotion="better", shadow=5)
-        world.feed(records)
-        answer(world, truth, range(150))
-        if watched:
-            run(world, tmp_path)
-        else:
-            world.run()
-        digests.append(world.pipeline.digest)
-        arrays, _ = world.pipeline.snapshot()
-    assert digests[0] == digests[1]
-    assert np.isfinite(arrays["join.pinned"]).all()
-
-
-def test_nothing_is_published_while_nothing_changes(grown, tmp_path):
-    world, _ = grown
-    with published(world.pipeline, tmp_path) as publisher:
-        world.run()
-        writer = publisher._writer
-        writer.wait(10)
-        taken = []
-        take = writer.take
-        writer.take = lambda publication: (taken.append(publication), take(publication))
-        for _ in range(5):
-            publisher.turn()
-            writer.wait(10)
-        assert len(taken) <= 2
-        publisher.trouble("the lights are out")
-        publisher.turn()
-        assert taken[-1].documents["trouble"]["text"] == "the lights are out"
-
-
-def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monkeypatch):
-    world, _ = grown
-    with published(world.pipeline, tmp_path) as publisher:
-        cpu = iter(range(0, 1_000, 3))
-        monkeypatch.setattr("streamboost.pipelines.status.time.thread_time", cpu.__next__)
-        publisher._clock = lambda: 1_000.0
-        publisher._publish("running")
-        assert publisher._due == 1_000.0 + 3 / 0.02
-
-
-def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
-    grown, tmp_path, reader
-):
-    world, _ = grown
-    states = []
-    with published(world.pipeline, tmp_path) as publisher:
-        take = publisher._writer.take
-
-        def taken(publication):
-            states.append((publication.documents["pipeline"]["state"], publication.requests))
-            take(publication)
-            publisher._writer.wait(10)
-
-        publisher._writer.take = taken
-        world.transaction.abort_next()
-        world.run()
-    assert ("retrying", None) in states
-    assert states[-1][0] == "stopped"
-    assert "aborted on demand" in reader.document("trouble")["text"]
-    assert {request["id"] for request in reader.requests()} == open_in(world)
-
-
-def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
-    world.feed(make_records(50)[0])
-    world.run()
-    pipeline, sequence = world.fresh(), world.pipeline.sequence
-    with published(pipeline, tmp_path):
-        with monkeypatch.context() as patch:
-            patch.setattr(pipeline.intake, "reread", _no_records)
-            recover(pipeline, None, sequence, on_gap="continue")
-        pipeline.intake.seek(world.pipeline.intake.positions())
-        world.feed(make_records(10, start=50)[0])
-        pipeline.run(until_idle=True)
-    (gap,) = [mark["text"] for mark in reader.marks() if mark["kind"] == "gap"]
-    assert gap == f"what batches 1 to {sequence} taught is lost"
-
-
-def _no_records(inputs, read):
-    raise GapError("the records are gone")
