@@ -125,40 +125,7 @@ def test_the_reference_outlives_the_run(make_world, make_records, tmp_path, read
     assert before["n"] == 1_000
 
 
-<<<<<<< HEAD
-def test_open_requests_are_shown_exactly_with_the_records_other_fields(grown, tmp_path, reader):
-    world, truth = grown
-    with published(world.pipeline, tmp_path):
-        world.run()
-        sent = {request["id"]: request for request in world.read("requests")}
-        answered = sorted(open_in(world))[:5]
-        answer(world, truth, map(int, answered))
-        world.run()
-    requests = reader.requests()
-    assert reader.request_ids() == [request["id"] for request in requests]
-    assert {request["id"] for request in requests} == open_in(world)
-    assert not set(answered) & open_in(world)
-    for request in requests:
-        fields = request.pop("fields")
-        assert request == sent[request["id"]]
-        assert fields == {"text": f"This is record {request['id']}."}
-    utilities = [request["utility"] for request in requests]
-    assert utilities == sorted(utilities, reverse=True)
-
-
-def test_requests_that_expire_are_not_shown_any_more(make_world, make_records, tmp_path, reader):
-    world = make_world(expires_after=20)
-    world.feed(make_records(100)[0])
-    run(world, tmp_path)
-    shown = {request["id"] for request in reader.requests()}
-    assert shown == open_in(world)
-    assert shown < {request["id"] for request in world.read("requests")}
-
-
-def test_a_pool_asks_with_the_fields_of_records_that_came_batches_ago(
-=======
 def test_after_drift_features_are_compared_with_the_records_from_there_on(
->>>>>>> status
     make_world, make_records, tmp_path, reader
 ):
     world = make_world(batch=200, window=5_000, growth=9.0, extend_every=None, on_drift="adwin")
