@@ -14,6 +14,11 @@ _STEP = 0.01
 """By how much of what is missing a label moves the level. With 0.02 sets held 0.2 points closer to
 what was asked for and were a sixth larger; steps that begin larger only made sets larger."""
 
+_CAUTION = 0.5
+"""Of the level / n that split conformal prediction adds where n labels are all it knows, half, as
+the committee's own chances are known, too. Without it, at a budget of 5 %, the sets of a stream's
+first quarter held 4 points less; with all of it those of short streams held 2 points too much."""
+
 _DECAY = 0.5 ** (1.0 / 100.0)
 """Half-life of 100 records: a committee trained anew soon speaks for itself. With 50 or 200
 coverage and sizes were the same."""
@@ -53,7 +58,8 @@ class LabelSets:
     Attributes
     ----------
     level
-        The share of the expected labels that sets hold now.
+        The share of the expected labels that sets are to hold now; for lack of labels they are
+        given level (1 + 1 / 2n) after n.
 
     Examples
     --------
@@ -87,7 +93,7 @@ class LabelSets:
     def threshold(self, unseen: float = 0.0) -> float:
         """Return the probability from which on a label is in the set.
 
-        It is 0 where everything is in it, as before the first record, and 2 where nothing is.
+        It is 0 where everything is in it, as before the first label, and 2 where nothing is.
 
         Parameters
         ----------
@@ -95,17 +101,18 @@ class LabelSets:
             The probability that a record's label is one that nobody has named yet.
         """
         total = self._mass.sum()
-        if total == 0.0 or self.level >= 1.0:
+        if total == 0.0 or self._labels == 0:
             return 0.0
-        if self.level <= 0.0:
-            return 2.0
+        level = self.level * (1.0 + _CAUTION / self._labels)
+        if not 0.0 < level < 1.0:
+            return 0.0 if level > 0.0 else 2.0
         mass = self._mass * ((1.0 - unseen) / total)
         mass[_bins(np.array(unseen))] += unseen
         above = np.append(mass[::-1].cumsum()[::-1], 0.0)
-        edge = int(np.searchsorted(-above, -self.level, side="right")) - 1
+        edge = int(np.searchsorted(-above, -level, side="right")) - 1
         if edge < 0:  # the level is as good as 1
             return 0.0
-        share = (above[edge] - self.level) / (above[edge] - above[edge + 1])
+        share = (above[edge] - level) / (above[edge] - above[edge + 1])
         return float(1.0 / (1.0 + np.exp(-(_EDGES[edge] + share * _WIDTH))))
 
     def arrive(self, probabilities: np.ndarray, expected: np.ndarray) -> None:
