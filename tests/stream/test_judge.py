@@ -134,6 +134,7 @@ def test_labels_the_committee_was_not_trained_on_are_in_sets_of_all_labels():
 def settled(scored):
     """Return a judge to whom twenty labels have told what the level is to be."""
     judge = Judge(0, calibrate=True, coverage=0.9)
+    judge.label(["0", "0"], ["a", "a"])
     for _ in range(20):
         judge.observe(scored, ["a"])
     return judge
@@ -142,9 +143,9 @@ def settled(scored):
 def test_a_label_that_nobody_had_named_is_in_sets_while_labels_that_came_once_say_so():
     scored = scored_as([[0.6, 0.4]])
     judge = settled(scored)
-    judge.label(["1"], ["new"])
-    assert judge.sets(scored) == [[None]]
-    judge.label(["2"], ["new"])
+    judge.label(list("12345"), list("vwxyz"))
+    assert judge.sets(scored) == [["a", None]]
+    judge.label(list("12345"), list("vwxyz"))
     assert judge.sets(scored) == [["a", "b"]]
 
 
@@ -153,9 +154,9 @@ def test_a_named_label_of_probability_0_and_one_that_nobody_named_are_told_apart
     named, unheard = settled(scored), settled(scored)
     named.label(["x"], ["new"])
     for judge in (named, unheard):
-        judge.label(["y", "z"], ["b", "c"])
+        judge.label(list("bcdefghijk"), list("bcdefghijk"))
         judge.arrive(["1"], scored, requests(["1"], [1.0]))
-        assert judge.sets(scored) == [[None]]
+        assert judge.sets(scored) == [["a", None]]
         before = judge.label_sets.level
         judge.label(["1"], ["new"])
         # The level falls after a set that held the label, and rises after one that did not.
