@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streamboost.connectors.kafka import KafkaSource
