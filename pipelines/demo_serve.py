@@ -91,8 +91,9 @@ class Player:
         self._stream.write([_encode(self._record(number)) for number in numbers])
         self._stream.flush()
         self._written = due
-        asked = [int(_decode(message.payload).id) for message in self._requests.poll(1_000)]
-        answered = [number for number in asked if not self._leaves(number)]
+        asked = [_decode(message.payload).id for message in self._requests.poll(1_000)]
+        ours = [int(id) for id in asked if _is_below(id, due)]
+        answered = [number for number in ours if not self._leaves(number)]
         self._labels.write(
             [Label(str(n), self._label(n), source="demo").encode() for n in answered]
         )
@@ -115,6 +116,11 @@ class Player:
 
     def _label(self, number: int) -> str:
         return self._truth[number % len(self._truth)]
+
+
+def _is_below(id: str, due: int) -> bool:
+    """Tell whether it is a record of ours: whoever watches may bring others, and answers those."""
+    return id.isdecimal() and len(id) <= len(str(due)) and int(id) < due
 
 
 def play(folder: Path, *, strategy: str, seed: int, budget: float, port: int, stop: Stop) -> None:

@@ -132,6 +132,20 @@ def test_most_requests_are_answered_and_every_third_is_left(tmp_path):
     assert set(ids) - labels.keys() == {FIRST, FIRST + LEFT}
 
 
+def test_records_that_somebody_else_brings_are_theirs_to_answer(tmp_path):
+    log, now = tmp_path / "log.db", [0.0]
+    with (
+        closing(Player(log, [{"x": 1.0}], ["a"], clock=lambda: now[0])) as player,
+        closing(SqliteSink(log, "requests")) as requests,
+    ):
+        now[0] = 1.0
+        foreign = ["mine", "-1", str(FAST), "9" * 5_000]
+        requests.write([json.dumps({"id": id}).encode() for id in [*foreign, "7"]])
+        requests.flush()
+        player.turn()
+    assert [label["id"] for label in read(log, "labels")] == ["7"]
+
+
 def test_a_player_that_fails_ends_the_demo():
     class Broken:
         def turn(self):
