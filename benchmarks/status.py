@@ -8,8 +8,8 @@ commits, batch by batch (and takes no checkpoints, which would fall on some turn
 without a status, with one a second, and with `streamboost serve` and `--clients` open dashboards,
 to which changes are pushed (0 leaves that out). In turns of two seconds within one run; each is
 compared with the turn without a status just before it, and medians are shown. Wall-clock throughput
-and the process's CPU time per record, which need two cores with nothing else on them; and, which does
-not, the share of its own CPU time that the loop spends on publishing.
+and the process's CPU time per record, which need two cores with nothing else on them; and, which
+does not, the share of its own CPU time that the loop spends on publishing.
 """
 
 import argparse
