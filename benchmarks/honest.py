@@ -152,9 +152,10 @@ def streams(arguments):
 
 
 def label_sets(arguments, console):
-    table = Table(title="Label sets and temperatures", title_justify="left")
+    title = "Label sets and temperatures; a fifth of the labels asked for are audits"
+    table = Table(title=title, title_justify="left")
     for column in ("stream", "labels"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     for column in (
         *("target", "held", "least", "most", "within 2", "1st quarter"),
         *("size", "None", "new", "log loss", "own"),
@@ -162,7 +163,7 @@ def label_sets(arguments, console):
         table.add_column(column, justify="right")
     kinds = {"every one": QueryStrategy(utility="random", budget=1.0, audit=0.0)}
     for budget in (0.2, 0.1, 0.05):
-        kinds[f"{budget:.0%}, 20 % audits"] = QueryStrategy(budget=budget, audit=0.2)
+        kinds[f"{100 * budget:g} %"] = QueryStrategy(budget=budget, audit=0.2)
     worst = dict.fromkeys(kinds, 0.0)
     for name, make in streams(arguments):
         for kind, query in kinds.items():
@@ -182,7 +183,7 @@ def label_sets(arguments, console):
         table.add_section()
     console.print(table)
     for kind, gap in worst.items():
-        console.print(f"{kind}: held on average within {100 * gap:.1f} points of the target")
+        console.print(f"labels: {kind}; means within {100 * gap:.1f} points of the target")
 
 
 def main():
