@@ -36,6 +36,10 @@ pytestmark = [
 
 ROOT = Path(streamboost.__file__).parents[1]
 SCRIPT = "<script>alert(1)</script><b>bold</b>"
+PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGA"
+    "WjR9awAAAABJRU5ErkJggg=="
+)
 PIPELINE = """
 [pipeline]
 name = "segments"
@@ -58,10 +62,11 @@ FIRST = 400
 
 
 def segments(start, n):
-    """Records of River's ImageSegments, some with a text."""
+    """Records of River's ImageSegments, with a text, an image and an address besides."""
     with_ids = islice(RiverSource("ImageSegments").poll(start + n), start, None)
     records = [json.loads(message.payload) for message in with_ids]
-    return [record | {"text": f"{SCRIPT} {record['id']}"} for record in records]
+    further = {"photo": PIXEL, "page": "https://example.org/a.png"}
+    return [record | {"text": f"{SCRIPT} {record['id']}"} | further for record in records]
 
 
 @dataclass
@@ -117,7 +122,7 @@ def job(tmp_path_factory):
     put(job.config, "records", [{"text": SCRIPT}])  # without an id: a dead letter
     (folder / "later").mkdir()
     (folder / "later" / "p.toml").write_text(PIPELINE.replace("segments", "later"))
-    people = ["ann"] * 20 + ["bob"]
+    people = ["ann"] * 24 + ["bob"]
     asked = [word for name in people for word in ("--person", name)]
     with (
         process(folder, "run", "p.toml") as running,
@@ -278,6 +283,24 @@ def test_markup_in_a_record_is_shown_as_text(visit):
     page = visit("/label")
     assert text_of(page, ".fields dd") == f"{SCRIPT} {record(page)}"
     assert page.locator(".fields b").count() == 0
+
+
+def test_an_image_in_a_record_is_shown_and_one_elsewhere_is_a_link(visit):
+    page = visit("/label")
+    shown = page.locator(".fields img")
+    assert shown.count() == 1
+    assert shown.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+    link = page.locator(".fields a")
+    assert link.get_attribute("href") == "https://example.org/a.png"
+    assert link.get_attribute("rel") == "noreferrer noopener"
+
+
+def test_a_theme_that_was_chosen_stays(visit):
+    page = visit("/label", color_scheme="light")
+    page.get_by_label("Theme").select_option("dark")
+    page.wait_for_selector("body.body--dark")
+    page.reload()
+    page.wait_for_selector("body.body--dark")
 
 
 def test_the_keyboard_alone_is_enough(visit):
