@@ -6,8 +6,8 @@ A pipeline with the embedded default whose committee is trained predicts records
 and number of classes (16 features, 26 classes), made here, as fast as it can, asks for labels and
 commits, batch by batch (and takes no checkpoints, which would fall on some turns only). It does so
 without a status, with one a second, and with `streamboost serve` and `--clients` open dashboards,
-to which changes are pushed (0 leaves that out). In turns of two seconds within one run; each is
-compared with the turn without a status just before it, and medians are shown. Wall-clock throughput
+to which changes are pushed (0 leaves that out). In turns of two seconds within one run; each turn
+is compared with that without a status just before it, and medians are shown. Wall-clock throughput
 and the process's CPU time per record, which need two cores with nothing else on them; and, which
 does not, the share of its own CPU time that the loop spends on publishing.
 """
@@ -50,6 +50,10 @@ connector = "sqlite"
 stream = "records"
 [bootstrap]
 path = "taught.jsonl"
+[requests]
+connector = "sqlite"
+stream = "requests"
+expires_after = 2000
 [schedule]
 first = 2000
 growth = 100.0

@@ -40,6 +40,7 @@ class Board:
         # Beyond all that earlier runs have given: no run gives a million a second.
         self._next = time.time_ns() // 1_000
         self._values: dict[int, dict[str, Any]] = {}
+        self._sizes: dict[int, int] = {}
 
     def resume(self, reader: StatusReader) -> None:
         """Go on from what an earlier run has left."""
@@ -65,10 +66,19 @@ class Board:
         _cut(self.marks, MOST_MARKS)
 
     def predicted(self, messages: Iterable[bytes]) -> None:
-        """Add predictions as they were sent."""
-        for message in deque(messages, maxlen=MOST_PREDICTIONS):
-            self.predictions[self._number()] = (message.decode(),)
-        _cut(self.predictions, MOST_PREDICTIONS)
+        """Add predictions as they were sent, all in one row: there are many, and often."""
+        newest = deque(messages, maxlen=MOST_PREDICTIONS)
+        if not newest:
+            return
+        number = self._number()
+        self.predictions[number] = (f"[{b','.join(newest).decode()}]",)
+        self._sizes[number] = len(newest)
+        shown = sum(self._sizes.values())
+        for number, size in list(self._sizes.items()):
+            shown -= size
+            if shown < MOST_PREDICTIONS:
+                break
+            del self.predictions[number], self._sizes[number]
 
     def buried(self, messages: Iterable[bytes]) -> None:
         """Add dead letters as they were sent, but for the rest of long payloads."""

@@ -43,6 +43,17 @@ _NOTHING = b"{}"
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
+
+class _Looked(msgspec.Struct, gc=False):
+    """What is looked at in every request; all else is passed on as it was sent."""
+
+    probabilities: dict[str, float | None]
+    utility: float
+    expires: str | int | float | None
+
+
+_look = msgspec.json.Decoder(_Looked).decode
+
 Sent = tuple[bytes, bytes]
 """A request as it was sent, and its record's payload."""
 
@@ -175,32 +186,38 @@ class RequestRows:
     def resume(self, requests: Iterable[dict[str, Any]]) -> None:
         """Take up what an earlier run has left."""
         for request in requests:
-            self._put(request, request["fields"])
+            fields = request.pop("fields")
+            self._put(request["id"], _encode(request), fields)
 
     def update(self, asked: Asked) -> None:
         """Have the rows of those that are open now."""
         for id in self.rows.keys() - asked.ids:
             del self.rows[id]
             self._bytes -= self._sizes.pop(id)
-        for request, payload in asked.new.values():
-            self._put(_decode(request), other_fields(payload, self._hidden))
+        for id, (request, payload) in asked.new.items():
+            self._put(id, request, other_fields(payload, self._hidden))
 
-    def _put(self, request: dict[str, Any], fields: dict[str, Any]) -> None:
-        request = request | {"fields": fields}
-        if len(request["probabilities"]) > MOST_CLASSES:
-            request["probabilities"] = _likeliest(request["probabilities"])
-        text = _encode(request)
+    def _put(self, id: str, request: bytes, fields: dict[str, Any]) -> None:
+        looked = _look(request)
+        if len(looked.probabilities) > MOST_CLASSES:
+            likely = _likeliest(looked.probabilities)
+            request = _encode(_decode(request) | {"probabilities": likely})
+        text = _with_fields(request, fields)
         size = len(text)
         if self._bytes + size > MOST_BYTES:
             size, fields = 0, {}
-            text = _encode(request | {"features": {}, "fields": {}})
+            text = _with_fields(_encode(_decode(request) | {"features": {}}), fields)
         for name, value in fields.items():
             if len(self.fields) < MOST_FIELDS:
                 self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
-        id = request["id"]
-        self.rows[id] = (request["utility"], request["expires"], text.decode())
+        self.rows[id] = (looked.utility, looked.expires, text.decode())
         self._bytes += size - self._sizes.get(id, 0)
         self._sizes[id] = size
+
+
+def _with_fields(request: bytes, fields: dict[str, Any]) -> bytes:
+    """Return a request, which is a JSON object, with a further key."""
+    return b'%s,"fields":%s}' % (request[:-1], _encode(fields))
 
 
 def _likeliest(probabilities: dict[str, float | None]) -> dict[str, float | None]:

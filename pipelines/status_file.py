@@ -7,7 +7,7 @@ its work: it may be deleted at any time. All values are JSON texts.
 ``documents``      one per ``name``: how things stand; ``time`` in milliseconds since the epoch
 ``points``         what the curves are drawn from, the older ones ever wider apart
 ``marks``          what happened when: promotions, trainings, drift, commands, troubles, gaps
-``predictions``    the newest, as they were sent
+``predictions``    the newest, as they were sent, in arrays of those that came together
 ``dead_letters``   the newest, their payload cut
 ``requests``       those that are open, exactly, with the record's other fields
 =================  ==========================================================================
@@ -143,7 +143,7 @@ class StatusFile:
     def _make_tables(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         for table, columns in TABLES.items():
-            connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}) WITHOUT ROWID")
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
             connection.execute(f"DELETE FROM {table}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.commit()

@@ -94,8 +94,8 @@ class StatusReader:
 
     def predictions(self, limit: int = 500) -> list[Status]:
         """Return the newest predictions, the newest first."""
-        query = "SELECT value FROM predictions ORDER BY id DESC LIMIT ?"
-        return self._read(query, (limit,), _object)
+        rows = self._read("SELECT value FROM predictions ORDER BY id DESC", (), _objects)
+        return [prediction for row in rows for prediction in reversed(row)][:limit]
 
     def dead_letters(self, limit: int = 200) -> list[Status]:
         """Return the newest dead letters, the newest first, their payloads cut at 4,096."""
@@ -178,6 +178,10 @@ def _opened(address: str) -> _Connection:
 def _object(row: tuple[Any, ...]) -> Status:
     found: Status = msgspec.json.decode(row[-1], type=dict[str, Any])
     return found
+
+
+def _objects(row: tuple[Any, ...]) -> list[Status]:
+    return msgspec.json.decode(row[-1], type=list[dict[str, Any]])
 
 
 def _named(row: tuple[Any, ...]) -> tuple[str, Status]:

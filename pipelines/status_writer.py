@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -155,12 +155,12 @@ class Writer:
             {"documents": self._documents, "requests": self.requests.rows, **board.content()}
         )
 
-    def _count(self, recent: Recent, now: int) -> dict[str, dict[str, Any]]:
+    def _count(self, recent: Recent, now: int) -> dict[str, Any]:
         drift = self._drift
         if recent.first is not None and recent.first is not self._first:
             self._first = recent.first
             drift.reference = Reference.of(recent.first, now)
-        reference = {} if drift.reference is None else asdict(drift.reference)
+        reference = drift.reference
         features = drift.measure(recent.rows)
         features.sort(key=lambda one: -(one["psi"] or 0.0))
         return {
@@ -169,8 +169,8 @@ class Writer:
             "features": {
                 "features": features[:MOST_FEATURES],
                 "records": len(recent.rows),
-                "reference_records": reference.get("n"),
-                "reference_taken": reference.get("taken"),
+                "reference_records": reference.n if reference else None,
+                "reference_taken": reference.taken if reference else None,
             },
-            "feature_reference": reference,
+            "feature_reference": reference or {},
         }

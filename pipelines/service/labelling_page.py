@@ -16,7 +16,7 @@ from streamboost.pipelines.service.people import Person
 from streamboost.pipelines.service.served import Served
 from streamboost.pipelines.service.tables import Column, Table
 from streamboost.pipelines.service.widgets import Answers, DataTable, Tag
-from streamboost.pipelines.service.wording import clock, plural
+from streamboost.pipelines.service.wording import clock, plural, sentence
 
 __all__ = ["Desk"]
 
@@ -69,6 +69,7 @@ class Desk:
     async def refresh(self, view: View) -> None:
         """Keep the record, or take the next one where it is gone."""
         self._view = view
+        self._record.show_open(view.open_requests)
         now = asyncio.get_running_loop().time()
         if self._busy.locked() or (self._id is not None and now - self._looked < LOOK):
             return
@@ -91,7 +92,7 @@ class Desk:
             try:
                 self._said.text = await asyncio.to_thread(self._take, given)
             except StreamBoostError as error:
-                self._said.text = str(error)
+                self._said.text = sentence(str(error))
             self._turn += 1
             await self._next()
 
@@ -134,7 +135,7 @@ class Desk:
         self._id = found.get("id")
         view = self._view
         about = view.document("pipeline")
-        self._record.show(found, about, view.open_requests, self._refusal)
+        self._record.show(found, about, self._refusal)
         known = _known(found, view)
         self._answers.show(
             turn=self._turn,
@@ -160,11 +161,14 @@ class Record:
         self._fields = Tag("dl", classes="fields")
         self._shown: Mapping[str, Any] = {}
 
+    def show_open(self, n: int) -> None:
+        """Show how many requests are open."""
+        self._open.text = f"{plural(n, 'request')} open, the most useful answer first" if n else ""
+
     def show(
-        self, request: Mapping[str, Any], about: Mapping[str, Any], n: int, refusal: str | None
+        self, request: Mapping[str, Any], about: Mapping[str, Any], refusal: str | None
     ) -> None:
         """Show a request; without one, say what to do."""
-        self._open.text = f"{plural(n, 'request')} open, the most useful answer first" if n else ""
         if not request:
             self._title.text = "Nothing to label"
             self._guess.text = ""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["NOTHING", "amount", "clock", "estimate", "percent", "plural", "seconds"]
+__all__ = ["NOTHING", "amount", "clock", "estimate", "percent", "plural", "seconds", "sentence"]
 
 NOTHING = "—"
 """Stands where there is nothing to tell yet."""
@@ -77,3 +77,12 @@ def plural(n: int, what: str) -> str:
     ('1 label', '1,200 labels')
     """
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def sentence(text: str) -> str:
+    """Return what an error says as a sentence.
+
+    >>> sentence("there is nothing to undo")
+    'There is nothing to undo.'
+    """
+    return text[:1].upper() + text[1:].rstrip(".") + "."

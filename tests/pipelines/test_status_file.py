@@ -22,7 +22,7 @@ def content(*, name="a", points=(), requests=(), predictions=()):
         "documents": {"pipeline": (1, json.dumps({"name": name}))},
         "points": {i: (10 * i, i, json.dumps(counted | {"at": i})) for i in points},
         "marks": {},
-        "predictions": {i: (json.dumps({"id": i}),) for i in predictions},
+        "predictions": {i: (json.dumps([{"id": i}]),) for i in predictions},
         "dead_letters": {},
         "requests": {
             id: (utility, None, json.dumps({"id": id, "utility": utility}))
