@@ -205,7 +205,7 @@ class LabelQueue:
         with self._entries.writing() as connection:
             if self._holder(connection, id) not in (None, person.seat):
                 raise StateError(f"somebody else has record {id!r} before them: take another")
-            if any(action == "label" for action, _ in _done(connection, request)):
+            if _is_answered(connection, request):
                 raise StateError(f"record {id!r} was answered already: take another")
             connection.execute("DELETE FROM leases WHERE id = ?", (id,))
             return put(
@@ -215,9 +215,10 @@ class LabelQueue:
             )  # fmt: skip
 
     def _before(self, connection: Connection, person: Person) -> Request | None:
-        """Return the request that `person` has before them, if it is still open."""
+        """Return the request that `person` has before them, if it is still to be answered."""
         row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
-        return None if row is None else self._requests.request(row[0])
+        request = None if row is None else self._requests.request(row[0])
+        return None if request is None or _is_answered(connection, request) else request
 
     def _free(self, connection: Connection, person: Person, ids: Sequence[str]) -> Request | None:
         """Return the first request that nobody has or answered and `person` did not put aside.
@@ -277,6 +278,10 @@ def _done(connection: Connection, request: Request) -> list[tuple[Action, str]]:
         "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
         (request["id"], request["sequence"]),
     ).fetchall()
+
+
+def _is_answered(connection: Connection, request: Request) -> bool:
+    return any(action == "label" for action, _ in _done(connection, request))
 
 
 def _message(entry: Entry) -> Label:

@@ -81,6 +81,19 @@ def test_the_most_useful_is_first_and_stays_with_whoever_looks_at_it(desk):
     assert desk.before(Person("cy", "seat 3")) == "9"
 
 
+def test_whoever_has_a_record_that_a_program_answers_gets_another(desk):
+    assert desk.before(ANN) == "0"
+    desk.queue.post(Person("api", "api"), [Label("0", "left")])
+    assert desk.before(ANN) == "1"
+
+
+def test_what_was_answered_meanwhile_does_not_come_back_by_undo(desk):
+    desk.queue.skip(ANN, desk.before(ANN))
+    desk.queue.answer(BEN, "0", "left")
+    desk.queue.undo(ANN)
+    assert desk.before(ANN) == "1"
+
+
 def test_whoever_does_not_come_back_loses_the_record(desk):
     desk.before(ANN)
     desk.now += LEASE - 1
