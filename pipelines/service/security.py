@@ -139,8 +139,10 @@ class Guard:
             return _refused(scope, 429, "too many requests", {"Retry-After": str(ceil(wait))})
         if person is None and not self._is_open(scope):
             return _refused(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
+        # Of what is only read, a browser says where it comes from if a script elsewhere asks.
         is_reading = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        if by_cookie and not is_reading and not _is_own(scope, headers):
+        is_plain = person is None or (is_reading and "origin" not in headers)
+        if by_cookie and not is_plain and not _is_own(scope, headers):
             return _refused(scope, 403, "this must come from one of this server's own pages")
         return None
 
