@@ -15,7 +15,7 @@ from sqlite3 import Connection
 from typing import Any, Protocol
 
 from streamboost.connectors.messages import Label
-from streamboost.errors import StateError, StreamBoostError
+from streamboost.errors import StateError
 from streamboost.pipelines.service.entries import (
     Action,
     Entries,
@@ -83,6 +83,7 @@ class LabelQueue:
         mask: Callable[[str], str] = str,
     ) -> None:
         self._entries = Entries(path, mask)
+        self._mask = mask
         self._requests = requests
         self._labels = labels
         self._grace = grace
@@ -183,10 +184,11 @@ class LabelQueue:
                         "UPDATE entries SET stage = 'written' WHERE number = ?",
                         [(entry.number,) for entry in due],
                     )
-        except StreamBoostError as error:
-            if self._trouble != str(error):
-                _log.warning("labels wait to be written: %s", error)
-            self._trouble = str(error)
+        except Exception as error:  # whatever it is, what waits must be tried again
+            trouble = self._mask(str(error) or type(error).__name__)
+            if self._trouble != trouble:
+                _log.warning("labels wait to be written: %s", trouble)
+            self._trouble = trouble
             return 0
         self._trouble = None
         return len(due)

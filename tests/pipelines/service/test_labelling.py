@@ -208,13 +208,14 @@ def test_where_labels_cannot_be_written_nothing_is_taken(tmp_path):
     assert refusal.refusal == "they come from a dataset"
 
 
-def test_what_cannot_be_written_now_waits_and_says_why(desk, monkeypatch):
+@pytest.mark.parametrize("error", [UnavailableError, RuntimeError])
+def test_what_cannot_be_written_now_waits_and_says_why(desk, monkeypatch, error):
     desk.queue.answer(ANN, "0", "left")
     desk.now += GRACE
     flush = desk.sink.flush
 
     def fail():
-        raise UnavailableError("the disk is away")
+        raise error("the disk is away")
 
     monkeypatch.setattr(desk.sink, "flush", fail)
     assert desk.queue.write_due() == 0
