@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -99,6 +100,7 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
 
 def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
     names = list(pipelines)
+    open_desks = Counter[tuple[str, str]]()
 
     @ui.page("/label", title="Labelling | streamboost", response_timeout=PATIENCE)
     async def labelling(request: Request, pipeline: str | None = None) -> None:
@@ -106,6 +108,17 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
         header = Header("/label", name, names)
         with main(f"Labelling for {name}"):
             desk = Desk(pipelines[name], request.state.person)
+        seat = name, request.state.person.seat
+        open_desks[seat] += 1
+
+        async def leave() -> None:
+            # A page that was left is noticed late: the same person may have opened another.
+            open_desks[seat] -= 1
+            if not open_desks[seat]:
+                del open_desks[seat]
+                await desk.leave()
+
+        ui.context.client.on_delete(lambda: background_tasks.create(leave()))
 
         async def show() -> None:
             view = await feeds[name].look()
@@ -113,7 +126,6 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
             await desk.refresh(view)
 
         await _live(show)
-        ui.context.client.on_delete(lambda: background_tasks.create(desk.leave()))
 
 
 async def _live(show: Callable[[], object]) -> None:
