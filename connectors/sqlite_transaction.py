@@ -51,6 +51,7 @@ class SqliteTransaction(Transaction):
             raise ConfigurationError("a pipeline needs a name: its journal is kept under it")
         self._database = Database(path)
         self._pipeline = pipeline
+        self._outside = 0  # the batch whose messages for other sinks are written
 
     def committed(self) -> Committed | None:
         """Return the newest batch that was committed, or None before the first."""
@@ -67,7 +68,9 @@ class SqliteTransaction(Transaction):
         """Commit batch `sequence`, which must be the one after the last; the first is 1.
 
         Raises StateError when it is not: somebody else has committed, or nothing was recovered.
-        Nothing is written then, nor while others keep the file locked (UnavailableError).
+        Nothing is written then, nor while others keep the file locked (UnavailableError). Where its
+        disk is full (UnavailableError), sinks that it does not bind are written, and are not once
+        more by the next call with the same batch.
         """
         with self._database.writing() as connection:
             last = self._committed(connection) or Committed(0, {})
@@ -80,8 +83,9 @@ class SqliteTransaction(Transaction):
             for sink, payloads in writes:
                 if isinstance(sink, SqliteSink) and self.binds(sink):
                     append(connection, sink.stream, payloads)
-                else:
+                elif sequence != self._outside:
                     write_outside(sink, payloads)
+            self._outside = sequence
             _create_journal(connection)
             everywhere = last.positions | dict(positions)
             connection.execute(

@@ -1,5 +1,6 @@
 """The commands for those who watch and answer: `streamboost serve` and `label-studio`."""
 
+import sys
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -51,9 +52,9 @@ def serve(
         ) from None
     logs.begin(as_json=False)
     place = server.Place(address, port, certificate, key, allow_plain, tuple(allow_host or ()))
-    # They have ended the server by the time that they come here.
-    signal.signal(signal.SIGINT, lambda *_: None)
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    # While it serves, the server takes them, and hands them on when it has ended.
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     configs = [served.find(path) for path in paths]
     with ExitStack() as hidden:
         for config in configs:

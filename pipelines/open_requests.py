@@ -17,6 +17,9 @@ from streamboost.pipelines.status_file import Row
 
 __all__ = ["Asked", "OpenRequests", "RequestRows", "other_fields"]
 
+LONGEST_IMAGE = 100_000
+"""Characters kept of an image that a record holds."""
+
 LONGEST_TEXT = 10_000
 """Characters kept of a text field."""
 
@@ -208,10 +211,13 @@ def _likeliest(probabilities: dict[str, float | None]) -> dict[str, float | None
 def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a record besides those `hidden`, within bounds.
 
-    Lists and objects are given as the JSON they were.
+    Lists and objects are given as the JSON they were, and images (``data:image/...``) that are too
+    large by their size.
 
     >>> other_fields(b'{"id": 7, "a": 0.5, "text": "Hello", "tags": ["x"]}', {"id", "a"})
     {'text': 'Hello', 'tags': '["x"]'}
+    >>> other_fields(b'{"photo": "data:image/png,' + b"A" * 200_000 + b'"}', ())
+    {'photo': 'an image of 200,015 characters'}
     """
     try:
         record = _decode(payload)
@@ -224,4 +230,9 @@ def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
 def _bounded(value: Any) -> Any:
     if isinstance(value, list | dict):
         value = _encode(value).decode()
-    return value[:LONGEST_TEXT] if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if not value.startswith("data:image/"):
+        return value[:LONGEST_TEXT]
+    # A part of an image is none.
+    return value if len(value) <= LONGEST_IMAGE else f"an image of {len(value):,} characters"

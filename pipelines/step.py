@@ -173,6 +173,28 @@ class Stepper:
         self.lost_batches = manifest["lost_batches"]
         self.notes = dict(manifest["notes"])
 
+    def committee_in_numbers(self) -> dict[str, int]:
+        """Return how the committee stands, and what is being trained."""
+        learner, trainer = self.learner, self.learner.trainer
+        numbers = {
+            "labels": learner.n_labels,
+            "version": 0,
+            "rounds": 0,
+            "trees": 0,
+            "classes": 0,
+            "running": trainer.running.version if trainer.running else 0,
+            "challenger": trainer.challenger.version if trainer.challenger else 0,
+            "paused": int(trainer.paused),
+        }
+        if (committee := learner.committee) is not None:
+            numbers |= {
+                "version": committee.version,
+                "rounds": committee.n_rounds,
+                "trees": committee.n_trees,
+                "classes": len(committee.classes),
+            }
+        return numbers
+
     def _obey(self, commands: Sequence[Command]) -> list[Training]:
         """Obey `commands`; return the trainings they started."""
         started: list[Training] = []
@@ -251,28 +273,6 @@ class Stepper:
         committee = self.learner.committee
         self.versions.add([swap, self.learner.trainer.challenger, committee])
         return committee.version if committee and committee is not served else None
-
-    def committee_in_numbers(self) -> dict[str, int]:
-        """Return how the committee stands, and what is being trained."""
-        learner, trainer = self.learner, self.learner.trainer
-        numbers = {
-            "labels": learner.n_labels,
-            "version": 0,
-            "rounds": 0,
-            "trees": 0,
-            "classes": 0,
-            "running": trainer.running.version if trainer.running else 0,
-            "challenger": trainer.challenger.version if trainer.challenger else 0,
-            "paused": int(trainer.paused),
-        }
-        if (committee := learner.committee) is not None:
-            numbers |= {
-                "version": committee.version,
-                "rounds": committee.n_rounds,
-                "trees": committee.n_trees,
-                "classes": len(committee.classes),
-            }
-        return numbers
 
     def _write_requests(self, tick: int, asked: Requests) -> list[bytes]:
         """Put what is asked for into messages, as the committee that asks sees it."""

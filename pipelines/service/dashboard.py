@@ -42,10 +42,13 @@ class Dashboard:
             self._history = Panel("Committee history", "The newest first.")
         self._letters = Letters()
 
+    def show_state(self, view: View) -> None:
+        """Show what the pipeline is doing, which also changes when nothing happens."""
+        self._state.show(view)
+
     def show(self, view: View) -> None:
         """Show a status."""
         points, marks = view.points, view.marks
-        self._state.show(view)
         self._tiles.show(view)
         self._accuracy.show_curves(curves.accuracy(points, marks, *_judged(view)))
         self._spending.show_curves(curves.spending(points))
@@ -78,8 +81,9 @@ class State:
     """Says what the pipeline is doing, and tells a screen reader when that changes."""
 
     def __init__(self) -> None:
-        with Tag("p", classes="state", role="status", aria_live="polite"):
-            self._chip = Tag("span", "", "chip")
+        with Tag("p", classes="state"):
+            # The text beside it changes with every batch: too often to be read aloud.
+            self._chip = Tag("span", "", "chip", role="status")
             self._text = Tag("span", "")
         self._trouble = Tag("p", "", "trouble", role="alert")
         self._trouble.set_visibility(False)

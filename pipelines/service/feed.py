@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from streamboost.pipelines.service.curves import Point, thinned
+from streamboost.pipelines.status_reader import StatusReader
 
 __all__ = ["EVERY", "Feed", "Status", "View"]
 
@@ -20,28 +21,6 @@ LETTERS = 20
 Status = dict[str, Any]
 
 
-class Reader(Protocol):
-    """What `StatusReader` can do."""
-
-    def stamp(self) -> int:
-        """Return a number that differs from the one before after a change."""
-
-    def documents(self) -> dict[str, Any]:
-        """Return all documents by their names."""
-
-    def points(self, since_ms: int = 0) -> list[Status]:
-        """Return the points, the oldest first."""
-
-    def marks(self, since_id: int = 0) -> list[Status]:
-        """Return the marks, the oldest first."""
-
-    def dead_letters(self, limit: int = 200) -> list[Status]:
-        """Return the newest dead letters, the newest first."""
-
-    def requests(self) -> list[Status]:
-        """Return the open requests."""
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """A status as it was at one moment; `number` differs from that of every other moment."""
@@ -51,7 +30,11 @@ class View:
     points: Sequence[Point] = ()
     marks: Sequence[Status] = ()
     dead_letters: Sequence[Status] = ()
-    open_requests: int = 0
+
+    @property
+    def open_requests(self) -> int:
+        """How many requests wait for an answer."""
+        return int(self.document("join").get("open_requests", 0))
 
     def document(self, name: str) -> Any:
         """Return the document `name`, empty where there is none."""
@@ -70,7 +53,7 @@ class Feed:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: StatusReader,
         threads: ThreadPoolExecutor,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -102,5 +85,4 @@ class Feed:
             points=thinned(reader.points()),
             marks=reader.marks(),
             dead_letters=reader.dead_letters(LETTERS),
-            open_requests=len(reader.requests()),
         )

@@ -217,7 +217,7 @@ class LabelQueue:
             )  # fmt: skip
 
     def _before(self, connection: Connection, person: Person) -> Request | None:
-        """Return the request that `person` has before them, if it is still to be answered."""
+        """Return the request that `person` has before them, if nobody has answered it."""
         row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
         request = None if row is None else self._requests.request(row[0])
         return None if request is None or _is_answered(connection, request) else request

@@ -24,6 +24,10 @@ HISTORY = 12
 """Answers that are shown."""
 
 
+LOOK = 3.0
+"""Seconds between two looks whether the record is still open, which also keeps it theirs."""
+
+
 class Desk:
     """What one person has before them: a record, the answers to give, and what was answered.
 
@@ -39,6 +43,7 @@ class Desk:
         self._person = person
         self._view = View()
         self._turn = 0
+        self._looked = 0.0
         self._id: str | None = None
         self._busy = asyncio.Lock()
         with Tag("div", classes="desk"):
@@ -64,7 +69,8 @@ class Desk:
     async def refresh(self, view: View) -> None:
         """Keep the record, or take the next one where it is gone."""
         self._view = view
-        if self._busy.locked():
+        now = asyncio.get_running_loop().time()
+        if self._busy.locked() or (self._id is not None and now - self._looked < LOOK):
             return
         async with self._busy:
             before = self._id
@@ -114,6 +120,7 @@ class Desk:
 
     async def _next(self) -> None:
         request = await asyncio.to_thread(self._queue.next, self._person)
+        self._looked = asyncio.get_running_loop().time()
         self._show(request)
         entries = await asyncio.to_thread(self._queue.history, HISTORY)
         self._none.set_visibility(not entries)
@@ -146,8 +153,8 @@ class Record:
 
     def __init__(self) -> None:
         self._open = Tag("p", "", "about")
-        self._title = Tag("h2", "", id="record-title")
         with Tag("div", aria_live="polite"):
+            self._title = Tag("h2", "", id="record-title")
             self._guess = Tag("p", "", "guess")
             self._why = Tag("p", "", "why")
         self._fields = Tag("dl", classes="fields")

@@ -1,14 +1,11 @@
 """The pages of `serve`: the dashboard at ``/`` and labelling at ``/label``."""
 
 import logging
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import jinja2
-import nicegui.client
 from fastapi import FastAPI, Request
 from nicegui import app as nicegui_app
 from nicegui import background_tasks, ui
@@ -19,12 +16,22 @@ from streamboost.pipelines.service.dashboard import Dashboard, Overview
 from streamboost.pipelines.service.feed import EVERY, Feed
 from streamboost.pipelines.service.labelling_page import Desk
 from streamboost.pipelines.service.layout import Header, main
+from streamboost.pipelines.service.nonces import bear_nonces
 from streamboost.pipelines.service.served import Served
 from streamboost.pipelines.service.widgets import STATIC
 
 __all__ = ["install"]
 
 _log = logging.getLogger(__name__)
+
+PATIENCE = 30.0
+"""Seconds that a page may take to be built on a machine that has much to do."""
+
+ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" '
+    'rx="7" fill="#1f5fbf"/><path d="M6 22l7-7 5 4 8-10" fill="none" stroke="#fff" '
+    'stroke-width="3.5" stroke-linecap="round" stroke-linejoin="round"/></svg>'
+)
 
 
 def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
@@ -33,7 +40,7 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     A middleware must have put ``csp_nonce`` and ``person`` into each request's state. NiceGUI keeps
     its routes per process, so that there is one set of pages in each.
     """
-    _bear_nonces()
+    bear_nonces()
     threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
     feeds = {served.name: Feed(served.status, threads) for served in pipelines}
     _add_dashboard(feeds)
@@ -54,16 +61,6 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
         binding_refresh_interval=None,
         message_history_length=50,
     )
-
-
-PATIENCE = 30.0
-"""Seconds that a page may take to be built on a machine that has much to do."""
-
-ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" '
-    'rx="7" fill="#1f5fbf"/><path d="M6 22l7-7 5 4 8-10" fill="none" stroke="#fff" '
-    'stroke-width="3.5" stroke-linecap="round" stroke-linejoin="round"/></svg>'
-)
 
 
 def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
@@ -91,6 +88,7 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
             nonlocal shown
             view = await feeds[name].look()
             header.show_open(view.open_requests)
+            panels.show_state(view)
             if view.number != shown:
                 shown = view.number
                 panels.show(view)
@@ -128,11 +126,9 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
         await _live(show)
 
 
-async def _live(show: Callable[[], object]) -> None:
+async def _live(show: Callable[[], Awaitable[None]]) -> None:
     """Call `show` now, and again and again as long as the page is open."""
-    found = show()
-    if hasattr(found, "__await__"):
-        await found
+    await show()
     ui.timer(EVERY, show, immediate=False)
 
 
@@ -157,36 +153,3 @@ def _chosen(name: str | None, names: Sequence[str]) -> str | None:
 
 def _style(path: Path) -> str:
     return f"<style>{path.read_text(encoding='utf-8')}</style>"
-
-
-def _bear_nonces() -> None:
-    """Have NiceGUI's page template give its scripts and styles the nonce of the response.
-
-    Then the content security policy needs neither 'unsafe-inline' nor 'unsafe-eval'. What the
-    template fills in is not touched: markup in data would go without, and be refused.
-    """
-    environment = nicegui.client.templates.env
-    if not isinstance(environment.loader, _Nonces):
-        assert environment.loader is not None
-        environment.loader = _Nonces(environment.loader)
-
-
-class _Nonces(jinja2.BaseLoader):
-    """Loads templates as `inner` does, with nonces."""
-
-    NONCE = 'nonce="{{ request.state.csp_nonce }}"'
-
-    def __init__(self, inner: jinja2.BaseLoader) -> None:
-        self._inner = inner
-
-    def get_source(
-        self, environment: jinja2.Environment, template: str
-    ) -> tuple[str, str | None, Callable[[], bool] | None]:
-        """Return a template's text, where it comes from, and what tells whether it is current."""
-        text, name, is_current = self._inner.get_source(environment, template)
-        text = re.sub(r"<(script|style)\b", rf"<\1 {self.NONCE}", text)
-        # Our own styles, and NiceGUI's for its components, come by these two.
-        styled = """replace("<style>", '<style nonce="' + request.state.csp_nonce + '">') | safe"""
-        for part in ("head_html", "body_html"):
-            text = text.replace(f"{{{{ {part} | safe }}}}", f"{{{{ {part} | {styled} }}}}")
-        return text.replace('style="display: none"', "hidden"), name, is_current

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from streamboost.pipelines.service.tables import Cell, Column, Table
 from streamboost.pipelines.service.wording import NOTHING, amount, clock, percent
@@ -16,6 +16,7 @@ UNUSUAL = 4.0
 """Standard deviations that fill a bar."""
 
 Request = Mapping[str, Any]
+Kind = Literal["image", "link", "text", "value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +141,6 @@ def _departure(found: float | None) -> Cell:
         return Cell("as usual", bar=0.0)
     text = f"{abs(found):.1f} sd {'above' if found > 0 else 'below'}"
     return Cell(text, bar=abs(found) / UNUSUAL, colour="warn" if abs(found) > 2 else "series-1")
-
-
-Kind = str
 
 
 def kind_of(value: Any) -> Kind:

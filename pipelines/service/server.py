@@ -115,10 +115,18 @@ def serve(
         pipelines = [Served.of(config) for config in configs]
         app = create_app(pipelines, settings, entering)
         pages.install(app, pipelines)
-        for name in people or (getpass.getuser(),):
+        for name in people or (_user(),):
             say(f"{name}: {place.url(port)}{LOGIN}?key={entering.invite(name)}")
         say(f"each link works once, for a day; programs send the token in {state.path / TOKEN}")
         server(app, settings, place).run(sockets=[listening])
+
+
+def _user() -> str:
+    """Return the name of whoever starts it, as far as the system knows it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in some containers
+        return "operator"
 
 
 def server(app: FastAPI, settings: Settings, place: Place) -> uvicorn.Server:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["NOTHING", "ago", "amount", "clock", "estimate", "percent", "plural", "seconds"]
+__all__ = ["NOTHING", "amount", "clock", "estimate", "percent", "plural", "seconds"]
 
 NOTHING = "—"
 """Stands where there is nothing to tell yet."""
@@ -68,18 +68,6 @@ def clock(milliseconds: float | None) -> str:
     then = time.localtime(milliseconds / 1000)
     is_today = then[:3] == time.localtime()[:3]
     return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M", then)
-
-
-def ago(milliseconds: float, now: float) -> str:
-    """Return how long before `now`, in seconds since the epoch, a time was.
-
-    >>> ago(0, 30), ago(0, 300), ago(0, 7500)
-    ('30 s ago', '5 min ago', '2 h ago')
-    """
-    passed = max(now - milliseconds / 1000, 0)
-    if passed < 90:
-        return f"{passed:.0f} s ago"
-    return f"{passed / 60:.0f} min ago" if passed < 5400 else f"{passed / 3600:.0f} h ago"
 
 
 def plural(n: int, what: str) -> str:

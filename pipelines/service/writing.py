@@ -9,11 +9,14 @@ from typing import Any
 from streamboost.connectors.base import Message, Sink, write_outside
 from streamboost.connectors.messages import DeadLetter, Label
 from streamboost.connectors.schema import Schema
-from streamboost.errors import ConfigurationError, DataError, StreamBoostError
+from streamboost.errors import ConfigurationError, DataError, StreamBoostError, UnavailableError
 
 __all__ = ["LabelWriter", "RecordWriter", "Writer", "masked"]
 
 Mask = Callable[[str], str]
+
+_PATIENCE = 1.0
+"""Seconds to wait for other writes to end."""
 
 
 @contextmanager
@@ -45,8 +48,14 @@ class Writer:
         return str(self._sink) if isinstance(self._sink, ConfigurationError) else None
 
     def _append(self, payloads: Sequence[bytes]) -> None:
-        with self._lock, masked(self._mask):
-            write_outside(self._sink_or_raise(), payloads)
+        # Whoever waits holds a thread that others need to read.
+        if not self._lock.acquire(timeout=_PATIENCE):
+            raise UnavailableError("an earlier write has not ended yet: try again later")
+        try:
+            with masked(self._mask):
+                write_outside(self._sink_or_raise(), payloads)
+        finally:
+            self._lock.release()
 
     def _sink_or_raise(self) -> Sink:
         if isinstance(self._sink, ConfigurationError):

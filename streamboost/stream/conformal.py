@@ -10,13 +10,19 @@ from streamboost.errors import ConfigurationError
 
 __all__ = ["LabelSets", "reaches", "unseen_share"]
 
-_STEP = 0.01
-"""By how much of what is missing a label moves the level. With 0.02 sets held 0.2 points closer to
-what was asked for and were a sixth larger; steps that begin larger only made sets larger."""
+_STEP = 0.02
+"""By how much of what is missing a label moves the level. Over fifteen streams at budgets of 5, 10
+and 20 %, means of eight runs were within 2.0 points of the coverage asked for; with 0.01 within 2.2
+and sets a tenth smaller; with steps that begin larger no nearer, and sets larger."""
+
+_CAUTION = 0.5
+"""Of the level / n that split conformal prediction adds where n labels are all it knows, half, as
+the committee's own chances are known, too. Without it, at a budget of 5 %, the sets of a stream's
+first quarter held 4 points less; with all of it those of short streams held 2 points too much."""
 
 _DECAY = 0.5 ** (1.0 / 100.0)
-"""Half-life of 100 records: a committee trained anew soon speaks for itself. With 50 or 200
-coverage and sizes were the same."""
+"""Half-life of 100 records: a committee trained anew soon speaks for itself. With 50 all was the
+same, with 200 the sets of short streams held a point too much."""
 
 _LEAST = 1e-6
 _WIDTH = 0.25
@@ -33,12 +39,12 @@ class LabelSets:
     ones, the share `level` lies at or above it. Which level does so is told by the labels that
     come, each by whether the set given on arrival held it (Gibbs and Candès, eq. 2):
 
-        level += 0.01 w (coverage - [the set held the label]).
+        level += 0.02 w (coverage - [the set held the label]).
 
     w is 1 / propensity by its own mean, without which the hard records, asked about most, would
     pass for all. From level 1 on a set holds everything, and down from 0 nothing, so whatever the
     stream does and however wrong the committee is, over n labels of equal weight the share held
-    is within (max(coverage, 1 - coverage) + 0.01) / 0.01 n of `coverage` (their prop. 4.1; labels
+    is within (max(coverage, 1 - coverage) + 0.02) / 0.02 n of `coverage` (their prop. 4.1; labels
     on their way add their steps). The committee being about right makes it hold much sooner.
 
     A label that nobody has named yet is one of the labels: its probability is the share of the
@@ -53,7 +59,8 @@ class LabelSets:
     Attributes
     ----------
     level
-        The share of the expected labels that sets hold now.
+        The share of the expected labels that sets are to hold now; for lack of labels they are
+        given level (1 + 1 / 2n) after n.
 
     Examples
     --------
@@ -87,7 +94,7 @@ class LabelSets:
     def threshold(self, unseen: float = 0.0) -> float:
         """Return the probability from which on a label is in the set.
 
-        It is 0 where everything is in it, as before the first record, and 2 where nothing is.
+        It is 0 where everything is in it, as before the first label, and 2 where nothing is.
 
         Parameters
         ----------
@@ -95,17 +102,18 @@ class LabelSets:
             The probability that a record's label is one that nobody has named yet.
         """
         total = self._mass.sum()
-        if total == 0.0 or self.level >= 1.0:
+        if total == 0.0 or self._labels == 0:
             return 0.0
-        if self.level <= 0.0:
-            return 2.0
+        level = self.level * (1.0 + _CAUTION / self._labels)
+        if not 0.0 < level < 1.0:
+            return 0.0 if level > 0.0 else 2.0
         mass = self._mass * ((1.0 - unseen) / total)
         mass[_bins(np.array(unseen))] += unseen
         above = np.append(mass[::-1].cumsum()[::-1], 0.0)
-        edge = int(np.searchsorted(-above, -self.level, side="right")) - 1
+        edge = int(np.searchsorted(-above, -level, side="right")) - 1
         if edge < 0:  # the level is as good as 1
             return 0.0
-        share = (above[edge] - self.level) / (above[edge] - above[edge + 1])
+        share = (above[edge] - level) / (above[edge] - above[edge + 1])
         return float(1.0 / (1.0 + np.exp(-(_EDGES[edge] + share * _WIDTH))))
 
     def arrive(self, probabilities: np.ndarray, expected: np.ndarray) -> None:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -24,9 +24,11 @@ from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
 from streamboost.pipelines.runtime import Pipeline
 from streamboost.pipelines.span import Span
+from streamboost.pipelines.status_reader import StatusReader
 from streamboost.stream.estimators import default_estimator
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.schedule import Schedule
+from tests.pipelines.publishing import answer
 
 ROOT = Path(streamboost.__file__).parents[1]
 
@@ -223,3 +225,21 @@ def streamboost_command(tmp_path):
     command = Command(tmp_path)
     yield command
     command.stop_all()
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """Reads the status that is published in `tmp_path`."""
+    with closing(StatusReader(tmp_path)) as reader:
+        yield reader
+
+
+@pytest.fixture
+def grown(world, make_records):
+    """A pipeline that has records and some answers to come, and all records' true labels."""
+    records, truth = make_records(300)
+    for record in records:
+        record["text"] = f"This is record {record['id']}."
+    world.feed(records)
+    answer(world, truth, range(120))
+    return world, truth

@@ -14,15 +14,15 @@ from streamboost.pipelines.metrics import Metrics
 from streamboost.pipelines.verification import verify
 
 
-def config(folder, make_records, n=200, **pipeline):
-    records, _ = make_records(n)
+def config(folder, make_records, sections=None, **pipeline):
+    records, _ = make_records(200)
     text = "".join(json.dumps(record) + "\n" for record in records)
     (folder / "records.jsonl").write_text(text)
     tables = {
         "pipeline": {"name": "test", "batch_records": 10, "checkpoint_every": 2} | pipeline,
         "source": {"connector": "files", "path": "records.jsonl"},
     }
-    return parse(tables, folder, environment={})
+    return parse(tables | (sections or {}), folder, environment={})
 
 
 def ids(folder):
@@ -70,7 +70,8 @@ def test_a_missing_checkpoint_is_a_metric_until_one_is_taken(world, small_disk, 
 def test_without_room_for_the_log_it_waits_and_then_goes_on(
     tmp_path, small_disk, fill, make_records, caplog
 ):
-    made = config(tmp_path, make_records, state="small")
+    elsewhere = {"predictions": {"connector": "files", "path": "predictions.jsonl"}}
+    made = config(tmp_path, make_records, elsewhere, state="small")
     thread = threading.Thread(
         target=run,
         args=(made,),
@@ -85,5 +86,7 @@ def test_without_room_for_the_log_it_waits_and_then_goes_on(
         assert time.monotonic() < deadline, caplog.text
     (small_disk / "filler").unlink()
     thread.join(60)
-    assert ids(small_disk) == [str(i) for i in range(200)]
+    lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
+    predicted = [json.loads(line)["id"] for line in lines]
+    assert predicted == [str(i) for i in range(200)], "no attempt writes again what lies elsewhere"
     assert "bit for bit" in verify(made)

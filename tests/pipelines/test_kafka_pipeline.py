@@ -9,13 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streamboost.connectors.kafka import KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
 from streamboost.connectors.kafka_topics import create_topics
-from streamboost.errors import ConnectorError, GapError, StateError
+from streamboost.errors import ConnectorError, StateError
 from streamboost.pipelines import checking, topics
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.config import load
@@ -170,18 +169,6 @@ def test_damaged_messages_become_dead_letters(make_file):
     assert [letter["reason"] for letter in dead] == reasons
     assert dead[6]["size"] > 10_000_000
     assert len(dead[6]["payload"]) == 65_536
-
-
-def test_a_topic_truncated_below_what_a_replay_needs_stops_it(make_file, make_records, tmp_path):
-    config = load(make_file())
-    put(config, "source", make_records(60)[0])
-    run(config, until_idle=True)
-    shutil.rmtree(tmp_path / "state" / "checkpoints")
-    with closing(cluster_of(config).admin()) as admin:
-        admin.delete_records({TopicPartition(config.sections.source.topic, 0): 30})
-    put(config, "source", make_records(10, start=60)[0])
-    with pytest.raises(GapError, match="no longer holds offsets 0 to 29 of partition 0"):
-        run(config, until_idle=True)
 
 
 def test_a_state_folder_alone_does_not_know_where_its_journal_is(make_file, make_records, tmp_path):

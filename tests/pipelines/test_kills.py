@@ -45,7 +45,16 @@ shadow = 20
 [query]
 budget = 0.3
 """
-SHORT = [(ANY_MOMENT, 0.2), ("stepped", 5), ("writing", 7), ("sealing", 3), ("replayed", 2)]
+SHORT = [
+    (ANY_MOMENT, 0.2),
+    ("polled", 3),
+    ("stepped", 5),
+    ("writing", 7),
+    ("sealing", 3),
+    ("checkpointed", 1),
+    ("committed", 3),
+    ("replayed", 2),  # of the three that stand after that checkpoint
+]
 STEPS = ("polled", "stepped", "writing", "committed", "sealing", "checkpointed", "replayed")
 
 

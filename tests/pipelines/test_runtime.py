@@ -20,6 +20,21 @@ def test_every_record_has_one_prediction_in_its_order(world, make_records):
     assert [p["sequence"] for p in world.read("predictions")] == [1 + i // 10 for i in range(35)]
 
 
+def test_records_whose_own_times_are_out_of_order_are_taken_as_they_come(make_world, make_records):
+    records, truth = make_records(60)
+    times = [1_000 * ((7 * i) % 60) for i in range(60)]
+    labels = [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
+    worlds = make_world(time="at", expires_after="20s"), make_world(expires_after="20s")
+    worlds[0].feed([r | {"at": at} for r, at in zip(records, times, strict=True)], labels)
+    worlds[1].feed(records, labels)
+    for world in worlds:
+        world.run()
+    timed, plain = (world.read("predictions") for world in worlds)
+    assert [p.pop("time") for p in timed] == times
+    assert timed == [{key: p[key] for key in p if key != "time"} for p in plain]
+    assert worlds[0].pipeline.learner.ledger == worlds[1].pipeline.learner.ledger
+
+
 def test_nothing_is_predicted_until_a_label_is_known_and_then_the_commonest(world, make_records):
     records, _ = make_records(20)
     world.feed(records, [{"id": "3", "label": "left"}])

@@ -37,12 +37,6 @@ def file(tmp_path):
         yield file
 
 
-@pytest.fixture
-def reader(tmp_path):
-    with closing(StatusReader(tmp_path)) as reader:
-        yield reader
-
-
 def test_where_there_is_no_file_there_is_no_status_and_none_is_made(tmp_path, reader):
     assert reader.document("pipeline") is None
     assert reader.documents() == {}
@@ -179,7 +173,10 @@ def test_a_file_that_was_deleted_after_a_kill_is_not_taken_for_what_is_left_of_i
     assert [point["at"] for point in reader.points()] == [3]
 
 
-def test_a_file_that_another_holds_is_written_once_it_is_let_go(tmp_path, file, reader):
+def test_a_file_that_another_holds_is_written_once_it_is_let_go(
+    tmp_path, file, reader, monkeypatch
+):
+    monkeypatch.setattr(status_file, "BUSY_SECONDS", 0.01)
     file.write(content(points=[1]))
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

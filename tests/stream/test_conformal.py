@@ -37,14 +37,29 @@ def test_sets_cover_as_often_as_asked_however_sure_the_committee_is(coverage, sh
     assert held[1000:].mean() == pytest.approx(coverage, abs=0.02)
 
 
-def test_a_committee_that_knows_its_chances_needs_no_labels():
+def test_where_the_committee_knows_its_chances_the_level_is_the_coverage():
     rng = np.random.default_rng(44)
     P = rng.dirichlet([0.4, 0.4, 0.4, 0.4], size=4000)
     truth = drawn(rng, P)
     sets = LabelSets(0.9)
     sets.arrive(P[:500], P[:500])
+    for i in range(1000):
+        sets.learn(i % 10 > 0)
+    assert sets.level == pytest.approx(0.9)
     held = reaches(P[np.arange(4000), truth], sets.threshold())
     assert held.mean() == pytest.approx(0.9, abs=0.02)
+
+
+def test_few_labels_make_sets_larger():
+    sets = LabelSets(0.8)
+    P = np.random.default_rng(45).dirichlet([0.4, 0.4, 0.4], size=200)
+    sets.arrive(P, P)
+    thresholds = [sets.threshold()]
+    for held in [True, True, True, True, False] * 8:
+        sets.learn(held)
+        thresholds.append(sets.threshold())
+    assert thresholds[0] == 0.0
+    assert 0.0 < thresholds[5] < thresholds[10] < thresholds[40]
 
 
 @settings(max_examples=15, deadline=None)
@@ -69,7 +84,7 @@ def test_coverage_holds_over_time_however_the_stream_shifts(
     # `coverage`. It holds at any time.
     n = np.arange(1, len(held) + 1)
     gap = np.abs(np.cumsum(held) - coverage * n)
-    assert (gap <= (max(coverage, 1.0 - coverage) + 0.01) / 0.01 + 1e-6).all()
+    assert (gap <= (max(coverage, 1.0 - coverage) + 0.02) / 0.02 + 1e-6).all()
 
 
 def test_weights_make_up_for_what_was_asked_about():
@@ -88,9 +103,11 @@ def test_weights_make_up_for_what_was_asked_about():
     assert np.mean(np.array(held)[is_hard]) != pytest.approx(0.9, abs=0.015)
 
 
-def test_sets_are_everything_until_a_record_has_come():
-    assert LabelSets().threshold() == 0.0
-    assert reaches(0.0, LabelSets().threshold(unseen=0.5))
+def test_sets_are_everything_until_a_label_has_come():
+    sets = LabelSets()
+    sets.arrive(np.array([[0.9, 0.1]]), np.array([[0.9, 0.1]]))
+    assert sets.threshold() == 0.0
+    assert reaches(0.0, sets.threshold(unseen=0.5))
 
 
 @pytest.mark.parametrize("sure", [1.0, 0.7])

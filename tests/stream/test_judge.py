@@ -131,28 +131,36 @@ def test_labels_the_committee_was_not_trained_on_are_in_sets_of_all_labels():
     assert judge.sets(scored)[0] in (["a"], [])
 
 
-def test_a_label_that_nobody_had_named_is_in_sets_while_labels_that_came_once_say_so():
+def settled(scored):
+    """Return a judge to whom twenty labels have told what the level is to be."""
     judge = Judge(0, calibrate=True, coverage=0.9)
+    judge.label(["0", "0"], ["a", "a"])
+    for _ in range(20):
+        judge.observe(scored, ["a"])
+    return judge
+
+
+def test_a_label_that_nobody_had_named_is_in_sets_while_labels_that_came_once_say_so():
     scored = scored_as([[0.6, 0.4]])
-    judge.arrive(["1"], scored, requests(["1"], [1.0]))
-    judge.label(["1"], ["new"])  # held by a set of everything, so the level falls
-    assert judge.label_sets.level < 0.9
-    assert judge.sets(scored) == [[None]]
-    judge.label(["2"], ["new"])
+    judge = settled(scored)
+    judge.label(list("12345"), list("vwxyz"))
+    assert judge.sets(scored) == [["a", None]]
+    judge.label(list("12345"), list("vwxyz"))
     assert judge.sets(scored) == [["a", "b"]]
 
 
 def test_a_named_label_of_probability_0_and_one_that_nobody_named_are_told_apart():
-    named, unheard = (Judge(0, calibrate=True, coverage=0.9) for _ in range(2))
+    scored = scored_as([[0.9, 0.1]])
+    named, unheard = settled(scored), settled(scored)
     named.label(["x"], ["new"])
     for judge in (named, unheard):
-        judge.observe(scored_as([[0.9, 0.1]]), ["a"])
-        judge.label(["y", "z"], ["b", "c"])
-        judge.arrive(["1"], scored_as([[0.9, 0.1]]), requests(["1"], [1.0]))
-        assert judge.sets(scored_as([[0.9, 0.1]])) == [[None]]
+        judge.label(list("bcdefghijk"), list("bcdefghijk"))
+        judge.arrive(["1"], scored, requests(["1"], [1.0]))
+        assert judge.sets(scored) == [["a", None]]
+        before = judge.label_sets.level
         judge.label(["1"], ["new"])
-    # The level falls after a set that held the label, and rises after one that did not.
-    assert unheard.label_sets.level < 0.899 < named.label_sets.level
+        # The level falls after a set that held the label, and rises after one that did not.
+        assert (judge.label_sets.level < before) == (judge is unheard)
 
 
 def test_observed_labels_teach_as_those_of_requests_do():

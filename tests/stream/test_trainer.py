@@ -166,6 +166,21 @@ def test_a_challenger_that_makes_fewer_errors_serves_from_the_label_that_settles
     assert judging.committee is challenger
 
 
+def test_a_challenger_may_be_promoted_before_the_labels_settle_it_also_while_paused(judging):
+    challenger = judging.trainer.challenger
+    judging.trainer.pause()
+    assert judging.trainer.promote() == ()
+    assert judging.committee is challenger
+    assert judging.trainer.challenger is None
+    assert judging.trainer.promote() == ()
+    assert judging.committee is challenger
+
+
+def test_what_waited_for_the_judgement_starts_with_the_promotion(judging):
+    judging.trainer.retrain()
+    assert [training.kind for training in judging.trainer.promote()] == ["retrain"]
+
+
 def test_no_training_starts_while_a_challenger_is_judged(judging):
     judging.trainer.retrain()
     assert learn(judging, 100, 109, WRONG) == ()

@@ -37,6 +37,10 @@ pytestmark = [
 
 ROOT = Path(streamboost.__file__).parents[1]
 SCRIPT = "<script>alert(1)</script><b>bold</b>"
+PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGA"
+    "WjR9awAAAABJRU5ErkJggg=="
+)
 PIPELINE = """
 [pipeline]
 name = "segments"
@@ -54,14 +58,16 @@ extend_every = 1
 [query]
 budget = 0.1
 """
+DASHBOARD = "/?pipeline=segments"
 FIRST = 400
 
 
 def segments(start, n):
-    """Records of River's ImageSegments, some with a text."""
+    """Records of River's ImageSegments, with a text, an image and an address besides."""
     with_ids = islice(RiverSource("ImageSegments").poll(start + n), start, None)
     records = [json.loads(message.payload) for message in with_ids]
-    return [record | {"text": f"{SCRIPT} {record['id']}"} for record in records]
+    further = {"photo": PIXEL, "page": "https://example.org/a.png"}
+    return [record | {"text": f"{SCRIPT} {record['id']}"} | further for record in records]
 
 
 @dataclass
@@ -115,11 +121,13 @@ def job(tmp_path_factory):
     job = Job(folder / "p.toml")
     job.feed(FIRST)
     put(job.config, "records", [{"text": SCRIPT}])  # without an id: a dead letter
-    people = ["ann"] * 16 + ["bob"]
+    (folder / "later").mkdir()
+    (folder / "later" / "p.toml").write_text(PIPELINE.replace("segments", "later"))
+    people = ["ann"] * 24 + ["bob"]
     asked = [word for name in people for word in ("--person", name)]
     with (
         process(folder, "run", "p.toml") as running,
-        process(folder, "serve", "p.toml", "--port", "0", *asked) as serving,
+        process(folder, "serve", "p.toml", "later/p.toml", "--port", "0", *asked) as serving,
     ):
         until(lambda: len(job.open_ids()) >= 0.09 * FIRST)
         job.answer(job.open_ids())
@@ -201,7 +209,7 @@ def wait_for_record_after(page, id):
 
 
 def test_the_charts_move_while_records_come(job, visit):
-    page = visit("/")
+    page = visit(DASHBOARD)
     chart = page.locator("#throughput .chart")
     before, records = chart.get_attribute("data-last"), tile(page, "Records")
     job.feed(200)
@@ -213,7 +221,7 @@ def test_the_charts_move_while_records_come(job, visit):
 
 
 def test_every_part_of_the_dashboard_shows_something(visit):
-    page = visit("/")
+    page = visit(DASHBOARD)
     for chart in ("accuracy", "labels-against-budget", "throughput", "latency", "lag", "committee"):
         assert page.locator(f"#{chart} canvas").count() == 1, chart
         page.locator(f"#{chart} summary").click()
@@ -226,7 +234,7 @@ def test_every_part_of_the_dashboard_shows_something(visit):
 
 
 def test_a_label_given_by_a_key_is_learned_and_changes_the_committee(job, visit):
-    dashboard, page = visit("/"), visit("/label")
+    dashboard, page = visit(DASHBOARD), visit("/label")
     until(lambda: job.figure("pipeline", "state") == "running")
     version, labels = tile(dashboard, "Version"), job.figure("learner", "labels")
     id = record(page)
@@ -293,6 +301,24 @@ def test_markup_in_a_record_is_shown_as_text(visit):
     assert page.locator(".fields b").count() == 0
 
 
+def test_an_image_in_a_record_is_shown_and_one_elsewhere_is_a_link(visit):
+    page = visit("/label")
+    shown = page.locator(".fields img")
+    assert shown.count() == 1
+    assert shown.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+    link = page.locator(".fields a")
+    assert link.get_attribute("href") == "https://example.org/a.png"
+    assert link.get_attribute("rel") == "noreferrer noopener"
+
+
+def test_a_theme_that_was_chosen_stays(visit):
+    page = visit("/label", color_scheme="light")
+    page.get_by_label("Theme").select_option("dark")
+    page.wait_for_selector("body.body--dark")
+    page.reload()
+    page.wait_for_selector("body.body--dark")
+
+
 def test_the_keyboard_alone_is_enough(visit):
     page = visit("/label")
     page.keyboard.press("Tab")
@@ -308,15 +334,49 @@ def test_the_keyboard_alone_is_enough(visit):
     assert {"SSkip", "NNot sure", "UUndo"} <= seen
 
 
+def assert_accessible(page):
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_several_pipelines_are_shown_at_a_glance(job, visit):
+    page = visit("/", bypass_csp=True)
+    rows = page.locator(".overview li")
+    assert [rows.nth(i).get_by_role("heading").inner_text() for i in (0, 1)] == [
+        "segments",
+        "later",
+    ]
+    assert f"{job.fed:,}" in rows.nth(0).inner_text()
+    assert_accessible(page)
+    page.get_by_role("link", name="segments").last.click()
+    page.wait_for_selector("#throughput canvas")
+
+
+@pytest.mark.parametrize("path", ["/?pipeline=later", "/label?pipeline=later"])
+def test_a_pipeline_that_has_not_begun_says_how_to_begin(path, visit):
+    page = visit(path, bypass_csp=True)
+    assert 'start it with "streamboost run"' in page.locator("main").inner_text()
+    assert page.locator("canvas").count() == page.locator("tbody tr").count() == 0
+    assert_accessible(page)
+
+
+def test_an_unknown_pipeline_is_a_plain_404(job, chromium):
+    context = chromium.new_context()
+    link = job.links["ann"].pop()
+    context.request.get(link)
+    answer = context.request.get(link.partition("/login")[0] + "/?pipeline=none")
+    assert (answer.status, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
+    context.close()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/", "/label"])
+@pytest.mark.parametrize("path", [DASHBOARD, "/label"])
 def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, visit, tmp_path):
     folder = Path(os.environ.get("STREAMBOOST_SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     page = visit(path, color_scheme=theme, bypass_csp=True)  # axe brings styles of its own
-    page.wait_for_selector("canvas" if path == "/" else ".choice")
-    found = axe.Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
+    page.wait_for_selector("canvas" if path == DASHBOARD else ".choice")
+    assert_accessible(page)
     brightness = page.evaluate(
         "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
     )
@@ -324,5 +384,5 @@ def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, vi
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        name = f"{'dashboard' if path == '/' else 'labelling'}-{theme}-{width}.png"
+        name = f"{'dashboard' if path == DASHBOARD else 'labelling'}-{theme}-{width}.png"
         page.screenshot(path=folder / name, full_page=True)

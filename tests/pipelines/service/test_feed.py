@@ -10,8 +10,10 @@ from streamboost.pipelines.status_reader import StatusReader
 
 def content(sequence):
     return {
-        "documents": {"pipeline": (0, f'{{"sequence": {sequence}}}')},
-        "requests": {"7": (0.5, None, '{"id": "7"}')},
+        "documents": {
+            "pipeline": (0, f'{{"sequence": {sequence}}}'),
+            "join": (0, '{"open_requests": 1}'),
+        },
     }
 
 

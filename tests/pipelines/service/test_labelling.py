@@ -158,6 +158,15 @@ def test_what_was_skipped_comes_last_and_to_others_at_once(desk):
     assert desk.before(ANN) == "0"
 
 
+def test_a_record_that_somebody_answered_meanwhile_is_before_nobody(desk):
+    desk.queue.skip(ANN, desk.before(ANN))
+    desk.queue.answer(BEN, desk.before(BEN), "left")
+    desk.queue.undo(ANN)
+    assert desk.before(ANN) == "1"
+    desk.queue.post(Person("api", "api"), [Label("1", "left")])
+    assert desk.before(ANN) == "2"
+
+
 def test_what_somebody_is_not_sure_of_is_for_others(desk):
     for id in ("0", "1", "2"):
         desk.queue.not_sure(ANN, id)
@@ -295,6 +304,7 @@ class Office(RuleBasedStateMachine):
     def look(self, person):
         found = self.desk.before(person)
         mine = [i for i in self.leases if self.holder(i) == person.seat]
+        mine = [i for i in mine if not self.is_answered(i)]
         if mine:
             assert found == mine[0]
         elif found is None:

@@ -172,8 +172,8 @@ def test_the_command_serves_over_https_until_it_is_told_to_end(streamboost_comma
     assert "; Secure" in cookie
     assert (file.parent / "state" / "serve.token").stat().st_mode & 0o777 == 0o600
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 0
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
 
 
 def is_there(client, link):
