@@ -25,7 +25,7 @@ from streamboost.pipelines.service.entries import (
     put,
     to_write,
 )
-from streamboost.pipelines.service.people import Person
+from streamboost.pipelines.service.people import PROGRAM, Person
 from streamboost.pipelines.service.writing import LabelWriter
 
 __all__ = ["LabelQueue", "OpenRequests", "Request"]
@@ -161,7 +161,8 @@ class LabelQueue:
             for label in labels:
                 request = self._requests.request(label.id)
                 sequence = 0 if request is None else request["sequence"]
-                name = label.source or person.name
+                # A program speaks for others; whoever has logged in answers for themselves.
+                name = (label.source if person == PROGRAM else None) or person.name
                 put(connection, Entry(0, now, name, person.seat, label.id, sequence, "label",
                                       label.label, "written"))  # fmt: skip
 

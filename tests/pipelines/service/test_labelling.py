@@ -192,6 +192,11 @@ def test_a_record_that_is_asked_for_again_can_be_answered_again(desk):
     desk.queue.answer(BEN, "0", "right")
 
 
+def test_nobody_who_has_logged_in_answers_in_the_name_of_another(desk):
+    desk.queue.post(ANN, [Label("0", "left", source="ben")])
+    assert [entry.person for entry in desk.queue.history()] == ["ann"]
+
+
 def test_labels_that_a_program_posts_are_written_at_once_and_kept(desk):
     desk.queue.post(Person("api", "api"), [Label("0", "left"), Label("77", "right", 5, "bot")])
     assert desk.written() == [("0", "left", None), ("77", "right", "bot")]
