@@ -209,6 +209,9 @@ def _dressed(scope: Scope, send: Send) -> Send:
     Pages find the nonce they are to bear as ``scope["state"]["csp_nonce"]``.
     """
     nonce = scope.setdefault("state", {})["csp_nonce"] = token_urlsafe(16)
+    # A body that does not say its length may never end, and what is not asked for is read all
+    # the same, until the connection ends.
+    is_endless = "transfer-encoding" in Headers(scope=scope)
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -218,6 +221,8 @@ def _dressed(scope: Scope, send: Send) -> Send:
             is_page = headers.get("content-type", "").startswith("text/html")
             policy = _PAGE_POLICY.format(nonce=nonce) if is_page else _POLICY
             headers.setdefault("Content-Security-Policy", policy)
+            if is_endless:
+                headers["Connection"] = "close"
         await send(message)
 
     return with_headers

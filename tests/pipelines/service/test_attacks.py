@@ -172,8 +172,10 @@ def test_a_body_of_100_mb_is_refused_unread(site):
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_a_body_that_never_ends_is_cut_off(site):
-    head = f"POST {LABELS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+@pytest.mark.parametrize("line", [f"POST {LABELS}", "POST /nowhere", "GET /healthz", "GET /login"])
+@pytest.mark.parametrize("token", [TOKEN, "wrong"])
+def test_a_body_that_never_ends_is_cut_off(site, line, token):
+    head = f"{line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
     chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
     with socket.create_connection(("127.0.0.1", site.settings.port), timeout=30) as connection:
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
