@@ -62,6 +62,7 @@ class Publisher:
         self._clock = clock
         self._started = wall_clock()
         self._committed: int | None = None
+        self._sequence = 0
         self._trouble: dict[str, Any] = {}
         self._due, self._published = 0.0, clock()
         self._state, self._is_still, self._has_failed = "", False, False
@@ -132,8 +133,10 @@ class Publisher:
             documents, recent = standing(pipeline), self._notes.recent()
             seconds, self._published = self._clock() - self._published, self._clock()
             point = point_of(documents, self._notes.since, seconds)
+            self._sequence = pipeline.sequence
+        # What a batch asked that was not read off yet must not look as if it were closed.
         documents["pipeline"] = self._about | {
-            "sequence": pipeline.sequence,
+            "sequence": self._sequence,
             "started": self._started,
             "time": self._committed,
             "state": state,

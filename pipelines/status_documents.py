@@ -2,7 +2,8 @@
 
 =====================  ======================================================================
 ``pipeline``           what it is called and made of, `state` (recovering, running, retrying,
-                       stopped), `sequence` and `time` of the newest commit, further `fields`
+                       stopped), `sequence` of the batch as of which all this is told, `time`
+                       of the newest commit, further `fields`
 ``learner``            the committee that serves, what is being trained, the versions kept
 ``ledger``             what was asked, answered, and what the budget had `allowed`
 ``join``               counters of records and labels

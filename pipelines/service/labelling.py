@@ -15,7 +15,7 @@ from sqlite3 import Connection
 from typing import Any, Protocol
 
 from streamboost.connectors.messages import Label
-from streamboost.errors import StateError, StreamBoostError
+from streamboost.errors import StateError
 from streamboost.pipelines.service.entries import (
     Action,
     Entries,
@@ -25,7 +25,7 @@ from streamboost.pipelines.service.entries import (
     put,
     to_write,
 )
-from streamboost.pipelines.service.people import Person
+from streamboost.pipelines.service.people import PROGRAM, Person
 from streamboost.pipelines.service.writing import LabelWriter
 
 __all__ = ["LabelQueue", "OpenRequests", "Request"]
@@ -83,6 +83,7 @@ class LabelQueue:
         mask: Callable[[str], str] = str,
     ) -> None:
         self._entries = Entries(path, mask)
+        self._mask = mask
         self._requests = requests
         self._labels = labels
         self._grace = grace
@@ -160,7 +161,8 @@ class LabelQueue:
             for label in labels:
                 request = self._requests.request(label.id)
                 sequence = 0 if request is None else request["sequence"]
-                name = label.source or person.name
+                # A program speaks for others; whoever has logged in answers for themselves.
+                name = (label.source if person == PROGRAM else None) or person.name
                 put(connection, Entry(0, now, name, person.seat, label.id, sequence, "label",
                                       label.label, "written"))  # fmt: skip
 
@@ -183,10 +185,11 @@ class LabelQueue:
                         "UPDATE entries SET stage = 'written' WHERE number = ?",
                         [(entry.number,) for entry in due],
                     )
-        except StreamBoostError as error:
-            if self._trouble != str(error):
-                _log.warning("labels wait to be written: %s", error)
-            self._trouble = str(error)
+        except Exception as error:  # whatever it is, what waits must be tried again
+            trouble = self._mask(str(error) or type(error).__name__)
+            if self._trouble != trouble:
+                _log.warning("labels wait to be written: %s", trouble)
+            self._trouble = trouble
             return 0
         self._trouble = None
         return len(due)

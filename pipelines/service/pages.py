@@ -1,6 +1,7 @@
 """The pages of `serve`: the dashboard at ``/`` and labelling at ``/label``."""
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,6 +98,7 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
 
 def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
     names = list(pipelines)
+    open_desks = Counter[tuple[str, str]]()
 
     @ui.page("/label", title="Labelling | streamboost", response_timeout=PATIENCE)
     async def labelling(request: Request, pipeline: str | None = None) -> None:
@@ -104,6 +106,17 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
         header = Header("/label", name, names)
         with main(f"Labelling for {name}"):
             desk = Desk(pipelines[name], request.state.person)
+        seat = name, request.state.person.seat
+        open_desks[seat] += 1
+
+        async def leave() -> None:
+            # A page that was left is noticed late: the same person may have opened another.
+            open_desks[seat] -= 1
+            if not open_desks[seat]:
+                del open_desks[seat]
+                await desk.leave()
+
+        ui.context.client.on_delete(lambda: background_tasks.create(leave()))
 
         async def show() -> None:
             view = await feeds[name].look()
@@ -111,7 +124,6 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
             await desk.refresh(view)
 
         await _live(show)
-        ui.context.client.on_delete(lambda: background_tasks.create(desk.leave()))
 
 
 async def _live(show: Callable[[], Awaitable[None]]) -> None:

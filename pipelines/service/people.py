@@ -6,6 +6,7 @@ restart of `serve` logs nobody out, and a new token everybody. A program sends t
 
 import hashlib
 import hmac
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ PROGRAM = Person("api", "api")
 
 
 class People:
-    """Lets in who has the token, a login link or a cookie.
+    """Lets in who has the token, a login link or a cookie; for any number of threads.
 
     Parameters
     ----------
@@ -70,6 +71,7 @@ class People:
         self._token = token.encode()
         self._clock = clock
         self._links: dict[str, tuple[float, str]] = {}
+        self._lock = threading.Lock()
         self._signer = URLSafeTimedSerializer(
             token, salt="streamboost session", signer_kwargs={"digest_method": hashlib.sha256}
         )
@@ -82,15 +84,17 @@ class People:
         person = Person(name, "")
         key = token_urlsafe(32)
         now = self._clock()
-        self._links = {k: link for k, link in self._links.items() if link[0] > now}
-        while len(self._links) >= _MOST_LINKS:
-            del self._links[next(iter(self._links))]
-        self._links[_hashed(key)] = (now + _LINK_SECONDS, person.name)
+        with self._lock:
+            self._links = {k: link for k, link in self._links.items() if link[0] > now}
+            while len(self._links) >= _MOST_LINKS:
+                del self._links[next(iter(self._links))]
+            self._links[_hashed(key)] = (now + _LINK_SECONDS, person.name)
         return key
 
     def log_in(self, key: str) -> str | None:
         """Return the cookie for whoever brings `key`, None where it was used or is too old."""
-        until, name = self._links.pop(_hashed(key), (0.0, ""))
+        with self._lock:
+            until, name = self._links.pop(_hashed(key), (0.0, ""))
         if not name or until <= self._clock():
             return None
         return self._signer.dumps([name, token_urlsafe(12)])

@@ -139,8 +139,10 @@ class Guard:
             return _refused(scope, 429, "too many requests", {"Retry-After": str(ceil(wait))})
         if person is None and not self._is_open(scope):
             return _refused(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
+        # Of what is only read, a browser says where it comes from if a script elsewhere asks.
         is_reading = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        if by_cookie and not is_reading and not _is_own(scope, headers):
+        is_plain = person is None or (is_reading and "origin" not in headers)
+        if by_cookie and not is_plain and not _is_own(scope, headers):
             return _refused(scope, 403, "this must come from one of this server's own pages")
         return None
 
@@ -207,6 +209,9 @@ def _dressed(scope: Scope, send: Send) -> Send:
     Pages find the nonce they are to bear as ``scope["state"]["csp_nonce"]``.
     """
     nonce = scope.setdefault("state", {})["csp_nonce"] = token_urlsafe(16)
+    # A body that does not say its length may never end, and what is not asked for is read all
+    # the same, until the connection ends.
+    is_endless = "transfer-encoding" in Headers(scope=scope)
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -216,6 +221,8 @@ def _dressed(scope: Scope, send: Send) -> Send:
             is_page = headers.get("content-type", "").startswith("text/html")
             policy = _PAGE_POLICY.format(nonce=nonce) if is_page else _POLICY
             headers.setdefault("Content-Security-Policy", policy)
+            if is_endless:
+                headers["Connection"] = "close"
         await send(message)
 
     return with_headers

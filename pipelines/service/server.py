@@ -129,6 +129,14 @@ def _user() -> str:
         return "operator"
 
 
+def _whoever() -> str:
+    """Return the name of who starts it; in a container its number may have none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "you"
+
+
 def server(app: FastAPI, settings: Settings, place: Place) -> uvicorn.Server:
     """Return what answers for `app`, with limits of its own before those of the guard."""
     return uvicorn.Server(

@@ -13,7 +13,7 @@ import pytest
 
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, UnavailableError
-from streamboost.pipelines import cli, demo_serve
+from streamboost.pipelines import cli_demo, demo_serve
 from streamboost.pipelines.demo_serve import FAST, FIRST, LEFT, PACE, Player
 from streamboost.pipelines.runtime import Stop
 
@@ -100,9 +100,9 @@ def test_a_server_that_ends_ends_the_demo_with_a_word(tmp_path, capfd):
 
 
 def test_what_only_a_demo_that_ends_can_show_is_refused():
-    for words in ({"as_json": True}, {"strategy": cli.Strategy.repeat_last}):
+    for words in ({"as_json": True}, {"strategy": cli_demo.Strategy.repeat_last}):
         with pytest.raises(ConfigurationError, match="demo --serve shows one pipeline"):
-            cli.demo(serve=True, **words)
+            cli_demo.demo(serve=True, **words)
 
 
 def test_most_requests_are_answered_and_every_third_is_left(tmp_path):

@@ -166,6 +166,26 @@ def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
     assert {request["id"] for request in reader.requests()} == open_in(world)
 
 
+def test_the_sequence_told_is_that_of_the_requests_told(grown, tmp_path, reader):
+    world, _ = grown
+    told = []
+    with published(world.pipeline, tmp_path) as publisher:
+
+        def look(effects):
+            world.pipeline.is_settled = False  # as while the next batch is being committed
+            publisher.turn()
+            publisher._writer.wait(10)
+            told.append((reader.document("pipeline")["sequence"], reader.requests()))
+            world.pipeline.is_settled = True
+
+        world.pipeline.observers.append(look)
+        world.run()
+    assert {sequence for sequence, _ in told} > {0}
+    for sequence, requests in told:
+        asked = {one["id"] for one in world.read("requests") if one["sequence"] <= sequence}
+        assert asked & open_in(world) <= {one["id"] for one in requests}
+
+
 def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
     world.feed(make_records(50)[0])
     world.run()

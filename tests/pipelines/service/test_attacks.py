@@ -84,6 +84,17 @@ def test_what_may_change_something_must_come_from_our_own_pages(site, method, or
     assert read(site.served.config, "labels") == before
 
 
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1"])
+def test_a_script_from_elsewhere_reads_nothing_with_somebodys_cookie(site, origin):
+    socket_io = "/_nicegui_ws/socket.io/?EIO=4&transport=polling"
+    for path in [*PATHS, socket_io]:
+        answer = site.browser().get(path, headers={"Origin": origin})
+        assert answer.status_code == 403, path
+        assert "access-control-allow-origin" not in answer.headers
+    assert site.browser().get(PATHS[-1]).status_code == 200
+    assert site.program().get(PATHS[-1], headers={"Origin": origin}).status_code == 200
+
+
 def test_our_own_pages_and_programs_may(file):
     with site_of(file) as site:
         assert site.browser().post(LABELS, json=LABEL).status_code == 201
@@ -161,8 +172,10 @@ def test_a_body_of_100_mb_is_refused_unread(site):
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_a_body_that_never_ends_is_cut_off(site):
-    head = f"POST {LABELS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+@pytest.mark.parametrize("line", [f"POST {LABELS}", "POST /nowhere", "GET /healthz", "GET /login"])
+@pytest.mark.parametrize("token", [TOKEN, "wrong"])
+def test_a_body_that_never_ends_is_cut_off(site, line, token):
+    head = f"{line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
     chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
     with socket.create_connection(("127.0.0.1", site.settings.port), timeout=30) as connection:
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())

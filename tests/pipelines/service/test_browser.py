@@ -7,9 +7,10 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -256,6 +257,21 @@ def test_two_browsers_never_have_the_same_record(job, visit):
             had[name].append(wait_for_record_after(page, had[name][-1]))
             assert record(ann) != record(bob)
     assert not set(had["ann"]) & set(had["bob"])
+
+
+def test_whoever_opens_the_page_again_keeps_the_record_when_the_first_is_gone(job, visit):
+    page = visit("/label")
+    had = record(page)
+    second = page.context.new_page()
+    second.goto(page.url)
+    assert record(second) == had
+    leases = sqlite3.connect(job.config.state / "labelling.db", isolation_level=None)
+    page.close()
+    with closing(leases):
+        # Twice as long as it takes until a closed page is noticed.
+        for _ in range(40):
+            second.wait_for_timeout(200)
+            assert leases.execute("SELECT 1 FROM leases WHERE id = ?", (had,)).fetchone()
 
 
 def test_what_was_skipped_or_labelled_can_be_taken_back(visit):

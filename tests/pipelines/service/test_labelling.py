@@ -81,6 +81,19 @@ def test_the_most_useful_is_first_and_stays_with_whoever_looks_at_it(desk):
     assert desk.before(Person("cy", "seat 3")) == "9"
 
 
+def test_whoever_has_a_record_that_a_program_answers_gets_another(desk):
+    assert desk.before(ANN) == "0"
+    desk.queue.post(Person("api", "api"), [Label("0", "left")])
+    assert desk.before(ANN) == "1"
+
+
+def test_what_was_answered_meanwhile_does_not_come_back_by_undo(desk):
+    desk.queue.skip(ANN, desk.before(ANN))
+    desk.queue.answer(BEN, "0", "left")
+    desk.queue.undo(ANN)
+    assert desk.before(ANN) == "1"
+
+
 def test_whoever_does_not_come_back_loses_the_record(desk):
     desk.before(ANN)
     desk.now += LEASE - 1
@@ -179,6 +192,11 @@ def test_a_record_that_is_asked_for_again_can_be_answered_again(desk):
     desk.queue.answer(BEN, "0", "right")
 
 
+def test_nobody_who_has_logged_in_answers_in_the_name_of_another(desk):
+    desk.queue.post(ANN, [Label("0", "left", source="ben")])
+    assert [entry.person for entry in desk.queue.history()] == ["ann"]
+
+
 def test_labels_that_a_program_posts_are_written_at_once_and_kept(desk):
     desk.queue.post(Person("api", "api"), [Label("0", "left"), Label("77", "right", 5, "bot")])
     assert desk.written() == [("0", "left", None), ("77", "right", "bot")]
@@ -204,13 +222,14 @@ def test_where_labels_cannot_be_written_nothing_is_taken(tmp_path):
     assert refusal.refusal == "they come from a dataset"
 
 
-def test_what_cannot_be_written_now_waits_and_says_why(desk, monkeypatch):
+@pytest.mark.parametrize("error", [UnavailableError, RuntimeError])
+def test_what_cannot_be_written_now_waits_and_says_why(desk, monkeypatch, error):
     desk.queue.answer(ANN, "0", "left")
     desk.now += GRACE
     flush = desk.sink.flush
 
     def fail():
-        raise UnavailableError("the disk is away")
+        raise error("the disk is away")
 
     monkeypatch.setattr(desk.sink, "flush", fail)
     assert desk.queue.write_due() == 0
