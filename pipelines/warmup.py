@@ -18,7 +18,9 @@ from streamboost.stream.schedule import Schedule
 
 __all__ = ["warm_up"]
 
-ANNOUNCEMENT = "Compiling the kernels, once on this machine; this takes up to half a minute ..."
+ANNOUNCEMENT = (
+    "Loading the kernels; the first time on a machine they are compiled, up to half a minute ..."
+)
 PATIENCE = 1.0
 """Seconds after which it is announced: loading compiled kernels takes less."""
 

@@ -39,7 +39,10 @@ def router(pipelines: Sequence[Served], people: People, settings: Settings) -> A
     def log_in(request: Request, key: str = "") -> Response:
         cookie = people.log_in(key)
         if cookie is None:
-            text = "this login link was used already, or is too old: ask for another\n"
+            text = (
+                "this login link was used already, or is too old: `streamboost serve` prints "
+                "another at its next start; where this browser is logged in, go to /\n"
+            )
             return PlainTextResponse(text, 401)
         answer = HTMLResponse(_ENTER)
         answer.set_cookie(
