@@ -32,7 +32,7 @@ MAY_CHANGE = {
         "on_gap": "continue",
         "keep_versions": 3,
     },
-    "monitor": {"port": 9000},
+    "monitor": {"port": 9000, "publish_every": 7.0},
 }
 MAY_CHANGE_SQLITE = {
     "source": {"follow": True},
