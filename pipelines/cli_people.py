@@ -48,7 +48,8 @@ def serve(
         from streamboost.pipelines.service import served, server
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"serve needs {error.name}: install it with `pip install 'streamboost[serve]'`"
+            f"serve needs {error.name}: install streamboost's extra `serve`, in a clone with "
+            "`pip install '.[serve]'`"
         ) from None
     logs.begin(as_json=False)
     place = server.Place(address, port, certificate, key, allow_plain, tuple(allow_host or ()))
