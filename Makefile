@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test lint check bench soak format clean
 
 # SERVE=1 lets it go on, to be watched and answered in a browser.
-demo: .venv/ready $(if $(SERVE),.venv/serve-ready)
+demo: .venv/$(if $(SERVE),serve,demo)-ready
 	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
 test: .venv/ready
@@ -44,18 +44,27 @@ format: .venv/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-.venv/ready: constraints.txt pyproject.toml
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("streamboost needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; name another with make PYTHON=...") if sys.version_info < (3, 11) else None'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PYTHON) -m venv .venv
+	@echo "installing into .venv, which takes a minute or two"
+
+.venv/demo-ready: constraints.txt pyproject.toml | $(BIN)/python
+	$(INSTALL) .
 	touch $@
 
-.venv/serve-ready: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,serve]'
+.venv/serve-ready: constraints.txt pyproject.toml | $(BIN)/python
+	$(INSTALL) '.[serve]'
+	touch $@
+
+.venv/ready: constraints.txt pyproject.toml | $(BIN)/python
+	$(INSTALL) '.[dev]'
 	touch $@
 
 .venv/bench-ready: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
+	$(INSTALL) '.[dev,bench]'
 	touch $@
 
 clean:
