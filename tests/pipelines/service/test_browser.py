@@ -146,8 +146,8 @@ def job(tmp_path_factory):
 @pytest.fixture(scope="module")
 def chromium():
     with playwright.sync_playwright() as driver:
-        # Chromium's sandbox refuses to work for the superuser.
-        args = ["--no-sandbox"] if os.geteuid() == 0 else []
+        # Chromium's sandbox refuses to work for the superuser, and shared memory may be scarce.
+        args = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=args)
         yield browser
         browser.close()
