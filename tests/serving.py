@@ -3,12 +3,12 @@
 import json
 import ssl
 import threading
-import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import httpx
 import numpy as np
+from waiting import until
 
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.pipelines.service.app import create_app
@@ -111,10 +111,3 @@ def site_of(file, **settings):
                 client.close()
             running.should_exit = True
             thread.join()
-
-
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.005)

@@ -4,26 +4,18 @@ import json
 import os
 import re
 import signal
-import time
 from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
+from waiting import until
 
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, UnavailableError
 from streamboost.pipelines import cli_demo, demo_serve
 from streamboost.pipelines.demo_serve import FAST, FIRST, LEFT, PACE, Player
 from streamboost.pipelines.runtime import Stop
-
-
-def until(condition, seconds=90):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
-    return found
 
 
 def read(log, stream):

@@ -3,12 +3,12 @@
 import json
 import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from contextlib import closing
 
 import pytest
+from waiting import until
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.health import HealthServer, kept_token
@@ -142,13 +142,6 @@ def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_r
         pipeline.stop.request()
         thread.join()
     assert not pipeline.is_ready
-
-
-def until(condition, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.001)
 
 
 def test_a_run_serves_them_on_the_port_of_its_file(streamboost_command, tmp_path):

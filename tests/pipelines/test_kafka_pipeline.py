@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
+from waiting import until
 
 from streamboost.connectors.kafka import KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
@@ -76,12 +77,6 @@ def read(config, section):
         while batch := source.poll(10_000):
             found += [json.loads(message.payload) for message in batch]
     return found
-
-
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
 
 
 def test_the_example_runs_from_init_to_a_graceful_stop(

@@ -7,7 +7,6 @@ import re
 import socket
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections import defaultdict
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from waiting import until
 
 from streamboost.connectors.sqlite import SqliteSink
 from streamboost.pipelines.assembly import run
@@ -43,14 +43,6 @@ def queries():
     (group,) = yaml.safe_load((FOLDER / "alerts.yml").read_text(encoding="utf-8"))["groups"]
     for rule in group["rules"]:
         yield f"alert {rule['alert']}", rule["expr"]
-
-
-def until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
-    return found
 
 
 def write(config, rows, truth):

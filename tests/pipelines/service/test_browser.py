@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from river import datasets
-from serving import put, until
+from serving import put
+from waiting import until
 
 import streamboost
 from streamboost.connectors.river import RiverSource

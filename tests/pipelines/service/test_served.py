@@ -8,7 +8,8 @@ import subprocess
 
 import httpx
 import pytest
-from serving import FILES, make_file, site_of, until
+from serving import FILES, make_file, site_of
+from waiting import until
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import connect
 

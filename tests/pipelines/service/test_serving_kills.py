@@ -10,7 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import FILES, make_file, put, read, some_records, until
+from serving import FILES, make_file, put, read, some_records
+from waiting import until
 
 from streamboost.connectors.files import JsonLinesSource
 from streamboost.connectors.kafka import KafkaSource
