@@ -16,6 +16,7 @@ HELPERS = {
     "benchmarks.activeml",
     "benchmarks.data",
     "benchmarks.paper_tables.report",
+    "benchmarks.pipeline_steps",
     "benchmarks.tabs",
 }
 STARTED = [name for name in FILES if name.count(".") == 1 and name not in HELPERS]
