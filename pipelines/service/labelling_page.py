@@ -70,14 +70,15 @@ class Desk:
         """Keep the record, or take the next one where it is gone."""
         self._view = view
         self._record.show_open(view.open_requests)
-        now = asyncio.get_running_loop().time()
-        if self._busy.locked() or (self._id is not None and now - self._looked < LOOK):
+        if self._busy.locked():
             return
         async with self._busy:
             before = self._id
-            await self._next()
+            if before is None or asyncio.get_running_loop().time() - self._looked >= LOOK:
+                await self._next()
             if before is not None and self._id != before:
                 self._said.text = f"Record {before} was answered or expired."
+            await self._show_history()
 
     async def leave(self) -> None:
         """Let others have the record."""
@@ -95,6 +96,7 @@ class Desk:
                 self._said.text = sentence(str(error))
             self._turn += 1
             await self._next()
+            await self._show_history()
 
     def _take(self, given: Mapping[str, Any]) -> str:
         action, label = given.get("action"), given.get("label")
@@ -123,6 +125,8 @@ class Desk:
         request = await asyncio.to_thread(self._queue.next, self._person)
         self._looked = asyncio.get_running_loop().time()
         self._show(request)
+
+    async def _show_history(self) -> None:
         entries = await asyncio.to_thread(self._queue.history, HISTORY)
         self._none.set_visibility(not entries)
         self._history.set_visibility(bool(entries))

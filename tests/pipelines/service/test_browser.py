@@ -246,6 +246,7 @@ def test_a_label_given_by_a_key_is_learned_and_changes_the_committee(job, visit)
     assert f"Record {id} is {name}" in text_of(page, ".said")
     until(lambda: job.figure("learner", "labels") == labels + 1)
     until(lambda: tile(dashboard, "Version") != version)
+    until(lambda: text_of(page, ".answered tbody tr").endswith("written"))
     assert text_of(page, ".answered tbody tr").split()[:3] == [id, name, "ann"]
 
 
@@ -269,8 +270,8 @@ def test_whoever_opens_the_page_again_keeps_the_record_when_the_first_is_gone(jo
     leases = sqlite3.connect(job.config.state / "labelling.db", isolation_level=None)
     page.close()
     with closing(leases):
-        # Twice as long as it takes until a closed page is noticed.
-        for _ in range(40):
+        # Longer than it takes until a closed page is noticed, four seconds.
+        for _ in range(26):
             second.wait_for_timeout(200)
             assert leases.execute("SELECT 1 FROM leases WHERE id = ?", (had,)).fetchone()
 
