@@ -41,11 +41,7 @@ class StandIn:
     """
 
     def __init__(self):
-        self.tasks = {}
-        self.config = interface()
-        self.overlap = 1
-        self.faults = deque()
-        self.seen = []
+        self.begin_anew()
         self.lock = threading.RLock()
         self.access = 0
         self._number = 100
@@ -56,6 +52,14 @@ class StandIn:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
+
+    def begin_anew(self):
+        """Forget all that came, and be as reliable as at first."""
+        self.tasks = {}
+        self.config = interface()
+        self.overlap = 1
+        self.faults = deque()
+        self.seen = []
 
     def close(self):
         self._server.shutdown()

@@ -16,9 +16,7 @@ def server():
 
 @pytest.fixture
 def studio(server):
-    server.tasks.clear()
-    server.faults.clear()
-    server.config, server.overlap = interface(), 1
+    server.begin_anew()
     return LabelStudio(server.url, 7, LEGACY)
 
 

@@ -37,10 +37,7 @@ def server():
 
 @pytest.fixture
 def studio(server):
-    server.tasks.clear()
-    server.faults.clear()
-    server.seen.clear()
-    server.config, server.overlap = interface(), 1
+    server.begin_anew()
     return server
 
 
