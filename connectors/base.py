@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["Committed", "Message", "Position", "Sink", "Source", "Transaction", "write_outside"]
 
@@ -17,13 +17,17 @@ class Message:
     """One message as it was read.
 
     `payload` may be cut short when the message is larger than the source was told to hold;
-    `size` is the length in bytes it had where it came from.
+    `size` is the length in bytes it had where it came from. `time` is when it was written, in
+    milliseconds since the epoch, where its source knows. `damage` says what keeps the message, and
+    perhaps some after it, from being read at all: its payload is empty then.
     """
 
     payload: bytes
     partition: str
     offset: int
     size: int
+    time: int | None = field(default=None, repr=False)
+    damage: str | None = field(default=None, repr=False)
 
 
 class Source(ABC):
@@ -54,6 +58,27 @@ class Source(ABC):
     def is_open(self) -> bool:
         """Whether somebody holds it open, so that an empty poll is not its end for now."""
         return False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it knows of more than the newest poll gave.
+
+        A poll that gave as much as it might leaves that open, too.
+        """
+        return False
+
+    @property
+    def identity(self) -> str | None:
+        """What tells it from another of the same name that takes its place; None: nothing does."""
+        return None
+
+    @property
+    def gaps(self) -> Mapping[str, tuple[int, int]]:
+        """The offsets [start, end) that were deleted unread and that the newest poll passed over.
+
+        By partition.
+        """
+        return {}
 
     def lag(self) -> int | None:
         """Return how many messages are there to be read, or None where nobody can tell."""

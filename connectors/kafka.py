@@ -4,21 +4,34 @@ A topic's partitions are assigned, not shared out by a group: one process reads 
 where it reads on is kept with the pipeline's journal. Only what was committed is read.
 """
 
+import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
 
 from streamboost.connectors.base import Message, Position, Sink, Source
 from streamboost.connectors.kafka_cluster import MOMENT_MS, KafkaCluster, discard, told
+from streamboost.connectors.kafka_reading import (
+    another,
+    as_message,
+    check_place,
+    find_damage,
+    is_damaged,
+    is_out_of_range,
+    numbers_of,
+    span_of,
+    topic_id,
+)
+from streamboost.connectors.kafka_replay import KafkaReplay
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
 __all__ = ["KafkaSink", "KafkaSource"]
 
 _POLL_MS = 20
+
+_SILENCE = 1.0
 
 _FETCH_BYTES = 256 * 1024
 """What is read of one partition before the next has its turn: they are to stay nearly in step, as
@@ -35,27 +48,48 @@ class KafkaSource(Source):
     max_bytes : int
         What of a payload is held in memory: of a longer one, the first `max_bytes` + 1 bytes are
         given, with its true size. A message without a value is an empty payload.
+    on_gap : {"stop", "continue"}
+        What is done where retention has deleted messages unread: "continue" passes over them and
+        says so in `gaps`.
+    on_corrupt : {"stop", "skip"}
+        What is done with messages that do not match their checksum: "skip" gives one message in
+        their place, which says so.
 
     Raises
     ------
     ConnectorError
-        While polling, when the topic does not exist, or no longer holds what comes next.
+        While polling, when the topic does not exist, is another than before, no longer holds what
+        comes next, or what comes next is damaged.
     UnavailableError
         When the cluster cannot be reached.
     """
 
-    def __init__(self, cluster: KafkaCluster, topic: str, max_bytes: int = 1_000_000) -> None:
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        topic: str,
+        max_bytes: int = 1_000_000,
+        *,
+        on_gap: str = "stop",
+        on_corrupt: str = "stop",
+    ) -> None:
         if max_bytes < 1:
             raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
         self.topic = topic
         self._cluster = cluster
         self._max_bytes = max_bytes
+        self._on_gap = on_gap
+        self._on_corrupt = on_corrupt
         self._consumer: KafkaConsumer | None = None
+        self._replay: KafkaReplay | None = None
         self._admin: KafkaAdminClient | None = None
+        self._id: str | None = None
         self._next: Position = {}
         # Where the consumer stands, and where the partitions ended when it was sent there.
         self._at: Position = {}
         self._ends: Position = {}
+        self._gaps: dict[str, tuple[int, int]] = {}
+        self._gave = -math.inf
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages.
@@ -64,13 +98,16 @@ class KafkaSource(Source):
         """
         if limit < 1:
             return []
-        consumer = self._assigned()
-        messages = self._fetch(consumer, limit, wait_ms=0)
+        self._gaps = {}
+        self._end_replay()
+        messages = self._fetch(limit, wait_ms=0)
         patience = time.monotonic() + MOMENT_MS / 1000
-        while not messages and any(self._at[p] < end for p, end in self._ends.items()):
+        while not messages and any(self._at.get(p, 0) < end for p, end in self._ends.items()):
             if time.monotonic() > patience:
                 raise UnavailableError(f"{self._where} gives nothing, though it has more")
-            messages = self._fetch(consumer, limit, _POLL_MS)
+            messages = self._fetch(limit, _POLL_MS)
+        if messages:
+            self._gave = time.monotonic()
         return messages
 
     def position(self) -> Position:
@@ -90,16 +127,39 @@ class KafkaSource(Source):
 
     def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
         """Read the messages of `ranges` once more, and go on after them."""
-        consumer, found = self._assigned(), []
-        everywhere = list(consumer.assignment())
+        if self._replay is None:
+            self._replay = KafkaReplay(self._cluster, self.topic, self._max_bytes, _FETCH_BYTES)
+        found = []
         for name in sorted(ranges, key=int):
-            partition = TopicPartition(self.topic, int(name))
-            consumer.pause(*(other for other in everywhere if other != partition))
-            try:
-                found += self._reread(consumer, partition, *ranges[name])
-            finally:
-                consumer.resume(*everywhere)
+            start, end = ranges[name]
+            found += self._replay.read(name, start, end)
+            self._next[name] = end
         return found
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a partition has more than was read, and something came within a second.
+
+        After that, what it has is held back by a transaction that is open.
+        """
+        consumer = self._consumer
+        if consumer is None or time.monotonic() - self._gave > _SILENCE:
+            return False
+        return any(
+            self._at.get(str(partition.partition), 0) < (consumer.highwater(partition) or 0)
+            for partition in consumer.assignment()
+        )
+
+    @property
+    def identity(self) -> str | None:
+        """The topic's id; None where the broker gives none."""
+        self._assigned()
+        return self._id
+
+    @property
+    def gaps(self) -> Mapping[str, tuple[int, int]]:
+        """The offsets [start, end) that retention deleted and the newest poll passed over."""
+        return dict(self._gaps)
 
     def lag(self) -> int:
         """Return how many offsets lie between what was read and the end, over all partitions.
@@ -116,9 +176,8 @@ class KafkaSource(Source):
 
     def close(self) -> None:
         """Let go of the cluster; polling connects again."""
-        if self._consumer is not None:
-            self._consumer.close(autocommit=False, timeout_ms=1_000)
-            self._consumer, self._at, self._ends = None, {}, {}
+        self._leave()
+        self._end_replay()
         if self._admin is not None:
             self._admin.close()
             self._admin = None
@@ -126,6 +185,17 @@ class KafkaSource(Source):
     @property
     def _where(self) -> str:
         return f"topic {self.topic!r} at {self._cluster.servers}"
+
+    def _leave(self) -> None:
+        """Let go of the consumer; the next one goes on where this one stood."""
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False, timeout_ms=1_000)
+            self._consumer, self._at, self._ends = None, {}, {}
+
+    def _end_replay(self) -> None:
+        if self._replay is not None:
+            self._replay.close()
+            self._replay = None
 
     def _offsets(self, partitions: Iterable[str], which: OffsetSpec) -> Position:
         """Ask for an offset of each partition.
@@ -140,54 +210,58 @@ class KafkaSource(Source):
             found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
         return {str(partition.partition): place.offset for partition, place in found.items()}
 
-    def _fetch(self, consumer: KafkaConsumer, limit: int, wait_ms: int) -> list[Message]:
-        with self._told():
-            found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
-            # Also past what is never given, such as the marks that end transactions.
-            for partition in consumer.assignment():
-                place = consumer.position(partition, timeout_ms=MOMENT_MS)
-                self._at[str(partition.partition)] = place
+    def _fetch(self, limit: int, wait_ms: int) -> list[Message]:
+        consumer = self._assigned()
+        try:
+            with told(self._where):
+                found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
+                # Also past what is never given, such as the marks that end transactions.
+                for partition in consumer.assignment():
+                    place = consumer.position(partition, timeout_ms=MOMENT_MS)
+                    self._at[str(partition.partition)] = place
+        except UnavailableError as error:
+            if is_out_of_range(error):
+                self._at = {}  # where the partitions begin is looked up anew
+                return []
+            if not is_damaged(error):
+                raise
+            self._leave()
+            return self._past_damage(error)
         self._next = dict(self._at)
-        messages = []
-        for partition in sorted(found, key=lambda partition: partition.partition):
-            for record in found[partition]:
-                value = record.value or b""
-                kept = value if len(value) <= self._max_bytes else value[: self._max_bytes + 1]
-                name = str(partition.partition)
-                messages.append(Message(bytes(kept), name, record.offset, len(value)))
-        return messages
+        return [
+            as_message(record, self._max_bytes)
+            for partition in sorted(found, key=lambda partition: partition.partition)
+            for record in found[partition]
+        ]
 
-    def _reread(
-        self, consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int
-    ) -> list[Message]:
-        """Read the offsets [start, end) of a partition, the only one that is not paused."""
-        name, found = str(partition.partition), []
-        if self._at[name] != start:
-            self._go(consumer, partition, start)
-        patience = time.monotonic() + MOMENT_MS / 1000
-        while self._at[name] < end:
-            found += self._fetch(consumer, end - self._at[name], _POLL_MS)
-            if time.monotonic() > patience:
-                raise UnavailableError(f"{self._where} gives nothing, though it has more")
-        if self._at[name] > end:  # beyond a mark, which takes an offset as well
-            self._go(consumer, partition, end)
-        return [message for message in found if message.offset < end]
+    def _past_damage(self, error: UnavailableError) -> list[Message]:
+        """Return what stands for the damaged messages that come next, and go on after them."""
+        damage = find_damage(self._cluster, self.topic, self._next)
+        if damage is None:
+            raise error
+        if self._on_corrupt != "skip":
+            raise ConnectorError(
+                f"{self._where}: {damage}. Bring the topic back from a copy, or set on_corrupt = "
+                '"skip" where the pipeline reads it, to go on after them with a dead letter'
+            )
+        self._next[str(damage.partition)] = damage.end
+        return [damage.message()]
 
     def _assigned(self) -> KafkaConsumer:
         """Return the consumer, reading all partitions there are now from where they stand."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
         consumer = self._consumer
-        with self._told():
-            numbers = consumer.partitions_for_topic(self.topic)
-        if not numbers:
-            raise ConnectorError(
-                f"{self._where} does not exist: correct the name, or create it with "
-                "`streamboost check --create-topics`"
-            )
+        numbers = numbers_of(consumer, self.topic, self._where)
+        self._identify(topic_id(consumer, self.topic))
         if len(self._at) != len(numbers) or self._at != self._next:
-            self._place(consumer, [TopicPartition(self.topic, n) for n in sorted(numbers)])
+            self._place(consumer, [TopicPartition(self.topic, n) for n in numbers])
         return consumer
+
+    def _identify(self, found: str | None) -> None:
+        if None not in (found, self._id) and found != self._id:
+            raise another(self._where)
+        self._id = found or self._id
 
     def _place(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
         """Send the consumer to where reading goes on, as far as it does not stand there."""
@@ -197,56 +271,23 @@ class KafkaSource(Source):
                 f"topic {self.topic!r} has no partition {unknown[0]!r}, which was read before: it "
                 "is not the same topic; put that one back, or begin anew with an empty state"
             )
-        with self._told():
-            starts = consumer.beginning_offsets(partitions, timeout_ms=MOMENT_MS)
-            ends = consumer.end_offsets(partitions, timeout_ms=MOMENT_MS)
+        starts, ends = span_of(consumer, partitions, self._where)
         places = {}
         for name, partition in zip(names, partitions, strict=True):
             places[name] = self._next.get(name, starts[partition])
-            self._check(name, places[name], starts[partition], ends[partition])
+            if places[name] < starts[partition] and self._on_gap == "continue":
+                self._gaps[name] = (places[name], starts[partition])
+                places[name] = starts[partition]
+            check_place(self.topic, name, places[name], starts[partition], ends[partition])
         if consumer.assignment() != set(partitions):
             consumer.assign(partitions)
             self._at = {}
         for name, partition in zip(names, partitions, strict=True):
             if self._at.get(name) != places[name]:
-                self._go(consumer, partition, places[name])
+                consumer.seek(partition, places[name])
+                self._at[name] = places[name]
         self._next = dict(places)
         self._ends = {str(partition.partition): end for partition, end in ends.items()}
-
-    def _go(self, consumer: KafkaConsumer, partition: TopicPartition, offset: int) -> None:
-        consumer.seek(partition, offset)
-        self._at[str(partition.partition)] = self._next[str(partition.partition)] = offset
-
-    def _check(self, partition: str, place: int, start: int, end: int) -> None:
-        if place < start:
-            raise ConnectorError(
-                f"topic {self.topic!r} no longer holds offsets {place} to {start - 1} of partition "
-                f"{partition}: its retention has overtaken the pipeline; raise retention.ms and "
-                "bring the records back, or begin anew with an empty state"
-            )
-        if place > end:
-            raise ConnectorError(
-                f"partition {partition} of topic {self.topic!r} ends at offset {end}, and reading "
-                f"should go on at {place}: this is not the topic that was read before; put that "
-                "one back, or begin anew with an empty state"
-            )
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            with told(self._where):
-                yield
-        except UnavailableError as error:
-            if not isinstance(error.__cause__, kafka_errors.OffsetOutOfRangeError):
-                raise
-            consumer, places = self._consumer, error.__cause__.args[0]
-            assert consumer is not None
-            with told(self._where):
-                starts = consumer.beginning_offsets(list(places), timeout_ms=MOMENT_MS)
-                ends = consumer.end_offsets(list(places), timeout_ms=MOMENT_MS)
-            for partition, place in places.items():
-                self._check(str(partition.partition), place, starts[partition], ends[partition])
-            raise
 
 
 class KafkaSink(Sink):
