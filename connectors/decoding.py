@@ -2,8 +2,9 @@
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages import DeadLetter, Reason, Time
+from streamboost.connectors.messages import DeadLetter, Reason, Time, milliseconds
 
-__all__ = ["Decoded", "DecodedLabels", "Labels", "Records"]
+__all__ = ["Decoded", "DecodedLabels", "Labels", "Records", "time_reader"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +108,9 @@ class Desk:
         parsed: list[tuple[Any, ...]] = []
         for index, message in enumerate(self._messages):
             payload = message.payload
+            if message.damage is not None:
+                self.reject(index, "corrupt", message.damage)
+                continue
             if message.size > self._max_bytes or message.size > len(payload):
                 self.reject(index, "too_large", self._explain_size(message))
                 continue
@@ -131,6 +135,27 @@ class Desk:
         if message.size > self._max_bytes:
             return f"{message.size} bytes, more than max_record_bytes = {self._max_bytes}"
         return f"the source kept {len(message.payload)} of {message.size} bytes: raise its limit"
+
+
+def time_reader(field: str | None) -> Callable[[Message], float | None]:
+    """Return what gives a message's time in milliseconds since the epoch, None where it has none.
+
+    That is when it was written, where its source knows, and otherwise what its `field` says.
+    """
+    if field is None:
+        return attrgetter("time")
+    struct = msgspec.defstruct("Timed", [("time", Time, None)], rename={"time": field})
+    decode = msgspec.json.Decoder(struct).decode
+
+    def read(message: Message) -> float | None:
+        if message.time is not None:
+            return message.time
+        try:
+            return milliseconds(decode(message.payload).time)  # type: ignore[attr-defined]
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None  # decoding it in its batch says what is wrong
+
+    return read
 
 
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)

@@ -6,7 +6,9 @@ are written as the Python values they hold.
 
 import base64
 import codecs
+import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +17,16 @@ import numpy.typing as npt
 
 from streamboost.connectors.base import Message, Position
 
-__all__ = ["DeadLetter", "Label", "Prediction", "Reason", "Request", "Time", "features_of"]
+__all__ = [
+    "DeadLetter",
+    "Label",
+    "Prediction",
+    "Reason",
+    "Request",
+    "Time",
+    "features_of",
+    "milliseconds",
+]
 
 Time = str | int | float | None
 """A record's own time, passed through as it came."""
@@ -23,6 +34,7 @@ Time = str | int | float | None
 Reason = Literal[
     "bad_json",
     "bad_label",
+    "corrupt",
     "duplicate_id",
     "empty",
     "infinite",
@@ -151,6 +163,29 @@ def _readable(message: Message) -> tuple[str, Literal["utf-8", "base64"]]:
         return codecs.getincrementaldecoder("utf-8")().decode(head, final=is_whole), "utf-8"
     except UnicodeDecodeError:
         return base64.b64encode(head).decode("ascii"), "base64"
+
+
+_SECONDS_END = 1e11
+"""Numbers below are seconds since the epoch (up to the year 5138), others milliseconds."""
+
+
+def milliseconds(time: Time) -> float | None:
+    """Return a time in milliseconds since the epoch; None where it cannot be told.
+
+    Text is ISO 8601, in UTC where it names no zone; a number is of seconds or milliseconds.
+
+    >>> milliseconds("1970-01-01T00:00:01"), milliseconds(1), milliseconds("soon")
+    (1000.0, 1000.0, None)
+    """
+    if isinstance(time, str):
+        try:
+            moment = datetime.fromisoformat(time)
+        except ValueError:
+            return None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000
+    if time is None or not math.isfinite(time):
+        return None
+    return float(time) * (1_000 if abs(time) < _SECONDS_END else 1)
 
 
 def features_of(names: Sequence[str], row: npt.NDArray[np.float32]) -> dict[str, float | None]:

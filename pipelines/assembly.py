@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from streamboost.connectors.base import Committed, Message, Source, Transaction
+from streamboost.connectors.decoding import time_reader
 from streamboost.connectors.schema import Inferred, Schema
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, DataError
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.connections import Connectors, connect
 from streamboost.pipelines.environment import environment
+from streamboost.pipelines.in_step import APART
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
 from streamboost.pipelines.logs import stamped
@@ -214,11 +216,11 @@ def build_pipeline(
     """Make the pipeline of `config` over `connectors`; it knows nothing yet."""
     section, requests = config.sections.pipeline, config.sections.requests
     learner = config.core.learner(len(schema.features), section.seed)
-    width = len(schema.features) + config.core.label_lags
+    width, window = len(schema.features) + config.core.label_lags, Span.parse(section.join_window)
     pipeline = Pipeline(
         schema,
         learner,
-        Join(Span.parse(section.join_window), Span.parse(requests.expires_after), width),
+        Join(window, Span.parse(requests.expires_after), width),
         Intake(
             connectors.records,
             connectors.labels,
@@ -226,6 +228,9 @@ def build_pipeline(
             connectors.bootstrap,
             most_records=section.batch_records,
             most_labels=section.batch_labels,
+            record_time=time_reader(schema.time),
+            label_time=time_reader("time"),
+            apart=APART if window.records is None else max(window.records // 2, 1),
         ),
         connectors.outputs,
         connectors.transaction,

@@ -14,7 +14,7 @@ from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import Prediction, Request, features_of
 from streamboost.errors import StateError
 from streamboost.pipelines.commands import Command
-from streamboost.pipelines.inputs import Ranges
+from streamboost.pipelines.inputs import JOINED, Ranges
 from streamboost.pipelines.joined import Joined
 from streamboost.pipelines.window import Arrival
 from streamboost.stream.schedule import Training
@@ -192,6 +192,13 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
         The releases and processor at work; given where they are not those of the batch before.
     gap
         Batches (first, last) before this one whose labels it has not learned: they were given up.
+    caught_up
+        The sources, of records and labels, of which everything had been read since the batch
+        before.
+    resumed
+        Whether it is the first batch of a run.
+    deleted
+        The offsets within `ranges` that were deleted before they were read.
     """
 
     sequence: int
@@ -205,6 +212,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     digest: str
     environment: dict[str, str] | None = None
     gap: tuple[int, int] | None = None
+    caught_up: Sequence[str] = JOINED
+    resumed: bool = False
+    deleted: Ranges = {}
 
     def encode(self) -> bytes:
         """Return it as JSON."""

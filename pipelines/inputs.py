@@ -2,18 +2,22 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any, Protocol
 
 from streamboost.connectors.base import Message, Position, Source
 from streamboost.errors import ConnectorError, GapError
 from streamboost.pipelines.commands import Command, decode_commands
+from streamboost.pipelines.in_step import APART, HeldBack, InStep, TimeOf
 
-__all__ = ["Inputs", "Intake", "Ranges", "wall_clock"]
+__all__ = ["JOINED", "Inputs", "Intake", "Ranges", "wall_clock"]
 
 _log = logging.getLogger(__name__)
 
 _PAGE = 1000
+JOINED = ("labels", "records")
 _READ = ("records", "labels", "bootstrap")
 
 Ranges = dict[str, dict[str, tuple[int, int]]]
@@ -31,6 +35,10 @@ class Inputs:
 
     Messages stand in canonical order: by partition, then offset. `bootstrap` are records with
     their labels, known beforehand: a batch of them has no others.
+
+    `caught_up` names those of records and labels of which everything had been read at some time
+    since the batch before was polled; `resumed` says that nobody looked for a while: it is the
+    first batch of a run. `deleted` are the offsets that retention took away before they were read.
     """
 
     tick: int
@@ -39,6 +47,9 @@ class Inputs:
     labels: list[Message]
     commands: list[Command] = field(default_factory=list)
     bootstrap: list[Message] = field(default_factory=list)
+    caught_up: Sequence[str] = JOINED
+    resumed: bool = False
+    deleted: Ranges = field(default_factory=dict)
 
     def count(self) -> dict[str, int]:
         """Return how many messages there are of each kind that a replay reads again."""
@@ -46,10 +57,21 @@ class Inputs:
         return {name: n for name, n in counts.items() if n or name != "bootstrap"}
 
 
+class _Reader(Protocol):
+    """What a source is polled by."""
+
+    def poll(self, limit: int) -> list[Message]: ...
+    def position(self) -> Position: ...
+    def seek(self, position: Position) -> None: ...
+    @property
+    def is_behind(self) -> bool: ...
+
+
 class Intake:
     """Polls the records, then the labels and commands, and knows where each stands.
 
-    What is known beforehand comes first: nothing else is read while there is some of it.
+    What is known beforehand comes first: nothing else is read while there is some of it. Records
+    and labels are read in step (see `in_step`).
 
     Parameters
     ----------
@@ -59,6 +81,13 @@ class Intake:
     most_records, most_labels : how many messages of each a batch holds at most
     clock : gives the tick, in milliseconds
     timer : gives seconds that never go back, from anywhere
+    record_time, label_time : give a message's time; by default, when it was written, if its source
+        says so
+    apart : records that may pass without a label while there are labels to be read
+
+    Attributes
+    ----------
+    came : how many messages the newest poll brought, by source; those not polled are not in it
     """
 
     def __init__(
@@ -72,15 +101,25 @@ class Intake:
         most_labels: int,
         clock: Callable[[], int] = wall_clock,
         timer: Callable[[], float] = time.monotonic,
+        record_time: TimeOf = attrgetter("time"),
+        label_time: TimeOf = attrgetter("time"),
+        apart: int = APART,
     ) -> None:
-        self._sources = {} if bootstrap is None else {"bootstrap": (bootstrap, most_labels)}
-        self._sources |= {"records": (records, most_records), "labels": (labels, most_labels)}
+        self.sources = {} if bootstrap is None else {"bootstrap": bootstrap}
+        self.sources |= {"records": records, "labels": labels}
         if commands is not None:
-            self._sources["commands"] = (commands, _PAGE)
+            self.sources["commands"] = commands
+        held = HeldBack(labels, label_time)
+        self._readers: dict[str, _Reader] = self.sources | {"labels": held}
+        self._limits = {"records": most_records, "commands": _PAGE}
+        self._limits |= dict.fromkeys(("labels", "bootstrap"), most_labels)
+        self._in_step = InStep(held, record_time, apart)
         self._clock = clock
         self._timer = timer
         self.last_tick = 0
         self.came: dict[str, int] = {}
+        self._caught_up = set(JOINED)
+        self._resumed = True
 
     @property
     def last_tick(self) -> int:
@@ -92,50 +131,63 @@ class Intake:
         self._last_tick, self._ticked = tick, self._timer()
 
     @property
-    def sources(self) -> dict[str, Source]:
-        """The sources by name."""
-        return {name: source for name, (source, _) in self._sources.items()}
-
-    @property
     def is_open(self) -> bool:
         """Whether a source is held open, so that more may come although nothing is there."""
         return any(source.is_open for source in self.sources.values())
 
-    def poll(self) -> Inputs | None:
+    def poll(self, *, room: bool = True) -> Inputs | None:
         """Return the next batch, or None when nothing is there.
 
-        When a source fails, all are where they were.
+        When a source fails, all are where they were. Without `room` for labels that wait for their
+        records, none are read.
         """
-        ranges: Ranges = {}
+        tick, starts = self._tick(), self.positions()
+        before, self._caught_up = self._caught_up, set()
         messages: dict[str, list[Message]] = {}
-        tick = self._tick()
-        starts = self.positions()
         try:
-            for name, (source, limit) in self._sources.items():
+            for name, reader in self._readers.items():
                 if messages.get("bootstrap"):
                     break
-                messages[name] = source.poll(limit)
-                ranges[name] = {
-                    partition: (starts[name].get(partition, 0), offset)
-                    for partition, offset in source.position().items()
-                    if offset != starts[name].get(partition, 0)
-                }
+                if self._in_step.lets(name, room=room):
+                    messages[name] = reader.poll(self._limits[name])
+                    self._note(name, messages[name])
+            ends = self.positions()
         except ConnectorError:
             self.seek(starts)
+            self._resumed = True
             raise
         self.came = {name: len(found) for name, found in messages.items()}
-        if not any(messages.values()):
+        deleted = {name: dict(gaps) for name in messages if (gaps := self.sources[name].gaps)}
+        if not any(messages.values()) and not deleted:
+            self._caught_up |= before
+            self._resumed = False
             return None
         self.last_tick = tick
-        commands = decode_commands(messages.get("commands", []), refuse)
-        parts = {name: messages.get(name, []) for name in _READ}
-        return Inputs(tick, ranges, commands=commands, **parts)
+        return self._batch(
+            _between(starts, ends, messages),
+            before,
+            commands=decode_commands(messages.get("commands", []), refuse),
+            deleted=deleted,
+            **{name: messages.get(name, []) for name in _READ},
+        )
+
+    def _note(self, name: str, found: list[Message]) -> None:
+        """Take note of what a source gave, and whether that was all there was."""
+        behind = len(found) == self._limits[name] or self._readers[name].is_behind
+        self._in_step.came(name, found, behind=behind)
+        if name in JOINED and not behind:
+            self._caught_up.add(name)
 
     def empty(self) -> Inputs:
         """Return a batch of nothing, for what is to be done between two others."""
         self.last_tick = self._tick()
-        ranges: Ranges = {name: {} for name in self._sources}
-        return Inputs(self.last_tick, ranges, [], [])
+        before, self._caught_up = self._caught_up, set()
+        return self._batch({name: {} for name in self.sources}, before, records=[], labels=[])
+
+    def _batch(self, ranges: Ranges, caught_up: set[str], **parts: Any) -> Inputs:
+        resumed, self._resumed = self._resumed, False
+        known = JOINED if caught_up == set(JOINED) else sorted(caught_up)
+        return Inputs(self.last_tick, ranges, caught_up=known, resumed=resumed, **parts)
 
     def _tick(self) -> int:
         """Return the clock's reading, but never less than the last tick.
@@ -166,25 +218,52 @@ class Intake:
             n = read.get(name, 0)
             if n and not source.replays:
                 raise GapError(f"{name}: what came by standard input cannot be read again")
-            messages[name] = _read(source, name, inputs.ranges.get(name, {}), n)
-        if "commands" in self._sources:  # the journal has the commands themselves
-            _move(self._sources["commands"][0], inputs.ranges.get("commands", {}))
+            ranges = _without(inputs.ranges.get(name, {}), inputs.deleted.get(name, {}))
+            messages[name] = _read(source, name, ranges, n)
+        if "commands" in self.sources:  # the journal has the commands themselves
+            _move(self.sources["commands"], inputs.ranges.get("commands", {}))
         self.last_tick = inputs.tick
-        return Inputs(inputs.tick, inputs.ranges, commands=inputs.commands, **messages)
+        return replace(
+            inputs,
+            records=messages["records"],
+            labels=messages["labels"],
+            bootstrap=messages.get("bootstrap", []),
+        )
 
     def positions(self) -> dict[str, Position]:
         """Return where each source goes on."""
-        return {name: source.position() for name, (source, _) in self._sources.items()}
+        return {name: reader.position() for name, reader in self._readers.items()}
 
     def seek(self, positions: Mapping[str, Position]) -> None:
         """Send each source to where a committed batch left it."""
-        for name, (source, _) in self._sources.items():
-            source.seek(positions.get(name, {}))
+        for name, reader in self._readers.items():
+            reader.seek(positions.get(name, {}))
 
 
 def refuse(command: str, error: Exception) -> None:
     """Say that a command has no effect."""
     _log.error("the command %s is not obeyed: %s", command, error)
+
+
+def _between(
+    starts: Mapping[str, Position], ends: Mapping[str, Position], read: Collection[str]
+) -> Ranges:
+    """Return the offsets [start, end) of the sources that were read, where they moved."""
+    return {
+        name: {
+            partition: (starts[name].get(partition, 0), end)
+            for partition, end in ends[name].items()
+            if end != starts[name].get(partition, 0)
+        }
+        for name in read
+    }
+
+
+def _without(
+    ranges: Mapping[str, tuple[int, int]], deleted: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
+    """Return `ranges` without what was deleted at their beginning."""
+    return {p: (max(start, deleted.get(p, (0, 0))[1]), end) for p, (start, end) in ranges.items()}
 
 
 def _read(

@@ -2,7 +2,9 @@
 
 Every record is held with its features and the prediction made on its arrival for `window`
 records (or seconds). A record whose label was asked for stays until its request expires. A label
-that comes before its record waits for one window.
+that comes before its record waits for one window. Waits go on only while all records there are
+have been read, and requests expire only while all records and labels have: nobody can answer what
+a backlog asks while it is read, and what is to be found in it was not late.
 
 ==============================================  ============================  ===============
 a label arrives                                 what happens                  counted as
@@ -28,7 +30,7 @@ A step calls, in this order, `advance` (what has run out leaves), `fresh` (dupli
 (the batch's records) and `resolve` (the batch's labels).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from types import MappingProxyType
@@ -37,16 +39,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamboost.connectors.messages import Time
+from streamboost.pipelines.inputs import JOINED
 from streamboost.pipelines.joined import IGNORED, JoinCounts, Joined
-from streamboost.pipelines.span import Moment, Span
+from streamboost.pipelines.span import Lived, Moment, Span
 from streamboost.pipelines.window import Arrival, Label, Window
 from streamboost.storage import Arrays, pack_json, unpack_json
 
 __all__ = ["Join"]
 
 MOST_WAITING = 100_000
-"""Labels that may wait for their records at once; beyond it the oldest ends as unknown, so that
-a flood of labels for records that never come cannot fill the memory."""
+"""Labels that wait for their records; with so many, no more are to be read until records come."""
+
+MOST_REQUESTS = 100_000
+"""Requests that are open; beyond it the oldest expire, as a backlog may ask for any number."""
 
 
 class Gone(NamedTuple):
@@ -58,10 +63,11 @@ class Gone(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A label that was asked for and has not come."""
+    """A label that was asked for and has not come; `since` is what it expires by."""
 
-    asked: Moment
+    since: Moment
     propensity: float
+    asked: Moment
 
 
 class Join:
@@ -89,6 +95,13 @@ class Join:
         self._lapsed: set[str] = set()  # records in the window whose request has expired
         self._gone: dict[str, Gone] = {}
         self._waiting: dict[str, tuple[Moment, Label]] = {}
+        self._for_records = Lived(self._now, self._now)
+        self._for_labels = Lived(self._now, self._now)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more labels may wait for their records."""
+        return len(self._waiting) < MOST_WAITING
 
     def in_numbers(self) -> dict[str, int]:
         """Return the counts so far, and how much is held at this moment."""
@@ -102,16 +115,25 @@ class Join:
         """Return how many labels of each kind were dropped so far."""
         return {kind: getattr(self.counts, kind) for kind in IGNORED}
 
-    def advance(self, tick: int) -> list[str]:
-        """Let what has run out at `tick` leave; return the ids whose request expired."""
+    def advance(
+        self, tick: int, caught_up: Collection[str] = JOINED, *, resumed: bool = False
+    ) -> list[str]:
+        """Let what has run out at `tick` leave; return the ids whose request expired.
+
+        `caught_up` names those of "records" and "labels" of which everything had been read at some
+        time since the batch before was; with `resumed`, nobody looked in all that time.
+        """
         self._now = Moment(self.counts.records, tick)
+        for lived, is_counted in (
+            (self._for_records, "records" in caught_up),
+            (self._for_labels, len(caught_up) == len(JOINED)),
+        ):
+            lived.advance(self._now, records=is_counted, time=is_counted and not resumed)
         expired = self._expire_requests()
         self._shrink_window()
-        for id in self._run_out(self._gone, self.window):
+        for id in self._run_out(self._gone, self.window, self._now):
             del self._gone[id]
-        waited = self._run_out(self._waiting, self.window)
-        surplus = len(self._waiting) - len(waited) - MOST_WAITING
-        waited += islice(islice(self._waiting, len(waited), None), max(surplus, 0))
+        waited = self._run_out(self._waiting, self.window, self._for_records.moment)
         for id in waited:
             del self._waiting[id]
         self.counts.unknown += len(waited)
@@ -149,7 +171,7 @@ class Join:
         self.counts.records += len(ids)
         self._now = Moment(self.counts.records, self._now.tick)
         for id, p in zip(asked, propensity, strict=True):
-            self._requests[id] = Request(self._now, float(p))
+            self._requests[id] = Request(self._for_labels.at(self._now), float(p), self._now)
         joined = Joined()
         for id in ids:
             self._gone.pop(id, None)
@@ -186,7 +208,7 @@ class Join:
                 self._count_gone(self._gone[id])
             else:
                 counts.early += 1
-                self._waiting[id] = (self._now, label)
+                self._waiting[id] = (self._for_records.at(self._now), label)
 
     def _known(self, id: str) -> Label | None:
         """Return the label that `id` already has, here or while it waits."""
@@ -224,7 +246,9 @@ class Join:
             self._gone[id] = Gone(self._now, label, expired=False)
 
     def _expire_requests(self) -> list[str]:
-        expired = self._run_out(self._requests, self.expires_after)
+        expired = self._run_out(self._requests, self.expires_after, self._for_labels.moment)
+        surplus = len(self._requests) - len(expired) - MOST_REQUESTS
+        expired += islice(islice(self._requests, len(expired), None), max(surplus, 0))
         for id in expired:
             del self._requests[id]
             if self._pinned.pop(id, None) is not None:
@@ -242,11 +266,11 @@ class Join:
             self._gone[id] = Gone(self._now, label, expired=id in self._lapsed)
             self._lapsed.discard(id)
 
-    def _run_out(self, table: dict[str, Any], span: Span) -> list[str]:
-        """Return the ids at the front of `table` whose moment, their first field, is over."""
+    def _run_out(self, table: dict[str, Any], span: Span, now: Moment) -> list[str]:
+        """Return the ids at the front of `table` whose `span`, from their first field, is over."""
         over = []
         for id, entry in table.items():
-            if not span.over(entry[0], self._now):
+            if not span.over(entry[0], now):
                 break
             over.append(id)
         return over
@@ -256,6 +280,7 @@ class Join:
         state = {
             "counts": asdict(self.counts),
             "now": self._now,
+            "lived": [(x.moment, x.counted) for x in (self._for_records, self._for_labels)],
             "window": self._window.to_json(),
             "pinned": [(id, a.arrived, a.predicted, a.time) for id, a in self._pinned.items()],
             "requests": [(id, *request) for id, request in self._requests.items()],
@@ -284,7 +309,12 @@ class Join:
                 state["pinned"], arrays["pinned"], strict=True
             )
         }
-        self._requests = {id: Request(Moment(*at), p) for id, at, p in state["requests"]}
+        lived = state.get("lived", [[state["now"]] * 2] * 2)  # release 0.1 counted everything
+        self._for_records, self._for_labels = (Lived(*(Moment(*m) for m in x)) for x in lived)
+        self._requests = {
+            id: Request(Moment(*at), p, Moment(*(asked or [at])[0]))
+            for id, at, p, *asked in state["requests"]
+        }
         self._answers = dict(state["answers"])
         self._lapsed = set(state["lapsed"])
         self._gone = {id: Gone(Moment(*at), *rest) for id, at, *rest in state["gone"]}

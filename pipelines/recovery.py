@@ -130,7 +130,16 @@ class Replay:
         pipeline = self.pipeline
         if entry.environment is not None:
             self._enter(entry.environment)
-        known = Inputs(entry.tick, entry.ranges, [], [], list(entry.commands))
+        known = Inputs(
+            entry.tick,
+            entry.ranges,
+            [],
+            [],
+            list(entry.commands),
+            caught_up=entry.caught_up,
+            resumed=entry.resumed,
+            deleted=entry.deleted,
+        )
         inputs = pipeline.intake.reread(known, entry.read)
         for command in entry.commands:
             if command.version is not None:

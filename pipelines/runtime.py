@@ -202,7 +202,7 @@ class Pipeline(Stepper):
         """
         while not self.stop.requested:
             try:
-                inputs = self.intake.poll()
+                inputs = self.intake.poll(room=self.join.has_room)
             except ConnectorError as error:
                 if not error.retriable:
                     raise

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Moment", "Span"]
+__all__ = ["Lived", "Moment", "Span"]
 
 _MILLISECONDS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -54,3 +54,27 @@ class Span:
     def end(self, since: Moment) -> int | None:
         """Return the tick at which the span ends; None where it is counted in records."""
         return None if self.milliseconds is None else since.tick + self.milliseconds
+
+
+@dataclass(slots=True)
+class Lived:
+    """How far the stream has gone while everything there had been read.
+
+    A span measured on `moment` does not run out while a backlog is read, or the pipeline is down.
+    """
+
+    moment: Moment
+    counted: Moment
+    """How far the stream itself has gone, counted or not."""
+
+    def advance(self, now: Moment, *, records: bool, time: bool) -> None:
+        """Go on to `now`, and count the records and the time that have passed since, or not."""
+        self.moment = Moment(
+            self.moment.records + records * (now.records - self.counted.records),
+            self.moment.tick + time * (now.tick - self.counted.tick),
+        )
+        self.counted = now
+
+    def at(self, now: Moment) -> Moment:
+        """Return the moment of what came at `now`, in a batch that is not counted yet."""
+        return Moment(self.moment.records + now.records - self.counted.records, self.moment.tick)

@@ -86,7 +86,7 @@ class Stepper:
         ignored, served = self.join.ignored(), self.learner.committee
         bootstrapped = self.bootstrapped
         started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
-        expired = self.join.advance(inputs.tick)
+        expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
         self.learner.expire(expired)
         sound, damaged = self.schema.decode(inputs.records, source="records", time=inputs.tick)
         records, repeated = self._part_repeated(sound, inputs.tick)
@@ -300,6 +300,9 @@ class Stepper:
             promoted=promoted,
             trainings=started,
             digest=self.digest,
+            caught_up=inputs.caught_up,
+            resumed=inputs.resumed,
+            deleted=inputs.deleted,
             **self.notes,
         )
 

@@ -95,6 +95,13 @@ class World:
         self.records.append(as_json(records))
         self.labels.append(as_json(labels))
 
+    def pass_by(self, records):
+        """Let records come as fast as they are read."""
+        size = self.settings[2]
+        for start in range(0, len(records), size):
+            self.feed(records[start : start + size])
+            self.run()
+
     def tell(self, command, version=None):
         self.commands.append([msgspec.json.encode(commands.Command(command, version))])
 

@@ -146,15 +146,13 @@ def test_a_label_whose_record_does_not_come_within_the_window_is_unknown():
     assert counted(join, early=1, unknown=1)
 
 
-def test_waiting_labels_are_bounded_though_no_record_comes(monkeypatch):
+def test_the_waiting_room_is_full_of_as_many_labels_as_may_wait(monkeypatch):
     monkeypatch.setattr("streamboost.pipelines.join.MOST_WAITING", 10)
     assert MOST_WAITING > 10
     join = make_join()
     for i in range(7):
         step(join, labels=[(f"{i}-{j}", "grass") for j in range(5)])
-    join.advance(0)
-    assert join.in_numbers()["waiting_labels"] == 10
-    assert counted(join, unknown=25)
+        assert join.has_room == (i == 0)
 
 
 def test_a_label_of_a_class_never_seen_is_simply_learnt():
