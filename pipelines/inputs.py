@@ -132,8 +132,11 @@ class Intake:
 
     @property
     def is_open(self) -> bool:
-        """Whether a source is held open, so that more may come although nothing is there."""
-        return any(source.is_open for source in self.sources.values())
+        """Whether more may come although nothing is there.
+
+        Somebody holds a source open, or the records were left alone while labels were read.
+        """
+        return "records" not in self.came or any(s.is_open for s in self.sources.values())
 
     def poll(self, *, room: bool = True) -> Inputs | None:
         """Return the next batch, or None when nothing is there.
