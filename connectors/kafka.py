@@ -4,6 +4,7 @@ A topic's partitions are assigned, not shared out by a group: one process reads 
 where it reads on is kept with the pipeline's journal. Only what was committed is read.
 """
 
+import logging
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,8 @@ from streamboost.connectors.kafka_replay import KafkaReplay
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
 __all__ = ["KafkaSink", "KafkaSource"]
+
+_log = logging.getLogger(__name__)
 
 _POLL_MS = 20
 
@@ -153,7 +156,7 @@ class KafkaSource(Source):
     @property
     def identity(self) -> str | None:
         """The topic's id; None where the broker gives none."""
-        self._assigned()
+        self._known()
         return self._id
 
     @property
@@ -249,19 +252,21 @@ class KafkaSource(Source):
 
     def _assigned(self) -> KafkaConsumer:
         """Return the consumer, reading all partitions there are now from where they stand."""
-        if self._consumer is None:
-            self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
-        consumer = self._consumer
-        numbers = numbers_of(consumer, self.topic, self._where)
-        self._identify(topic_id(consumer, self.topic))
+        consumer, numbers = self._known()
         if len(self._at) != len(numbers) or self._at != self._next:
             self._place(consumer, [TopicPartition(self.topic, n) for n in numbers])
         return consumer
 
-    def _identify(self, found: str | None) -> None:
+    def _known(self) -> tuple[KafkaConsumer, list[int]]:
+        """Return the consumer and the partitions' numbers, the topic being the one it was."""
+        if self._consumer is None:
+            self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
+        numbers = numbers_of(self._consumer, self.topic, self._where)
+        found = topic_id(self._consumer, self.topic)
         if None not in (found, self._id) and found != self._id:
             raise another(self._where)
         self._id = found or self._id
+        return self._consumer, numbers
 
     def _place(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
         """Send the consumer to where reading goes on, as far as it does not stand there."""
@@ -276,6 +281,14 @@ class KafkaSource(Source):
         for name, partition in zip(names, partitions, strict=True):
             places[name] = self._next.get(name, starts[partition])
             if places[name] < starts[partition] and self._on_gap == "continue":
+                _log.error(
+                    "%s: offsets %d to %d of partition %s were deleted before they were read, and "
+                    "are passed over",
+                    self._where,
+                    places[name],
+                    starts[partition] - 1,
+                    name,
+                )
                 self._gaps[name] = (places[name], starts[partition])
                 places[name] = starts[partition]
             check_place(self.topic, name, places[name], starts[partition], ends[partition])

@@ -16,7 +16,7 @@ from streamboost.pipelines.assembly import first_messages, has_begun
 from streamboost.pipelines.bootstrap import known_beforehand
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.connections import Connectors, connect
-from streamboost.pipelines.sections import KafkaInput
+from streamboost.pipelines.sections import KafkaTopic
 from streamboost.pipelines.state import State
 
 __all__ = ["Finding", "check", "guarantee"]
@@ -60,7 +60,7 @@ def check(config: Config) -> Iterator[Finding]:
             yield _try(config, "bootstrap", partial(_known, state, messages, config, connectors))
         for name in ("predictions", "requests", "dead_letters"):
             section = getattr(config.sections, name)
-            if isinstance(section, KafkaInput):
+            if isinstance(section, KafkaTopic):
                 yield Finding(name, True, f"topic {section.topic} is there")
                 continue
             path = state.log if section.path is None else config.resolve(section.path)

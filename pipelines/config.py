@@ -6,10 +6,10 @@ file. All that is wrong with a file is reported at once.
 
 Between two runs on the same state these may change: `state` (the folder may be moved),
 `batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `on_gap` and `keep_versions`
-of [pipeline], `follow` of [source] and [labels], all but `transactions` of [kafka], [monitor],
-[label_studio], and where [predictions], [dead_letters] and, unless a dataset answers them,
-[requests] go. All else decides what the state means, and a change is refused, also one of an
-environment variable's value. Paths are the same when they lead to the same place.
+of [pipeline], `follow` and `on_corrupt` of [source] and [labels], all but `transactions` of
+[kafka], [monitor], [label_studio], and where [predictions], [dead_letters] and, unless a dataset
+answers them, [requests] go. All else decides what the state means, and a change is refused, also
+one of an environment variable's value. Paths are the same when they lead to the same place.
 """
 
 import hashlib
@@ -45,8 +45,8 @@ _CHANGEABLE = {
         "on_gap",
         "keep_versions",
     },
-    "source": {"follow"},
-    "labels": {"follow"},
+    "source": {"follow", "on_corrupt"},
+    "labels": {"follow", "on_corrupt"},
     "predictions": {"connector", "stream", "path", "topic"},
     "requests": {"connector", "stream", "path", "topic"},
     "dead_letters": {"connector", "stream", "path", "topic"},

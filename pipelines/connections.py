@@ -20,7 +20,7 @@ from streamboost.pipelines.effects import Outputs
 from streamboost.pipelines.sections import (
     FilesInput,
     FilesOutput,
-    KafkaInput,
+    KafkaTopic,
     RiverInput,
     SqliteInput,
 )
@@ -107,7 +107,7 @@ def _source(config: Config, section: Any, log: Path) -> Source:
     most = config.sections.schema_.max_record_bytes
     if isinstance(section, SqliteInput):
         return SqliteSource(_log_of(config, section, log), section.stream, most)
-    if isinstance(section, KafkaInput):
+    if isinstance(section, KafkaTopic):
         from streamboost.pipelines import topics
 
         return topics.source(config, section)
@@ -129,8 +129,8 @@ def _file(config: Config, path: str, follow: bool = False) -> Source:
     return file_source(place, text, schema.max_record_bytes, follow)
 
 
-def _sink(config: Config, section: SqliteInput | FilesOutput | KafkaInput, log: Path) -> Sink:
-    if isinstance(section, KafkaInput):
+def _sink(config: Config, section: SqliteInput | FilesOutput | KafkaTopic, log: Path) -> Sink:
+    if isinstance(section, KafkaTopic):
         from streamboost.pipelines import topics
 
         return topics.sink(config, section)

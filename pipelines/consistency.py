@@ -7,7 +7,7 @@ from typing import Any
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.problems import Problem
-from streamboost.pipelines.sections import KafkaInput, RiverInput, RiverOracle, Sections
+from streamboost.pipelines.sections import KafkaTopic, RiverInput, RiverOracle, Sections
 from streamboost.pipelines.variables import names_in
 
 __all__ = ["LOG", "contradictions", "resolve"]
@@ -62,7 +62,7 @@ def _check_places(sections: Sections, folder: Path) -> list[Problem]:
         section = getattr(sections, name)
         if isinstance(section, RiverInput):
             continue
-        if isinstance(section, KafkaInput):
+        if isinstance(section, KafkaTopic):
             place, stream = "the Kafka cluster", section.topic
         else:
             path = section.path
@@ -105,7 +105,7 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
     topics = [
         getattr(sections, name).topic
         for name in ("source", "labels", *_OUTPUTS)
-        if isinstance(getattr(sections, name), KafkaInput)
+        if isinstance(getattr(sections, name), KafkaTopic)
     ]
     if sections.kafka is None:
         text = 'this section is missing; write [kafka] and bootstrap_servers = "host:port"'

@@ -199,6 +199,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
         Whether it is the first batch of a run.
     deleted
         The offsets within `ranges` that were deleted before they were read.
+    identities
+        What tells the sources from others of their names; given where they are not those before.
     """
 
     sequence: int
@@ -215,6 +217,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     caught_up: Sequence[str] = JOINED
     resumed: bool = False
     deleted: Ranges = {}
+    identities: dict[str, str] | None = None
 
     def encode(self) -> bytes:
         """Return it as JSON."""

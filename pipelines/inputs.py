@@ -56,6 +56,10 @@ class Inputs:
         counts = {name: len(getattr(self, name)) for name in _READ}
         return {name: n for name, n in counts.items() if n or name != "bootstrap"}
 
+    def count_deleted(self) -> int:
+        """Return how many offsets were deleted before they were read."""
+        return sum(end - start for gaps in self.deleted.values() for start, end in gaps.values())
+
 
 class _Reader(Protocol):
     """What a source is polled by."""
@@ -236,6 +240,11 @@ class Intake:
     def positions(self) -> dict[str, Position]:
         """Return where each source goes on."""
         return {name: reader.position() for name, reader in self._readers.items()}
+
+    def identities(self) -> dict[str, str]:
+        """Return what tells each source from another of its name, where something does."""
+        found = {name: source.identity for name, source in self.sources.items()}
+        return {name: identity for name, identity in found.items() if identity is not None}
 
     def seek(self, positions: Mapping[str, Position]) -> None:
         """Send each source to where a committed batch left it."""

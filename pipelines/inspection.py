@@ -142,6 +142,8 @@ def in_words(found: dict[str, Any]) -> str:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
     if checkpoint["lost_batches"]:
         lines.append(f"  lost             {_many(checkpoint['lost_batches'], 'batch')} of labels")
+    if unread := checkpoint.get("deleted_unread"):
+        lines.append(f"  lost             {unread:,} messages that were deleted unread")
     return "\n".join(lines)
 
 

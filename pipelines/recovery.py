@@ -79,6 +79,7 @@ class Replay:
         if self.checkpoint is not None:
             pipeline.restore(*self.checkpoint)
             self._enter(self.checkpoint[1]["environment"])
+            self._identify(self.checkpoint[1].get("identities", {}))
         if until <= pipeline.sequence:
             return
         _log.info("replaying batches %d to %d", pipeline.sequence + 1, until)
@@ -105,9 +106,11 @@ class Replay:
 
     def conclude(self) -> None:
         """Note in the journal's next entry what has changed since the last one."""
-        here = environment()
+        here, sources = environment(), self.pipeline.intake.identities()
         if self._environment != here:
             self.pipeline.notes["environment"] = here
+        if self.pipeline.identities != sources:
+            self.pipeline.notes["identities"] = self.pipeline.identities = sources
 
     def _entries(self, until: int) -> Iterator[Entry]:
         for sequence, message in self.pipeline.transaction.journal(self.pipeline.sequence):
@@ -126,8 +129,23 @@ class Replay:
                 differences(other, environment()),
             )
 
+    def _identify(self, known: dict[str, str]) -> None:
+        """Note what the sources were; StateError where one is another now."""
+        now = self.pipeline.intake.identities()
+        for name in known.keys() & now.keys():
+            if known[name] != now[name]:
+                raise StateError(
+                    f"the {name} come from a topic that was deleted and made again since: what it "
+                    "holds is not what was read. Put the old one back from a copy, or, to read "
+                    "this one from its beginning, give the pipeline another name and an empty "
+                    "state"
+                )
+        self.pipeline.identities = known
+
     def _redo(self, entry: Entry) -> None:
         pipeline = self.pipeline
+        if entry.identities is not None:
+            self._identify(entry.identities)
         if entry.environment is not None:
             self._enter(entry.environment)
         known = Inputs(

@@ -55,6 +55,7 @@ class Pipeline(Stepper):
     turns : called between two batches, and while nothing comes or something is tried again
     watch : looks after lag and retention
     about : what a checkpoint's manifest says besides
+    identities : what tells the sources from others of their names
     is_settled : whether what was learned is what was committed, so that a checkpoint may be taken
     is_running : whether it has recovered and began to work
     retrying : whether a source or a commit failed, and is tried again
@@ -86,6 +87,7 @@ class Pipeline(Stepper):
         self.checkpoints = checkpoints
         self.stop = stop or Stop()
         self.about: dict[str, Any] = {}
+        self.identities: dict[str, str] = {}
         self.is_settled = True
         self.retrying = False
         self.checkpointed = 0
@@ -185,7 +187,8 @@ class Pipeline(Stepper):
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all that the next step depends on, and where the sources go on."""
         arrays, manifest = super().snapshot()
-        return arrays, manifest | {"positions": self.intake.positions()}
+        kept = {"positions": self.intake.positions(), "identities": self.identities}
+        return arrays, manifest | kept
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the pipeline that gave this snapshot."""

@@ -21,6 +21,7 @@ __all__ = [
     "FilesOutput",
     "KafkaInput",
     "KafkaSection",
+    "KafkaTopic",
     "LabelStudioSection",
     "RiverInput",
     "RiverOracle",
@@ -155,14 +156,22 @@ class KafkaSection(Section):
     )
 
 
-class KafkaInput(Section):
+class KafkaTopic(Section):
     """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
 
     connector: Literal["kafka"]
     topic: Annotated[Text, AfterValidator(_check_topic)] = Field(description="the topic")
 
 
-class KafkaOutput(KafkaInput):
+class KafkaInput(KafkaTopic):
+    """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
+
+    on_corrupt: Literal["stop", "skip"] = Field(
+        "stop", description="what is done about messages that do not match their checksum"
+    )
+
+
+class KafkaOutput(KafkaTopic):
     """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
 
 

@@ -59,6 +59,7 @@ class Stepper:
     dead_letters : how many there were
     bootstrapped : labels learned that were known beforehand
     lost_batches : how many were given up, not learned from, where the journal had a gap
+    deleted_unread : messages that retention took away before they were read
     lap : told the name of each part of a step at its end; nothing here depends on it
     notes : what the next journal entry says besides: `environment`, `gap`
     """
@@ -76,6 +77,7 @@ class Stepper:
         self.dead_letters = 0
         self.bootstrapped = 0
         self.lost_batches = 0
+        self.deleted_unread = 0
         self.notes: dict[str, Any] = {}
         self.lap: Callable[[str], None] = _nothing
 
@@ -83,6 +85,7 @@ class Stepper:
         """Take one batch in, and the committee a thread has trained; return all that follows."""
         self.sequence += 1
         self.tick = inputs.tick
+        self.deleted_unread += inputs.count_deleted()
         ignored, served = self.join.ignored(), self.learner.committee
         bootstrapped = self.bootstrapped
         started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
@@ -153,6 +156,7 @@ class Stepper:
             "dead_letters": self.dead_letters,
             "bootstrapped": self.bootstrapped,
             "lost_batches": self.lost_batches,
+            "deleted_unread": self.deleted_unread,
             "notes": self.notes,
             "committee": self.committee_in_numbers(),
             "ledger": asdict(self.learner.ledger),
@@ -171,6 +175,7 @@ class Stepper:
         self.dead_letters = manifest["dead_letters"]
         self.bootstrapped = manifest["bootstrapped"]
         self.lost_batches = manifest["lost_batches"]
+        self.deleted_unread = manifest.get("deleted_unread", 0)  # release 0.1 knew none
         self.notes = dict(manifest["notes"])
 
     def committee_in_numbers(self) -> dict[str, int]:

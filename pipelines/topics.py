@@ -20,7 +20,7 @@ from streamboost.connectors.kafka_topics import (
 from streamboost.connectors.kafka_transaction import KafkaTransaction
 from streamboost.errors import ConfigurationError, ConnectorError
 from streamboost.pipelines.config import Config
-from streamboost.pipelines.sections import KafkaInput, KafkaSection, Section
+from streamboost.pipelines.sections import KafkaInput, KafkaSection, KafkaTopic, Section
 
 __all__ = ["create", "refuse_missing", "refused", "sink", "source", "transaction"]
 
@@ -34,12 +34,18 @@ def refused(section: KafkaSection) -> Iterator[tuple[str, str]]:
             yield name, str(error)
 
 
-def source(config: Config, section: KafkaInput) -> Source:
+def source(config: Config, section: KafkaTopic) -> Source:
     """Return the source of a section."""
-    return KafkaSource(_cluster(config), section.topic, config.sections.schema_.max_record_bytes)
+    return KafkaSource(
+        _cluster(config),
+        section.topic,
+        config.sections.schema_.max_record_bytes,
+        on_gap=config.sections.pipeline.on_gap,
+        on_corrupt=section.on_corrupt if isinstance(section, KafkaInput) else "stop",
+    )
 
 
-def sink(config: Config, section: KafkaInput) -> Sink:
+def sink(config: Config, section: KafkaTopic) -> Sink:
     """Return the sink of a section."""
     return KafkaSink(_cluster(config), section.topic)
 
@@ -47,7 +53,7 @@ def sink(config: Config, section: KafkaInput) -> Sink:
 def transaction(config: Config) -> Transaction:
     """Return what commits the pipeline's batches to the cluster."""
     read = {"records": config.sections.source, "labels": config.sections.labels}
-    topics = {name: s.topic for name, s in read.items() if isinstance(s, KafkaInput)}
+    topics = {name: s.topic for name, s in read.items() if isinstance(s, KafkaTopic)}
     return KafkaTransaction(_cluster(config), config.name, topics)
 
 
@@ -87,7 +93,7 @@ def _wanted(config: Config) -> dict[str, Mapping[str, Any]]:
         (sections.requests, MESSAGES),
         (sections.dead_letters, MESSAGES),
     ]
-    wanted = {section.topic: kind for section, kind in kinds if isinstance(section, KafkaInput)}
+    wanted = {section.topic: kind for section, kind in kinds if isinstance(section, KafkaTopic)}
     if sections.kafka is not None and sections.kafka.transactions:
         wanted[journal_topic(config.name)] = JOURNAL
     return wanted

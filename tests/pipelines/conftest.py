@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -250,3 +251,11 @@ def grown(world, make_records):
     world.feed(records)
     answer(world, truth, range(120))
     return world, truth
+
+
+@pytest.fixture
+def made(tmp_path, kafka_servers):
+    """Return a function that writes a pipeline file for Kafka and creates its topics."""
+    from tests.pipelines.operated import make  # only those who use Kafka load its client library
+
+    return partial(make, tmp_path, kafka_servers)

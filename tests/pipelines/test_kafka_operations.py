@@ -1,6 +1,5 @@
 """What a real broker's operators do to a pipeline: retention, new partitions, a wrong password."""
 
-import json
 import shutil
 import signal
 import time
@@ -8,94 +7,21 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
-from kafka import TopicPartition
 
 from streamboost.connectors.kafka import KafkaSource
-from streamboost.connectors.kafka_cluster import KafkaCluster
 from streamboost.connectors.kafka_journal import journal_topic
-from streamboost.connectors.kafka_topics import create_topics
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import GapError, StateError
-from streamboost.pipelines import topics
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.config import load
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.lag import EVERY, Watch
-from streamboost.pipelines.state import State
 from streamboost.pipelines.verification import verify
 from tests.broker.broker import USER
 from tests.broker.proxy import END_TXN
+from tests.pipelines.operated import PIPELINE, checkpoints, delete, grow, predicted, put
 
 pytestmark = pytest.mark.kafka
-
-PIPELINE = """
-[pipeline]
-name = "{name}"
-batch_records = 20
-checkpoint_every = 3
-[schema]
-numeric = ["a", "b"]
-[kafka]
-bootstrap_servers = "{servers}"
-metadata_max_age_ms = 200
-{more}
-[source]
-connector = "kafka"
-[committee]
-n_estimators = 3
-[query]
-budget = 0.3
-"""
-
-
-@pytest.fixture
-def made(tmp_path, kafka_servers, make_records):
-    """Return a function that writes a pipeline file and creates its topics."""
-
-    def make(more="", servers=kafka_servers, partitions=1):
-        file, name = tmp_path / "p.toml", f"operated.{time.time_ns()}"
-        file.write_text(PIPELINE.format(name=name, servers=servers, more=more))
-        config, cluster = load(file), KafkaCluster(kafka_servers)
-        create_topics(cluster, {f"{name}.records": {"num_partitions": partitions}})
-        topics.create(config)
-        return SimpleNamespace(config=config, name=name, cluster=cluster, file=file)
-
-    return make
-
-
-def put(made, records, partition=None):
-    with closing(made.cluster.producer()) as producer:
-        for record in records:
-            topic = f"{made.name}.records"
-            producer.send(topic, json.dumps(record).encode(), partition=partition)
-        producer.flush()
-
-
-def predicted(made):
-    found = []
-    with closing(KafkaSource(made.cluster, f"{made.name}.predictions")) as source:
-        while batch := source.poll(10_000):
-            found += [json.loads(message.payload)["id"] for message in batch]
-    return found
-
-
-def delete(made, topic, before):
-    """Let a topic begin at offset `before`, as retention does."""
-    with closing(made.cluster.admin()) as admin:
-        admin.delete_records({TopicPartition(topic, 0): before})
-
-
-def checkpoints(made):
-    return State(made.config.state).checkpoints
-
-
-def grow(made, make_records, n):
-    """Let a pipeline take `n` records in, and die without a checkpoint of the second half."""
-    put(made, make_records(n // 2)[0])
-    first = run(made.config, until_idle=True)
-    put(made, make_records(n - n // 2, start=n // 2)[0])
-    run(made.config, until_idle=True)
-    checkpoints(made).drop_after(first)
 
 
 def test_retention_is_warned_of_before_it_overtakes_the_oldest_checkpoint(
@@ -268,8 +194,7 @@ def test_a_network_that_cuts_delays_and_loses_commit_replies_costs_nothing(
     made, broker, make_records, streamboost_command
 ):
     with closing(broker.proxy()) as proxy:
-        made = made(servers=f"127.0.0.1:{broker.proxied_port}")
-        made.cluster = KafkaCluster(broker.servers)
+        made = made(reached=f"127.0.0.1:{broker.proxied_port}")
         process = streamboost_command.start("run", "p.toml")
         records, lost, deadline = make_records(120)[0], 0, time.monotonic() + 120
         for start in range(0, 120, 40):

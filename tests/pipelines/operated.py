@@ -1,0 +1,79 @@
+"""Pipelines on a real broker whose topics are operated on."""
+
+import json
+import time
+from contextlib import closing
+from types import SimpleNamespace
+
+from kafka import TopicPartition
+
+from streamboost.connectors.kafka import KafkaSource
+from streamboost.connectors.kafka_cluster import KafkaCluster
+from streamboost.connectors.kafka_topics import create_topics
+from streamboost.pipelines import topics
+from streamboost.pipelines.assembly import run
+from streamboost.pipelines.config import load
+from streamboost.pipelines.state import State
+
+PIPELINE = """
+[pipeline]
+name = "{name}"
+batch_records = 20
+checkpoint_every = 3
+[schema]
+numeric = ["a", "b"]
+[kafka]
+bootstrap_servers = "{servers}"
+metadata_max_age_ms = 200
+{more}
+[source]
+connector = "kafka"
+[committee]
+n_estimators = 3
+[query]
+budget = 0.3
+"""
+
+
+def make(folder, servers, more="", reached=None, partitions=1):
+    """Write a pipeline file and create its topics; `reached` is where the pipeline finds them."""
+    file, name = folder / "p.toml", f"operated.{time.time_ns()}"
+    file.write_text(PIPELINE.format(name=name, servers=reached or servers, more=more))
+    config, cluster = load(file), KafkaCluster(servers)
+    create_topics(cluster, {f"{name}.records": {"num_partitions": partitions}})
+    topics.create(config)
+    return SimpleNamespace(config=config, name=name, cluster=cluster, file=file)
+
+
+def put(made, records, partition=None, topic="records"):
+    with closing(made.cluster.producer()) as producer:
+        for record in records:
+            producer.send(f"{made.name}.{topic}", json.dumps(record).encode(), partition=partition)
+        producer.flush()
+
+
+def predicted(made):
+    found = []
+    with closing(KafkaSource(made.cluster, f"{made.name}.predictions")) as source:
+        while batch := source.poll(10_000):
+            found += [json.loads(message.payload)["id"] for message in batch]
+    return found
+
+
+def delete(made, topic, before):
+    """Let a topic begin at offset `before`, as retention does."""
+    with closing(made.cluster.admin()) as admin:
+        admin.delete_records({TopicPartition(topic, 0): before})
+
+
+def checkpoints(made):
+    return State(made.config.state).checkpoints
+
+
+def grow(made, make_records, n):
+    """Let a pipeline take `n` records in, and die without a checkpoint of the second half."""
+    put(made, make_records(n // 2)[0])
+    first = run(made.config, until_idle=True)
+    put(made, make_records(n - n // 2, start=n // 2)[0])
+    run(made.config, until_idle=True)
+    checkpoints(made).drop_after(first)
