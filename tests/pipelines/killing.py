@@ -4,11 +4,14 @@
 ends with code 0, at the end of its input or after `MOST` batches.
 """
 
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
+from collections import deque
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +51,44 @@ ANY_MOMENT = "any moment"
 MOST = 16
 
 
+class Feed:
+    """Records and their labels, some of them damaged, in pieces that are written on demand.
+
+    Parameters
+    ----------
+    records, truth : what is written; each label comes with the piece after its record's
+    pieces : in how many calls of `write` most of it is written
+    send : writes two lists, of records and labels as bytes
+    """
+
+    def __init__(self, records, truth, pieces, send):
+        lines = [json.dumps(record).encode() for record in records]
+        self.damaged = range(37, len(records), 53)
+        for n in self.damaged:
+            lines[n] = lines[n][:-9]
+        labels = [
+            json.dumps({"id": record["id"], "label": label}).encode()
+            for n, (record, label) in enumerate(zip(records, truth, strict=True))
+            if n not in self.damaged
+        ]
+        self.sound = [r["id"] for n, r in enumerate(records) if n not in self.damaged]
+        self._lines, self._labels = deque(lines), deque(labels)
+        self._size = -(-len(records) // (pieces + 1))
+        self._behind = self._size
+        self._send = send
+
+    def write(self, everything=False):
+        """Write the next piece, or all that is left."""
+        records = self._take(self._lines, len(self._lines) if everything else self._size)
+        n = len(self._labels) if everything else max(len(records) - self._behind, 0)
+        self._behind = max(self._behind - len(records), 0)
+        self._send(records, self._take(self._labels, n))
+
+    @staticmethod
+    def _take(queue, n):
+        return [queue.popleft() for _ in range(min(n, len(queue)))]
+
+
 def drawn(steps):
     """Give kills without end, half of them at any moment: (step, how often it is come to)."""
     draw = random.Random(KILLS)
@@ -56,28 +97,40 @@ def drawn(steps):
         yield draw.choice(steps), draw.randint(1, 4)
 
 
-def kill(file, kills, n):
-    """Run the pipeline of `file` as often as `n` deaths take; return how it was killed."""
+def kill(file, kills, n, feed, faults=()):
+    """Run the pipeline of `file` as often as `n` deaths take; return how it was killed, and where.
+
+    Something is written before, during and after each run. `faults` are called in turn, with a
+    process that runs and its file, once in five runs; each returns the file to go on with.
+    """
     died = []
-    for (step, when), _ in zip(kills, range(4 * n), strict=False):
-        process = _started(file, step, when)
-        if step == ANY_MOMENT:
-            process.stdout.readline()
+    for turn, (step, when) in enumerate(islice(kills, 4 * n), 1):
+        feed.write()
+        process = started(file, step, when)
+        feed.write()
+        if faults and turn % 5 == 0:
+            file = faults[turn // 5 % len(faults)](process, file)
+        elif step == ANY_MOMENT:
             _kill_after(process, when)
         ended = process.wait(120)
         process.stdout.close()
+        feed.write()
         assert ended in (-signal.SIGKILL, 0), (step, when, ended)
         if ended:
             died.append(step)
         if len(died) == n:
             break
-    return died
+    feed.write(everything=True)
+    return died, file
 
 
-def _started(file, step, when):
+def started(file, step=ANY_MOMENT, when=0):
+    """Start a process that runs the pipeline of `file`, and return it when it has begun."""
     command = [sys.executable, __file__, str(file), step, str(when)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    return process
 
 
 def _kill_after(process, seconds):

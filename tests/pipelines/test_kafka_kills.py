@@ -5,8 +5,12 @@ The long form kills as often as the environment variable STREAMBOOST_KILLS says,
 """
 
 import json
+import shutil
+import signal
 import time
 from contextlib import closing
+from functools import partial
+from itertools import count, cycle, islice
 
 import pytest
 
@@ -20,11 +24,13 @@ from streamboost.pipelines.state import State
 from tests.pipelines.killing import (
     ANY_MOMENT,
     KILLS,
+    Feed,
     assert_budget_was_kept,
     drawn,
     kill,
     verified,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -65,21 +71,28 @@ SHORT = [*((step, 3 if step == "polled" else 2) for step in STEPS), (ANY_MOMENT,
 
 
 @pytest.fixture
-def pipeline_file(tmp_path, make_records, kafka_servers):
-    """A pipeline file, with records in three partitions and all their labels."""
-    name, cluster = f"killed.{time.time_ns()}", KafkaCluster(kafka_servers)
-    file = tmp_path / "p.toml"
-    file.write_text(PIPELINE.format(name=name, batch=BATCH, servers=kafka_servers))
-    create_topics(cluster, {f"{name}.records": {"num_partitions": 3}})
-    topics.create(load(file))
-    records, truth = make_records(N)
-    with closing(cluster.producer()) as producer:
-        for n, (record, label) in enumerate(zip(records, truth, strict=True)):
-            producer.send(f"{name}.records", json.dumps(record).encode(), partition=n % 3)
-            answer = {"id": record["id"], "label": label}
-            producer.send(f"{name}.labels", json.dumps(answer).encode())
-        producer.flush()
-    return file
+def make_feed(tmp_path, make_records, kafka_servers):
+    """Return a function that makes topics of so many partitions, what is written, and the file."""
+
+    def make(partitions, pieces):
+        name, cluster = f"killed.{time.time_ns()}", KafkaCluster(kafka_servers)
+        file, sent = tmp_path / "p.toml", count()
+        file.write_text(PIPELINE.format(name=name, batch=BATCH, servers=kafka_servers))
+        of = {"num_partitions": partitions}
+        create_topics(cluster, {f"{name}.records": of, f"{name}.labels": of})
+        topics.create(load(file))
+
+        def send(records, labels):
+            with closing(cluster.producer()) as producer:
+                for topic, messages in (("records", records), ("labels", labels)):
+                    for message in messages:
+                        partition = next(sent) % partitions
+                        producer.send(f"{name}.{topic}", message, partition=partition)
+                producer.flush()
+
+        return Feed(*make_records(N), pieces, send), file
+
+    return make
 
 
 def read(config, section):
@@ -92,22 +105,48 @@ def read(config, section):
     return messages
 
 
+def broker_dies(broker, process, file):
+    """Kill the broker under a running pipeline, and then the pipeline."""
+    broker.kill()
+    broker.start()
+    process.kill()
+    return file
+
+
+def zombie(process, file):
+    """Stop a process, let another one take over elsewhere, and see that the first is refused."""
+    process.send_signal(signal.SIGSTOP)
+    elsewhere = file.parent / f"p{time.time_ns()}" / "p.toml"
+    elsewhere.parent.mkdir()
+    shutil.copy(file, elsewhere)
+    if (file.parent / "state").exists():
+        shutil.copytree(file.parent / "state", elsewhere.parent / "state")
+    run(load(elsewhere), until_idle=True)
+    process.send_signal(signal.SIGCONT)
+    until(lambda: process.poll() is not None)
+    return elsewhere
+
+
+@pytest.mark.parametrize("partitions", [3] if KILLS else [1, 2, 3, 6])
 def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learned(
-    pipeline_file, make_records
+    make_feed, partitions, request
 ):
-    n = KILLS or len(SHORT)
-    died = kill(pipeline_file, drawn(STEPS) if KILLS else SHORT, n)
+    n = KILLS or 4
+    kills = drawn(STEPS) if KILLS else islice(cycle(SHORT), partitions, None, 2)
+    feed, file = make_feed(partitions, 3 * n)
+    faults = [partial(broker_dies, request.getfixturevalue("broker")), zombie] if KILLS else []
+    died, file = kill(file, kills, n, feed, faults)
     assert len(died) == n, died
-    config = load(pipeline_file)
+    config = load(file)
     newest = run(config, until_idle=True)
 
     predicted = read(config, config.sections.predictions)
-    assert len(predicted) == N
-    assert {p["id"] for p in predicted} == {r["id"] for r in make_records(N)[0]}
+    assert sorted(p["id"] for p in predicted) == sorted(feed.sound)
+    assert len(read(config, config.sections.dead_letters)) == len(feed.damaged)
     known = State(config.state).checkpoints.newest()[1]
     requests = read(config, config.sections.requests)
     assert_budget_was_kept(known["ledger"], predicted, requests, budget=0.3)
     assert known["ledger"]["answered"] == len(requests), "every label came, none was lost"
-    assert known["committee"]["labels"] == N
+    assert known["committee"]["labels"] == len(feed.sound)
     assert known["sequence"] == newest
-    assert f"batches 1 to {newest} replayed: bit for bit" in verified(pipeline_file)
+    assert f"batches 1 to {newest} replayed: bit for bit" in verified(file)

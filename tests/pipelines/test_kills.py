@@ -16,6 +16,7 @@ from streamboost.pipelines.inspection import describe
 from tests.pipelines.killing import (
     ANY_MOMENT,
     KILLS,
+    Feed,
     assert_budget_was_kept,
     drawn,
     kill,
@@ -32,9 +33,11 @@ checkpoint_every = 4
 [source]
 connector = "files"
 path = "records.jsonl"
+follow = true
 [labels]
 connector = "files"
 path = "labels.jsonl"
+follow = true
 [committee]
 n_estimators = 3
 [schedule]
@@ -59,14 +62,16 @@ STEPS = ("polled", "stepped", "writing", "committed", "sealing", "checkpointed",
 
 
 @pytest.fixture
-def pipeline_file(tmp_path, make_records):
-    records, truth = make_records(N)
-    labels = [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
-    for name, messages in (("records", records), ("labels", labels)):
-        text = "".join(json.dumps(message) + "\n" for message in messages)
-        (tmp_path / f"{name}.jsonl").write_text(text)
+def feed(tmp_path, make_records):
+    """What is written, in pieces, to the files that the pipeline of p.toml follows."""
+
+    def send(records, labels):
+        for name, messages in (("records", records), ("labels", labels)):
+            with (tmp_path / f"{name}.jsonl").open("ab") as file:
+                file.writelines(message + b"\n" for message in messages)
+
     (tmp_path / "p.toml").write_text(PIPELINE)
-    return tmp_path / "p.toml"
+    return Feed(*make_records(N), 3 * (KILLS or len(SHORT)), send)
 
 
 def stream(file, name):
@@ -74,21 +79,20 @@ def stream(file, name):
         return [json.loads(message.payload) for message in source.poll(1_000_000)]
 
 
-def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learned(
-    pipeline_file, make_records
-):
+def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learned(feed, tmp_path):
     n = KILLS or len(SHORT)
-    died = kill(pipeline_file, drawn(STEPS) if KILLS else SHORT, n)
+    died, file = kill(tmp_path / "p.toml", drawn(STEPS) if KILLS else SHORT, n, feed)
     assert len(died) == n, died
-    newest = run(load(pipeline_file), until_idle=True)
+    newest = run(load(file), until_idle=True)
 
-    predicted = stream(pipeline_file, "predictions")
-    assert [p["id"] for p in predicted] == [r["id"] for r in make_records(N)[0]]
-    known = describe(pipeline_file.parent / "state")["checkpoint"]
-    requests = stream(pipeline_file, "requests")
+    predicted = stream(file, "predictions")
+    assert [p["id"] for p in predicted] == feed.sound
+    assert len(stream(file, "dead_letters")) == len(feed.damaged)
+    known = describe(file.parent / "state")["checkpoint"]
+    requests = stream(file, "requests")
     assert_budget_was_kept(known["ledger"], predicted, requests, budget=0.3)
     assert known["ledger"]["answered"] == len(requests), "every label came, none was lost"
-    assert known["committee"]["labels"] == N
+    assert known["committee"]["labels"] == len(feed.sound)
     assert known["committee"]["version"] > 0
     assert known["sequence"] == newest
-    assert f"batches 1 to {newest} replayed: bit for bit" in verified(pipeline_file)
+    assert f"batches 1 to {newest} replayed: bit for bit" in verified(file)
