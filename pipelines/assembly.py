@@ -6,13 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 
 from streamboost.connectors.base import Committed, Message, Source, Transaction
 from streamboost.connectors.schema import Inferred, Schema
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, DataError
 from streamboost.pipelines.config import Config
-from streamboost.pipelines.connections import Connectors, connect
+from streamboost.pipelines.connections import Connectors, connect, sources
 from streamboost.pipelines.environment import environment
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
@@ -236,6 +237,7 @@ def build_pipeline(
         poll_interval=section.poll_interval,
         observer=observer,
         on_trouble=on_trouble,
+        watched=partial(sources, config, state.log),
     )
     pipeline.about = {"fingerprint": state.fingerprint(), "environment": environment()}
     return pipeline

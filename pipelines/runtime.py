@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from streamboost.pipelines.commands import Command
 from streamboost.pipelines.effects import Effects, Outputs
 from streamboost.pipelines.inputs import Inputs, Intake, refuse
 from streamboost.pipelines.join import Join
-from streamboost.pipelines.lag import Watch
+from streamboost.pipelines.lag import OpenSources, Watch
 from streamboost.pipelines.step import Stepper
 from streamboost.pipelines.stop import Stop
 from streamboost.pipelines.stopwatch import Stopwatch
@@ -45,6 +46,8 @@ class Pipeline(Stepper):
     poll_interval : seconds to rest when nothing came
     observer : called with the effects of every batch, once they are committed
     on_trouble : told what goes wrong without ending the run
+    watched : makes the sources once more, for a thread to ask how far they have come; None: lag
+        and retention are not looked after
 
     Attributes
     ----------
@@ -78,6 +81,7 @@ class Pipeline(Stepper):
         poll_interval: float = 0.1,
         observer: Observer | None = None,
         on_trouble: Callable[[str], None] | None = None,
+        watched: OpenSources | None = None,
     ) -> None:
         super().__init__(schema, learner, join, versions or Versions(None, 10))
         self.intake = intake
@@ -95,7 +99,7 @@ class Pipeline(Stepper):
         self._poll_interval = poll_interval
         self.observers = [] if observer is None else [observer]
         self.turns: list[Callable[[], None]] = []
-        self.watch = Watch(intake)
+        self.watch = Watch(intake, watched)
         self.rehearsals: list[Observer] = []
         self.on_trouble = [] if on_trouble is None else [on_trouble]
         self.stopwatch = Stopwatch()
@@ -112,6 +116,10 @@ class Pipeline(Stepper):
         """
         self.is_running = True
         self.lap = self.stopwatch.lap
+        with closing(self.watch):
+            self._loop(until_idle=until_idle)
+
+    def _loop(self, *, until_idle: bool) -> None:
         while not self.stop.requested:
             self._turn()
             self.stopwatch.begin()
