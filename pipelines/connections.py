@@ -14,7 +14,7 @@ from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.commands import command_source
+from streamboost.pipelines.commands import CommandSource
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.effects import Outputs
 from streamboost.pipelines.sections import (
@@ -80,7 +80,7 @@ def sources(config: Config, log: Path) -> dict[str, Source]:
         labels: Source = RiverOracle(oracle.dataset, requests, oracle.delay, records)
     else:
         labels = _source(config, sections.labels, log)
-    found = {"records": records, "labels": labels, "commands": command_source(config.state)}
+    found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
     if sections.bootstrap.path is not None:
         found["bootstrap"] = _file(config, sections.bootstrap.path)
     return found

@@ -12,7 +12,7 @@ from streamboost.connectors.base import Position, Transaction
 from streamboost.connectors.schema import Schema
 from streamboost.errors import ConnectorError, ModelFileError, StateError
 from streamboost.pipelines.checkpoint import KEPT, Checkpoints
-from streamboost.pipelines.commands import Command
+from streamboost.pipelines.commands import Command, CommandSource
 from streamboost.pipelines.effects import Effects, Outputs
 from streamboost.pipelines.inputs import Inputs, Intake, refuse
 from streamboost.pipelines.join import Join
@@ -102,6 +102,9 @@ class Pipeline(Stepper):
         self.watch = Watch(intake, watched)
         self.rehearsals: list[Observer] = []
         self.on_trouble = [] if on_trouble is None else [on_trouble]
+        commands = intake.sources.get("commands")
+        if isinstance(commands, CommandSource):
+            commands.on_trouble = self._tell
         self.stopwatch = Stopwatch()
         self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
         self.is_running = False
