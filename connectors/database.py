@@ -18,7 +18,11 @@ _BUSY_SECONDS = 30.0
 _RETRY_SECONDS = 0.005
 _RETRIABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_NO_COMPANIONS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY_DIRECTORY}
+_NO_COMPANIONS = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY_DIRECTORY,
+    sqlite3.SQLITE_IOERR_SHMSIZE,  # on a full disk
+}
 """How SQLite refuses a write-ahead file whose companions are missing and cannot be made."""
 
 
@@ -99,7 +103,8 @@ class Database:
             return _look(f"{address}&immutable=1")
 
     def _has_write_ahead(self) -> bool:
-        return self.path.with_name(f"{self.path.name}-wal").exists()
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return log.exists() and log.stat().st_size > 0
 
     def _open(self) -> sqlite3.Connection:
         # Only its own thread uses a connection, but another may close it.
@@ -137,8 +142,9 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code == sqlite3.SQLITE_FULL:
+            detailed = getattr(error, "sqlite_errorcode", 0)
+            code = detailed & 0xFF
+            if code == sqlite3.SQLITE_FULL or detailed == sqlite3.SQLITE_IOERR_SHMSIZE:
                 raise UnavailableError(
                     f"{self.path} cannot grow ({error}): make room on its disk"
                 ) from error

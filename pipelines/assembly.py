@@ -14,6 +14,7 @@ from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, DataError
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.connections import Connectors, connect, sources
+from streamboost.pipelines.damage import refuse_damage
 from streamboost.pipelines.environment import environment
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
@@ -32,6 +33,9 @@ _log = logging.getLogger(__name__)
 
 INFERRED_FROM = 200
 """Records looked at to find the numeric fields."""
+
+CHECKED_BYTES = 1_000_000_000
+"""Of the log, whose structure is checked at the start; of a larger one by `inspect --verify`."""
 
 QUIET = 1.0
 """Seconds without a further record after which fewer must do."""
@@ -143,6 +147,7 @@ def run(
     state = State(config.state)
     stop = stop or Stop()
     with state.locked(), closing(connect(config, state.log)) as connectors:
+        refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
         committed = _take_over(config, connectors.transaction, stop)
         newest = committed.sequence if committed else 0
         state.adopt(config, begun=has_begun(state, connectors.transaction, committed))

@@ -21,9 +21,10 @@
 
 import fcntl
 import os
+import time
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -37,6 +38,9 @@ from streamboost.pipelines.config import LOG, Config, Tables
 from streamboost.storage import write_bytes
 
 __all__ = ["State"]
+
+_MOMENT = 0.001
+"""Seconds until the lock is tried again."""
 
 
 class State:
@@ -65,15 +69,28 @@ class State:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise self.held() from None
+            self._hold(descriptor)
             os.truncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            with suppress(OSError):  # without room for its number the process holds it all the same
+                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
             os.close(descriptor)
+
+    def _hold(self, descriptor: int) -> None:
+        """Lock the file for this process alone; StateError while another one runs."""
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                # Those who only look share the lock, for a moment: that one can be had as well.
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise self.held() from None
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                time.sleep(_MOMENT)
 
     def held(self) -> StateError:
         """Return the error that says which process holds the folder."""
@@ -226,6 +243,9 @@ class State:
                 return None
 
     def _write(self, path: Path, text: str) -> None:
+        """Write a small file, unless it is as it should be: its disk may be full."""
+        if self._read(path) == text:
+            return
         with self.told():
             write_bytes(path, text.encode())
 

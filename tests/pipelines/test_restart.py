@@ -7,15 +7,17 @@ from contextlib import closing
 
 import pytest
 
-from streamboost.connectors.sqlite import SqliteSource
+from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.commands import Command, queue_command
 from streamboost.pipelines.config import parse
+from streamboost.pipelines.damage import refuse_damage
 from streamboost.pipelines.effects import Entry
 from streamboost.pipelines.inspection import describe
 from streamboost.pipelines.state import State
+from streamboost.pipelines.stop import Stop
 from streamboost.pipelines.verification import verify
 
 
@@ -232,6 +234,50 @@ def test_a_rollback_is_obeyed_by_the_next_run_and_by_every_replay(tmp_path, grow
     kill(tmp_path, after=6)
     assert run(config(tmp_path), until_idle=True) == 8
     assert "bit for bit" in verify(config(tmp_path))
+
+
+def spoil(path, page):
+    """Write over a page of an SQLite file, which `page` counts from its end."""
+    size = 4_096
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size - page * size)
+        file.write(b"\x0d" + bytes(size - 1))
+
+
+def test_a_log_whose_structure_is_damaged_is_refused_with_its_name_and_the_mend(
+    tmp_path, grown, monkeypatch
+):
+    grown(200)
+    run(config(tmp_path), until_idle=True)
+    log = tmp_path / "state" / "log.db"
+    sound = log.read_bytes()
+    refused = 0
+    for page in range(1, len(sound) // 4_096):
+        spoil(log, page)
+        with pytest.raises(StateError, match=r"damaged .*put it back from a copy") as told:
+            run(config(tmp_path), until_idle=True)
+        refused += str(log) in str(told.value)
+        log.write_bytes(sound)
+    assert refused > 10
+    spoil(log, 1)
+    monkeypatch.setattr("streamboost.pipelines.assembly.CHECKED_BYTES", len(sound) - 1)
+    assert run(config(tmp_path), until_idle=True) == 20, "too large to be checked at every start"
+    with pytest.raises(StateError, match="put it back from a copy"):
+        verify(config(tmp_path))
+    log.write_bytes(sound)
+    assert "bit for bit" in verify(config(tmp_path))
+
+
+def test_looking_for_damage_ends_when_it_is_time_to_stop(tmp_path):
+    path, stop = tmp_path / "log.db", Stop()
+    with closing(SqliteSink(path, "records")) as sink:
+        sink.write([b"{}"])
+        sink.flush()
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(StateError, match="put it back from a copy"):
+        refuse_damage(path, stop=stop)
+    stop.request()
+    refuse_damage(path, stop=stop)
 
 
 def test_with_an_older_log_put_back_the_state_is_that_of_then(tmp_path, grown):
