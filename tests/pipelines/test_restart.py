@@ -236,6 +236,39 @@ def test_a_rollback_is_obeyed_by_the_next_run_and_by_every_replay(tmp_path, grow
     assert "bit for bit" in verify(config(tmp_path))
 
 
+def test_repeats_in_files_can_be_told_by_id_and_dead_letters_by_source_and_position(
+    tmp_path, make_records
+):
+    keys = {"predictions": ["id"], "requests": ["id"], "dead_letters": ["source", "position"]}
+    tables = {name: {"connector": "files", "path": f"{name}.jsonl"} for name in keys}
+    tables |= {name: {"connector": "files", "path": f"{name}.in"} for name in ("source", "labels")}
+    tables |= {"pipeline": {"name": "test", "batch_records": 10}, "query": {"budget": 0.3}}
+    made, state = parse(tables, tmp_path, environment={}), tmp_path / "state"
+    lines = [json.dumps(record) for record in make_records(90)[0]]
+    for name in ("source", "labels"):  # no record is a label
+        (tmp_path / f"{name}.in").write_text("".join(f"{line}\n{line}\n{{\n" for line in lines))
+
+    def keep_a_copy(effects):
+        if effects.sequence == 3:
+            shutil.copytree(state, tmp_path / "kept")
+
+    def written():
+        found = {}
+        for name in keys:
+            text = (tmp_path / f"{name}.jsonl").read_text()
+            messages = [json.loads(line) for line in text.splitlines()]
+            found[name] = [str([message[key] for key in keys[name]]) for message in messages]
+        return found
+
+    run(made, until_idle=True, observer=keep_a_copy)
+    once = written()
+    shutil.rmtree(state)
+    (tmp_path / "kept").rename(state)
+    run(made, until_idle=True)
+    for name, found in written().items():
+        assert len(found) > len(once[name]) == len(set(once[name])) == len(set(found))
+
+
 def spoil(path, page):
     """Write over a page of an SQLite file, which `page` counts from its end."""
     size = 4_096
