@@ -40,7 +40,8 @@ from streamboost.storage import write_bytes
 __all__ = ["State"]
 
 _MOMENT = 0.001
-"""Seconds until the lock is tried again."""
+_PATIENCE = 5.0
+"""Seconds after which the lock is tried again, and in all."""
 
 
 class State:
@@ -79,18 +80,13 @@ class State:
 
     def _hold(self, descriptor: int) -> None:
         """Lock the file for this process alone; StateError while another one runs."""
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                # Those who only look share the lock, for a moment: that one can be had as well.
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise self.held() from None
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-                time.sleep(_MOMENT)
+        deadline = time.monotonic() + _PATIENCE
+        while not _locked(descriptor, fcntl.LOCK_EX):
+            # Those who only look share the lock, for a moment.
+            if not _locked(descriptor, fcntl.LOCK_SH) or time.monotonic() > deadline:
+                raise self.held()
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            time.sleep(_MOMENT)
 
     def held(self) -> StateError:
         """Return the error that says which process holds the folder."""
@@ -106,11 +102,7 @@ class State:
             if not self._lock.exists():
                 return False
             with self._lock.open() as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    return True
-        return False
+                return not _locked(file.fileno(), fcntl.LOCK_SH)
 
     def name(self) -> str | None:
         """Return the name of the pipeline the state was made for, or None."""
@@ -265,6 +257,15 @@ class State:
             f"To begin anew, move {self.path} away, and with it the outputs that lie outside it; "
             "the records are then read again from their beginning"
         )
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    """Tell whether the lock could be had at once."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:
