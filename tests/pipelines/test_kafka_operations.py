@@ -21,8 +21,10 @@ from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines import topics
 from streamboost.pipelines.assembly import run
+from streamboost.pipelines.checking import check
 from streamboost.pipelines.config import load
 from streamboost.pipelines.inputs import Intake
+from streamboost.pipelines.inspection import describe
 from streamboost.pipelines.lag import EVERY, Watch
 from streamboost.pipelines.state import State
 from streamboost.pipelines.stop import Stop
@@ -130,6 +132,28 @@ def test_retention_is_warned_of_before_it_overtakes_the_oldest_checkpoint(
         "reads on from 100: keep messages for longer, or take checkpoints more often ([pipeline] "
         "checkpoint_every)"
     ]
+
+
+def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(made, make_records):
+    made, ended = made(), threading.Event()
+    put(made, make_records(20)[0])
+    run(made.config, until_idle=True)
+
+    def look():
+        while not ended.is_set():
+            describe(made.config.state, made.config)
+            list(check(made.config))
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        try:
+            for n in range(20, 100, 20):
+                put(made, make_records(20, start=n)[0])
+                run(made.config, until_idle=True)
+        finally:
+            ended.set()
+        looking.result(60)
+    assert predicted(made) == [str(i) for i in range(100)]
 
 
 def test_a_broker_that_is_slow_to_answer_holds_neither_the_loop_nor_its_end(

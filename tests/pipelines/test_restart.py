@@ -3,6 +3,8 @@
 import json
 import shutil
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -11,6 +13,7 @@ from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.assembly import run
+from streamboost.pipelines.checking import check
 from streamboost.pipelines.commands import Command, queue_command
 from streamboost.pipelines.config import parse
 from streamboost.pipelines.damage import refuse_damage
@@ -326,3 +329,26 @@ def test_with_an_older_log_put_back_the_state_is_that_of_then(tmp_path, grown):
     assert run(config(tmp_path), until_idle=True) == 8
     assert ids(tmp_path) == [str(i) for i in range(80)]
     assert "bit for bit" in verify(config(tmp_path))
+
+
+def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(tmp_path, grown):
+    ended = threading.Event()
+
+    def look():
+        while not ended.is_set():
+            describe(tmp_path / "state", config(tmp_path))
+            list(check(config(tmp_path)))
+
+    grown(10)
+    run(config(tmp_path), until_idle=True)
+    with ThreadPoolExecutor(2) as pool:
+        looking = [pool.submit(look) for _ in range(2)]
+        try:
+            for n in range(20, 320, 10):
+                grown(n)
+                run(config(tmp_path), until_idle=True)
+        finally:
+            ended.set()
+        for one in looking:
+            one.result(60)
+    assert ids(tmp_path) == [str(i) for i in range(310)]
