@@ -67,6 +67,7 @@ class Watch:
         self._is_asking = False
         self._answered = -math.inf
         self._silent: dict[str, bool] = {}
+        self._gave: dict[str, tuple[int, float]] = {}  # the lag when it last did, and the time
         self._warned: set[str] = set()
 
     def turn(self, oldest: Mapping[str, Position] | None) -> None:
@@ -98,17 +99,24 @@ class Watch:
             return
         for name, found in answer.items():
             if found.lag is not None:
-                self._judge_silence(name, found.lag, self.lag.get(name))
+                self._judge_silence(name, found.lag)
             if name in oldest and found.beginning is not None:
                 self._judge_retention(name, found.beginning, oldest[name])
         lags = {name: found.lag for name, found in answer.items() if found.lag is not None}
         self.lag = lags  # as a whole: another thread may be reading it
         self._is_asking, self._answered, self._silent = False, self._clock(), {}
 
-    def _judge_silence(self, name: str, lag: int, before: int | None) -> None:
-        silent = self._silent.get(name)
+    def _judge_silence(self, name: str, lag: int) -> None:
+        silent, now = self._silent.get(name), self._clock()
+        if not silent:
+            self._gave[name] = (lag, now)
+            if silent is False and name in self.stalled:
+                self.stalled.discard(name)
+                _log.info("%s: messages come again", name)
+            return
+        before, then = self._gave.setdefault(name, (lag, now))
         # What came only now may not have been polled yet: something must have been there before.
-        if silent and before and lag > before and name not in self.stalled:
+        if lag > before and self.lag.get(name) and name not in self.stalled:
             self.stalled.add(name)
             _log.warning(
                 "%s: %d messages are there, %d more than %.0f s ago, but none is given: see "
@@ -116,11 +124,8 @@ class Watch:
                 name,
                 lag,
                 lag - before,
-                EVERY,
+                now - then,
             )
-        elif silent is False and name in self.stalled:
-            self.stalled.discard(name)
-            _log.info("%s: messages come again", name)
 
     def _judge_retention(self, name: str, beginning: Position, oldest: Position) -> None:
         place = self._intake.positions()[name]

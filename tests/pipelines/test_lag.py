@@ -89,6 +89,19 @@ def test_a_lag_that_grows_while_polls_give_nothing_is_warned_of_once(watched, cl
     assert watch.stalled == set()
 
 
+def test_messages_that_stay_where_there_were_none_are_an_alarm(watched, clock, caplog):
+    log = MemoryLog()
+    intake, watch = watched(partial(MemorySource, log))
+    turn(intake, watch, clock)
+    intake.sources["records"].pause()
+    log.append([b"{}"] * 7)
+    for _ in range(3):
+        turn(intake, watch, clock)
+    (warning,) = warnings(caplog)
+    assert warning.startswith("records: 7 messages are there, 7 more than 20 s ago")
+    assert watch.stalled == {"records"}
+
+
 def test_a_lag_that_grows_while_messages_come_is_no_alarm(watched, clock, caplog):
     log = MemoryLog()
     intake, watch = watched(partial(MemorySource, log))
