@@ -17,7 +17,12 @@ _STREAM = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _BUSY_SECONDS = 30.0
 _RETRY_SECONDS = 0.005
 _RETRIABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_NO_COMPANIONS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY_DIRECTORY}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_NO_COMPANIONS = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY_DIRECTORY,
+    sqlite3.SQLITE_IOERR_SHMSIZE,  # on a full disk
+}
 """How SQLite refuses a write-ahead file whose companions are missing and cannot be made."""
 
 
@@ -57,6 +62,19 @@ class Database:
                 connection.rollback()
                 raise
 
+    def damage(self) -> str | None:
+        """Return what is wrong with the file's structure; None: nothing, or there is no file."""
+        try:
+            with self.reading() as connection:
+                if connection is None:
+                    return None
+                found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+        except ConnectorError as error:
+            if getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+                raise
+            return str(error.__cause__)
+        return None if found == "ok" else " ".join(found.split())
+
     def close(self) -> None:
         """Close the connections of all threads."""
         with self._lock:
@@ -85,7 +103,8 @@ class Database:
             return _look(f"{address}&immutable=1")
 
     def _has_write_ahead(self) -> bool:
-        return self.path.with_name(f"{self.path.name}-wal").exists()
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return log.exists() and log.stat().st_size > 0
 
     def _open(self) -> sqlite3.Connection:
         # Only its own thread uses a connection, but another may close it.
@@ -123,8 +142,9 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code == sqlite3.SQLITE_FULL:
+            detailed = getattr(error, "sqlite_errorcode", 0)
+            code = detailed & 0xFF
+            if code == sqlite3.SQLITE_FULL or detailed == sqlite3.SQLITE_IOERR_SHMSIZE:
                 raise UnavailableError(
                     f"{self.path} cannot grow ({error}): make room on its disk"
                 ) from error
@@ -185,14 +205,19 @@ def end_of(connection: sqlite3.Connection, stream: str) -> int:
     return 1 + max(-1 if row is None or row[0] is None else int(row[0]) for row in (highest, given))
 
 
-def append(connection: sqlite3.Connection, stream: str, payloads: Sequence[bytes]) -> None:
-    """Add `payloads` at the end of the stream, which is created if it is not there."""
+def append(
+    connection: sqlite3.Connection, stream: str, payloads: Sequence[bytes], at_least: int = 0
+) -> None:
+    """Add `payloads` at the end of the stream, which is created if it is not there.
+
+    Their offsets begin at `at_least` or after it.
+    """
     # AUTOINCREMENT keeps the highest offset ever given, so that none is given twice.
     connection.execute(
         f'CREATE TABLE IF NOT EXISTS "{stream}" '
         "(offset INTEGER PRIMARY KEY AUTOINCREMENT, payload NOT NULL)"
     )
-    start = end_of(connection, stream)
+    start = max(end_of(connection, stream), at_least)
     connection.executemany(
         f'INSERT INTO "{stream}" (offset, payload) VALUES (?, ?)',
         ((offset, as_stored(payload)) for offset, payload in enumerate(payloads, start)),

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 
 from streamboost.connectors.base import Committed, Message, Source, Transaction
 from streamboost.connectors.decoding import time_reader
@@ -13,7 +14,8 @@ from streamboost.connectors.schema import Inferred, Schema
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, DataError
 from streamboost.pipelines.config import Config
-from streamboost.pipelines.connections import Connectors, connect
+from streamboost.pipelines.connections import Connectors, connect, sources
+from streamboost.pipelines.damage import refuse_damage
 from streamboost.pipelines.environment import environment
 from streamboost.pipelines.in_step import APART
 from streamboost.pipelines.inputs import Intake
@@ -33,6 +35,9 @@ _log = logging.getLogger(__name__)
 
 INFERRED_FROM = 200
 """Records looked at to find the numeric fields."""
+
+CHECKED_BYTES = 1_000_000_000
+"""Of the log, whose structure is checked at the start; of a larger one by `inspect --verify`."""
 
 QUIET = 1.0
 """Seconds without a further record after which fewer must do."""
@@ -144,6 +149,7 @@ def run(
     state = State(config.state)
     stop = stop or Stop()
     with state.locked(), closing(connect(config, state.log)) as connectors:
+        refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
         committed = _take_over(config, connectors.transaction, stop)
         newest = committed.sequence if committed else 0
         state.adopt(config, begun=has_begun(state, connectors.transaction, committed))
@@ -241,6 +247,7 @@ def build_pipeline(
         poll_interval=section.poll_interval,
         observer=observer,
         on_trouble=on_trouble,
+        watched=partial(sources, config, state.log),
     )
     pipeline.about = {"fingerprint": state.fingerprint(), "environment": environment()}
     return pipeline

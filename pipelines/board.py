@@ -45,7 +45,10 @@ class Board:
     def resume(self, reader: StatusReader) -> None:
         """Go on from what an earlier run has left."""
         for mark in reader.marks():
-            self.mark(*(mark[key] for key in ("time", "sequence", "kind", "version", "text")))
+            # Whoever has seen a mark asks for those after its number.
+            number = mark.pop("id")
+            self.marks[number] = tuple(mark.values())
+            self._next = max(self._next, number)
         for point in reader.points():
             tick, sequence = point.pop("time"), point.pop("sequence")
             self.point(tick, sequence, {key: point[key] for key in point if key not in RATES})

@@ -97,7 +97,7 @@ def guarantee(config: Config) -> str:
     return (
         f"at least once: {_listed(outside)} {'lies' if len(outside) == 1 else 'lie'} outside "
         f"{holder} that holds {journal}; after a crash some messages may stand there twice, with "
-        "the same id and sequence"
+        "the same id (dead letters: with the same source and position)"
     )
 
 

@@ -14,7 +14,7 @@ from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.commands import command_source
+from streamboost.pipelines.commands import CommandSource
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.effects import Outputs
 from streamboost.pipelines.sections import (
@@ -26,7 +26,7 @@ from streamboost.pipelines.sections import (
 )
 from streamboost.pipelines.sections import RiverOracle as OracleSection
 
-__all__ = ["Connectors", "connect", "feeder", "follower"]
+__all__ = ["Connectors", "connect", "feeder", "follower", "sources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,25 @@ def connect(config: Config, log: Path) -> Connectors:
 
     Nothing is opened or written before it is used.
     """
+    sections, found = config.sections, sources(config, log)
+    outputs = Outputs(
+        _sink(config, sections.predictions, log),
+        _sink(config, sections.requests, log),
+        _sink(config, sections.dead_letters, log),
+    )
+    transaction = _transaction(config, log)
+    return Connectors(
+        found["records"],
+        found["labels"],
+        found["commands"],
+        found.get("bootstrap"),
+        outputs,
+        transaction,
+    )
+
+
+def sources(config: Config, log: Path) -> dict[str, Source]:
+    """Make the sources of `config` by their names, sharing nothing with those made before."""
     sections = config.sections
     records = _source(config, sections.source, log)
     if isinstance(sections.labels, OracleSection):
@@ -61,14 +80,10 @@ def connect(config: Config, log: Path) -> Connectors:
         labels: Source = RiverOracle(oracle.dataset, requests, oracle.delay, records)
     else:
         labels = _source(config, sections.labels, log)
-    outputs = Outputs(
-        _sink(config, sections.predictions, log),
-        _sink(config, sections.requests, log),
-        _sink(config, sections.dead_letters, log),
-    )
-    transaction = _transaction(config, log)
-    commands = command_source(config.state)
-    return Connectors(records, labels, commands, _bootstrap(config), outputs, transaction)
+    found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
+    if sections.bootstrap.path is not None:
+        found["bootstrap"] = _file(config, sections.bootstrap.path)
+    return found
 
 
 def feeder(config: Config, name: str, log: Path) -> Sink:
@@ -114,11 +129,6 @@ def _source(config: Config, section: Any, log: Path) -> Source:
     if isinstance(section, FilesInput):
         return _file(config, section.path, section.follow)
     return RiverSource(section.dataset)
-
-
-def _bootstrap(config: Config) -> Source | None:
-    path = config.sections.bootstrap.path
-    return None if path is None else _file(config, path)
 
 
 def _file(config: Config, path: str, follow: bool = False) -> Source:

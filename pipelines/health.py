@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
 def kept_token(path: Path) -> str:
     """Return the token in the file `path`, which is made if it is not there.
 
-    Raises StateError where others may read it.
+    Raises StateError where others may read it, or it cannot be written.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -146,7 +146,11 @@ def kept_token(path: Path) -> str:
         if not token:
             raise StateError(f"{path} is empty: remove it to get a new token") from None
         return token
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        token = token_urlsafe(32)
-        file.write(token + "\n")
+    token = token_urlsafe(32)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(token + "\n")
+    except OSError as error:
+        path.unlink()  # the next start would find it empty
+        raise StateError(f"{path} cannot be written: {error}; make room on its disk") from error
     return token

@@ -121,7 +121,8 @@ def in_words(found: dict[str, Any]) -> str:
         return "\n".join([*lines, "nothing has been read yet"])
     for source, position in found["positions"].items():
         unit = found["units"].get(source, "records")
-        if source in ("commands", "bootstrap") and not any(position.values()):
+        # Those of commands are times, which are nobody's measure of how far it has come.
+        if source == "commands" or (source == "bootstrap" and not any(position.values())):
             continue
         for partition, offset in position.items():
             place = f", partition {partition}" if len(position) > 1 else ""

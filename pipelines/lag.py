@@ -1,24 +1,37 @@
-"""How far behind a pipeline is, and whether a restart could still read what it needs."""
+"""How far behind a pipeline is, and whether a restart could still read what it needs.
+
+The sources are asked beside the loop, in a thread with connections of its own: a broker may take
+its time to answer.
+"""
 
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import NamedTuple
 
 from streamboost.connectors.base import Position, Source
-from streamboost.errors import ConnectorError
+from streamboost.errors import ConnectorError, StreamBoostError
 from streamboost.pipelines.inputs import Intake
 
-__all__ = ["EVERY", "Watch", "lag_of"]
+__all__ = ["EVERY", "OpenSources", "Watch", "lag_of"]
 
 _log = logging.getLogger(__name__)
 
 EVERY = 10.0
-"""Seconds between two looks at the sources."""
+"""Seconds from what the sources answered to the next look at them."""
+
+_CLOSING = 1.0
+"""Seconds to wait at the end for a look that is under way."""
 
 _NEAR = 0.8
 """Of all that a source still holds behind the pipeline, the share that a replay may need before
 somebody is warned: its retention is about to overtake the oldest checkpoint."""
+
+OpenSources = Callable[[], Mapping[str, Source]]
 
 
 class Watch:
@@ -27,6 +40,7 @@ class Watch:
     Parameters
     ----------
     intake : the sources, as the loop polls them
+    open_sources : makes them once more by their names, for a thread to ask; None: nobody asks
     clock : gives seconds that never go back
 
     Attributes
@@ -37,42 +51,72 @@ class Watch:
         those needed are gone
     """
 
-    def __init__(self, intake: Intake, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        open_sources: OpenSources | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.lag: dict[str, int] = {}
         self.stalled: set[str] = set()
         self.margin: dict[str, int] = {}
         self._intake = intake
+        self._open_sources = open_sources
         self._clock = clock
-        self._looked = -math.inf
+        self._asker: _Asker | None = None
+        self._is_asking = False
+        self._answered = -math.inf
         self._silent: dict[str, bool] = {}
+        self._gave: dict[str, tuple[int, float]] = {}  # the lag when it last did, and the time
         self._warned: set[str] = set()
 
     def turn(self, oldest: Mapping[str, Position] | None) -> None:
-        """Take note of the poll just made, and look at the sources if it is time.
+        """Take note of the poll just made; have the sources asked if it is time, and never wait.
 
         `oldest` is where the sources stood at the oldest checkpoint, None where there is none.
         """
         for name, n in self._intake.came.items():
             self._silent[name] = self._silent.get(name, True) and not n
-        if self._clock() - self._looked >= EVERY:
-            self._looked = self._clock()
-            self._look(oldest or {})
-            self._silent = {}
+        if self._is_asking:
+            self._take_answer(oldest or {})
+        elif self._clock() - self._answered >= EVERY and self._open_sources is not None:
+            self._asker = self._asker or _Asker(self._open_sources)
+            self._asker.places.put(self._intake.positions())
+            self._is_asking = True
 
-    def _look(self, oldest: Mapping[str, Position]) -> None:
-        found = {}
-        for name, source in self._intake.sources.items():
-            lag = lag_of(source)
-            if lag is not None:
-                found[name] = lag
-                self._judge_silence(name, lag, self.lag.get(name))
-            if name in oldest:
-                self._judge_retention(name, source, oldest[name])
-        self.lag = found  # as a whole: another thread may be reading it
+    def close(self) -> None:
+        """End the thread; a look that is under way is waited for, but not for long."""
+        if self._asker is not None:
+            self._asker.close(_CLOSING)
+            self._take_answer({})
+        self._asker, self._is_asking = None, False
 
-    def _judge_silence(self, name: str, lag: int, before: int | None) -> None:
-        silent = self._silent.get(name)
-        if silent and before is not None and lag > before and name not in self.stalled:
+    def _take_answer(self, oldest: Mapping[str, Position]) -> None:
+        assert self._asker is not None
+        try:
+            answer = self._asker.answers.get_nowait()
+        except Empty:
+            return
+        for name, found in answer.items():
+            if found.lag is not None:
+                self._judge_silence(name, found.lag)
+            if name in oldest and found.beginning is not None:
+                self._judge_retention(name, found.beginning, oldest[name])
+        lags = {name: found.lag for name, found in answer.items() if found.lag is not None}
+        self.lag = lags  # as a whole: another thread may be reading it
+        self._is_asking, self._answered, self._silent = False, self._clock(), {}
+
+    def _judge_silence(self, name: str, lag: int) -> None:
+        silent, now = self._silent.get(name), self._clock()
+        if not silent:
+            self._gave[name] = (lag, now)
+            if silent is False and name in self.stalled:
+                self.stalled.discard(name)
+                _log.info("%s: messages come again", name)
+            return
+        before, then = self._gave.setdefault(name, (lag, now))
+        # What came only now may not have been polled yet: something must have been there before.
+        if lag > before and self.lag.get(name) and name not in self.stalled:
             self.stalled.add(name)
             _log.warning(
                 "%s: %d messages are there, %d more than %.0f s ago, but none is given: see "
@@ -80,19 +124,11 @@ class Watch:
                 name,
                 lag,
                 lag - before,
-                EVERY,
+                now - then,
             )
-        elif silent is False and name in self.stalled:
-            self.stalled.discard(name)
-            _log.info("%s: messages come again", name)
 
-    def _judge_retention(self, name: str, source: Source, oldest: Position) -> None:
-        try:
-            beginning, place = source.beginning(), source.position()
-        except ConnectorError:
-            return  # polling it will say so
-        if beginning is None:
-            return
+    def _judge_retention(self, name: str, beginning: Position, oldest: Position) -> None:
+        place = self._intake.positions()[name]
         common = beginning.keys() & oldest.keys() & place.keys()
         margins = {p: oldest[p] - beginning[p] for p in common}
         if not margins:
@@ -117,6 +153,62 @@ class Watch:
                 beginning[first],
                 oldest[first],
             )
+
+
+class _Seen(NamedTuple):
+    """What a source answered; None where it cannot tell, or could not be asked."""
+
+    lag: int | None
+    beginning: Position | None
+
+
+class _Asker:
+    """Asks sources in a thread of its own, which makes them, uses them alone, and closes them.
+
+    Attributes
+    ----------
+    places : takes where the sources stand, by name, for one look each
+    answers : gives what was seen
+    """
+
+    def __init__(self, open_sources: OpenSources) -> None:
+        self.places: SimpleQueue[Mapping[str, Position] | None] = SimpleQueue()
+        self.answers: SimpleQueue[dict[str, _Seen]] = SimpleQueue()
+        self._open_sources = open_sources
+        self._has_failed = False
+        self._thread = Thread(target=self._run, name="streamboost-lag", daemon=True)
+        self._thread.start()
+
+    def close(self, seconds: float) -> None:
+        """End once no look is under way, which is waited for, but not for long."""
+        self.places.put(None)
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        sources: Mapping[str, Source] = {}
+        while (places := self.places.get()) is not None:
+            seen: dict[str, _Seen] = {}
+            try:
+                sources = sources or self._open_sources()
+                for name in places.keys() & sources.keys():
+                    seen[name] = _look(sources[name], places[name])
+            except Exception:  # whatever it is, the pipeline has to go on
+                if not self._has_failed:
+                    _log.exception("how far behind the pipeline is cannot be told; it goes on")
+                self._has_failed = True
+            self.answers.put(seen)
+        for source in sources.values():
+            with suppress(StreamBoostError):
+                source.close()
+
+
+def _look(source: Source, place: Position) -> _Seen:
+    """Ask a source that is read from `place` on."""
+    try:
+        source.seek(place)
+        return _Seen(lag_of(source), source.beginning())
+    except StreamBoostError:
+        return _Seen(None, None)  # polling it will say so
 
 
 def lag_of(source: Source) -> int | None:

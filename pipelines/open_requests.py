@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamboost.active.utilities import UTILITIES
 from streamboost.connectors.decoding import Records
 from streamboost.connectors.messages import Request, features_of
 from streamboost.connectors.schema import Schema
@@ -140,7 +139,7 @@ class OpenRequests:
         arrivals = [join.requested(id) for id in ids]
         X = np.array([arrival.x for arrival in arrivals], dtype=np.float32)
         scored = pipeline.learner.score(X)
-        utilities = UTILITIES["margin"].measure(scored.margins)
+        utilities = pipeline.learner.utility(X)
         classes = scored.classes.tolist()
         for row, (id, arrival) in enumerate(zip(ids, arrivals, strict=True)):
             asked = join.open_requests[id]

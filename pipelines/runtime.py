@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,11 @@ from streamboost.connectors.base import Position, Transaction
 from streamboost.connectors.schema import Schema
 from streamboost.errors import ConnectorError, ModelFileError, StateError
 from streamboost.pipelines.checkpoint import KEPT, Checkpoints
-from streamboost.pipelines.commands import Command
+from streamboost.pipelines.commands import Command, CommandSource
 from streamboost.pipelines.effects import Effects, Outputs
 from streamboost.pipelines.inputs import Inputs, Intake, refuse
 from streamboost.pipelines.join import Join
-from streamboost.pipelines.lag import Watch
+from streamboost.pipelines.lag import OpenSources, Watch
 from streamboost.pipelines.step import Stepper
 from streamboost.pipelines.stop import Stop
 from streamboost.pipelines.stopwatch import Stopwatch
@@ -45,6 +46,8 @@ class Pipeline(Stepper):
     poll_interval : seconds to rest when nothing came
     observer : called with the effects of every batch, once they are committed
     on_trouble : told what goes wrong without ending the run
+    watched : makes the sources once more, for a thread to ask how far they have come; None: lag
+        and retention are not looked after
 
     Attributes
     ----------
@@ -79,6 +82,7 @@ class Pipeline(Stepper):
         poll_interval: float = 0.1,
         observer: Observer | None = None,
         on_trouble: Callable[[str], None] | None = None,
+        watched: OpenSources | None = None,
     ) -> None:
         super().__init__(schema, learner, join, versions or Versions(None, 10))
         self.intake = intake
@@ -97,9 +101,12 @@ class Pipeline(Stepper):
         self._poll_interval = poll_interval
         self.observers = [] if observer is None else [observer]
         self.turns: list[Callable[[], None]] = []
-        self.watch = Watch(intake)
+        self.watch = Watch(intake, watched)
         self.rehearsals: list[Observer] = []
         self.on_trouble = [] if on_trouble is None else [on_trouble]
+        commands = intake.sources.get("commands")
+        if isinstance(commands, CommandSource):
+            commands.on_trouble = self._tell
         self.stopwatch = Stopwatch()
         self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
         self.is_running = False
@@ -114,6 +121,10 @@ class Pipeline(Stepper):
         """
         self.is_running = True
         self.lap = self.stopwatch.lap
+        with closing(self.watch):
+            self._loop(until_idle=until_idle)
+
+    def _loop(self, *, until_idle: bool) -> None:
         while not self.stop.requested:
             self._turn()
             self.stopwatch.begin()

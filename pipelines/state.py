@@ -21,9 +21,10 @@
 
 import fcntl
 import os
+import time
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -37,6 +38,10 @@ from streamboost.pipelines.config import LOG, Config, Tables
 from streamboost.storage import write_bytes
 
 __all__ = ["State"]
+
+_MOMENT = 0.001
+_PATIENCE = 5.0
+"""Seconds after which the lock is tried again, and in all."""
 
 
 class State:
@@ -65,15 +70,23 @@ class State:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise self.held() from None
+            self._hold(descriptor)
             os.truncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            with suppress(OSError):  # without room for its number the process holds it all the same
+                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
             os.close(descriptor)
+
+    def _hold(self, descriptor: int) -> None:
+        """Lock the file for this process alone; StateError while another one runs."""
+        deadline = time.monotonic() + _PATIENCE
+        while not _locked(descriptor, fcntl.LOCK_EX):
+            # Those who only look share the lock, for a moment.
+            if not _locked(descriptor, fcntl.LOCK_SH) or time.monotonic() > deadline:
+                raise self.held()
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            time.sleep(_MOMENT)
 
     def held(self) -> StateError:
         """Return the error that says which process holds the folder."""
@@ -89,11 +102,7 @@ class State:
             if not self._lock.exists():
                 return False
             with self._lock.open() as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    return True
-        return False
+                return not _locked(file.fileno(), fcntl.LOCK_SH)
 
     def name(self) -> str | None:
         """Return the name of the pipeline the state was made for, or None."""
@@ -226,6 +235,9 @@ class State:
                 return None
 
     def _write(self, path: Path, text: str) -> None:
+        """Write a small file, unless it is as it should be: its disk may be full."""
+        if self._read(path) == text:
+            return
         with self.told():
             write_bytes(path, text.encode())
 
@@ -245,6 +257,15 @@ class State:
             f"To begin anew, move {self.path} away, and with it the outputs that lie outside it; "
             "the records are then read again from their beginning"
         )
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    """Tell whether the lock could be had at once."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from streamboost.connectors.formats import is_json_lines
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.runtime import Pipeline
 from streamboost.pipelines.sections import FilesInput, KafkaInput, RiverInput, SqliteInput
@@ -35,8 +36,6 @@ __all__ = ["about", "point_of", "standing", "state_of"]
 
 MOST_LABELS = 500
 """Of the classes that the committee knows, to choose an answer from."""
-
-_TABLES = (".csv", ".parquet", ".pq")
 
 
 def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
 def _is_open(section: SqliteInput | FilesInput | KafkaInput | RiverInput) -> bool:
     """Whether somebody else may add to an input: a log, a topic, a file of lines that grows."""
     if isinstance(section, FilesInput):
-        return section.follow and section.path != "-" and not section.path.endswith(_TABLES)
+        return section.follow and is_json_lines(section.path)
     return isinstance(section, SqliteInput | KafkaInput)
 
 

@@ -7,6 +7,7 @@ from streamboost.pipelines.assembly import build_pipeline
 from streamboost.pipelines.checkpoint import Checkpoint
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.connections import connect
+from streamboost.pipelines.damage import refuse_damage
 from streamboost.pipelines.recovery import Replay, digest_of
 from streamboost.pipelines.state import State
 
@@ -24,12 +25,14 @@ def verify(config: Config) -> str:
     GapError
         When there is nothing to replay from.
     StateError
-        When a batch or the state does not come out as it did, or was made in another environment.
+        When the log is damaged, a batch or the state does not come out as it did, or was made in
+        another environment.
     """
     state = State(config.state)
     newest, schema = state.checkpoints.newest(), state.schema()
     if newest is None or schema is None:
         raise StateError(f"{state.path}: there is no checkpoint to verify: run the pipeline first")
+    refuse_damage(state.log)
     until = newest[1]["sequence"]
     with closing(connect(config, state.log)) as connectors:
         first = next(connectors.transaction.journal(), (0, b""))[0]

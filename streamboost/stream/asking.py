@@ -70,7 +70,7 @@ class Asking:
         """Let records `X` (n, D), scored as `scored`, arrive, and decide what to ask for."""
         self._follow(committee)
         is_current = committee is not None and scored.version == committee.version
-        utility = self._measure(X, committee, uncalibrated(scored) if is_current else None)
+        utility = self.measure(X, committee, uncalibrated(scored) if is_current else None)
         return self._noted(self._querier.decide(ids, X, utility, cold=self._is_cold(committee)))
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
@@ -88,6 +88,15 @@ class Asking:
     def expire(self, ids: Sequence[str]) -> None:
         """Give up the requests among `ids`."""
         self._expired += sum(map(self._closes, ids))
+
+    def measure(
+        self, X: np.ndarray, committee: "Committee | None", scored: Scored | None = None
+    ) -> np.ndarray:
+        """Return the utility (n,) of records, `scored` by the committee or not yet."""
+        corrected = self._recent.over(committee)
+        if corrected is None:
+            return np.ones(len(X))
+        return self.strategy.measure(evidence(self.strategy.needs, corrected, X, scored))
 
     def _noted(self, asked: Requests) -> Requests:
         self._open |= dict.fromkeys(asked.ids)
@@ -114,16 +123,7 @@ class Asking:
     def _follow(self, committee: "Committee | None") -> None:
         """Let what is kept be rated by `committee`, anew where it or its correction changed."""
         edition = self._recent.edition(committee)
-        self._querier.follow(edition, lambda X: self._measure(X, committee))
-
-    def _measure(
-        self, X: np.ndarray, committee: "Committee | None", scored: Scored | None = None
-    ) -> np.ndarray:
-        """Return the utility (n,) of records, `scored` by the committee or not yet."""
-        corrected = self._recent.over(committee)
-        if corrected is None:
-            return np.ones(len(X))
-        return self.strategy.measure(evidence(self.strategy.needs, corrected, X, scored))
+        self._querier.follow(edition, lambda X: self.measure(X, committee))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""

@@ -146,6 +146,10 @@ class StreamLearner(Predictor):
         self.judge.arrive(ids, scored, asked)
         return asked
 
+    def utility(self, X: Any) -> np.ndarray:
+        """Return by the strategy how much each label of `X` (n, D) would teach now; ask nothing."""
+        return self._asking.measure(self._admit(X), self.committee)
+
     def query_pool(self, n: int) -> Requests:
         """Ask for the `n` best records of the pool now, as far as tokens go, in pool mode.
 

@@ -90,6 +90,10 @@ class World:
             Outputs(*sinks),
             self.transaction,
             observer=observer,
+            watched=lambda: {
+                "records": MemorySource(self.records),
+                "labels": MemorySource(self.labels),
+            },
         )
 
     def feed(self, records=(), labels=()):

@@ -1,17 +1,24 @@
 """A disk without room: no checkpoint is taken, and nothing else is lost."""
 
 import json
+import signal
+import socket
 import threading
 import time
 from contextlib import closing
 
-from streamboost.connectors.sqlite import SqliteSource
+import pytest
+
+from streamboost.connectors.sqlite import SqliteSink, SqliteSource
+from streamboost.errors import StateError, UnavailableError
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.checkpoint import Checkpoints
 from streamboost.pipelines.config import parse
+from streamboost.pipelines.health import kept_token
 from streamboost.pipelines.inspection import describe
 from streamboost.pipelines.metrics import Metrics
 from streamboost.pipelines.verification import verify
+from tests.waiting import until
 
 
 def config(folder, make_records, sections=None, **pipeline):
@@ -90,3 +97,73 @@ def test_without_room_for_the_log_it_waits_and_then_goes_on(
     predicted = [json.loads(line)["id"] for line in lines]
     assert predicted == [str(i) for i in range(200)], "no attempt writes again what lies elsewhere"
     assert "bit for bit" in verify(made)
+
+
+PIPELINE = """
+[pipeline]
+name = "test"
+state = "small"
+batch_records = 10
+checkpoint_every = 3
+[source]
+connector = "files"
+path = "records.jsonl"
+follow = true
+[monitor]
+port = {port}
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_full_disk_keeps_no_run_from_starting(
+    tmp_path, small_disk, fill, make_records, streamboost_command, end
+):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    lines = [json.dumps(record) + "\n" for record in make_records(200)[0]]
+    (tmp_path / "records.jsonl").write_text("".join(lines[:100]))
+    (tmp_path / "pipeline.toml").write_text(PIPELINE.format(port=port))
+    process = streamboost_command.start("run")
+    until(lambda: process.poll() is not None or len(ids(small_disk)) == 100)
+    process.send_signal(end)
+    process.communicate(timeout=60)
+    filler = fill(small_disk)
+    with (tmp_path / "records.jsonl").open("a") as file:
+        file.write("".join(lines[100:]))
+    process = streamboost_command.start("run", "--until-idle")
+    said = []
+    while not any("log.db cannot grow" in line for line in said):
+        said.append(process.stderr.readline())
+        assert said[-1], "".join(said)
+    assert describe(small_disk)["running"]
+    filler.unlink()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert ids(small_disk) == [str(i) for i in range(200)]
+
+
+def test_a_log_that_was_closed_can_be_read_on_a_full_disk(small_disk, fill):
+    path = small_disk / "log.db"
+    with closing(SqliteSink(path, "records")) as sink:
+        sink.write([b"{}"] * 3)
+        sink.flush()
+    filler = fill(small_disk)
+    with closing(SqliteSource(path, "records")) as source, closing(SqliteSink(path, "x")) as sink:
+        assert len(source.poll(10)) == 3
+        sink.write([b"{}"])
+        with pytest.raises(
+            UnavailableError, match=r"log\.db cannot grow .*: make room on its disk"
+        ):
+            sink.flush()
+        assert len(source.poll(10)) == 0
+        filler.unlink()
+        sink.flush()
+        assert source.lag() == 0
+
+
+def test_without_room_for_a_token_no_empty_one_is_left(small_disk, fill):
+    filler = fill(small_disk)
+    with pytest.raises(StateError, match=r"token cannot be written: .* make room on its disk"):
+        kept_token(small_disk / "token")
+    filler.unlink()
+    assert len(kept_token(small_disk / "token")) > 40

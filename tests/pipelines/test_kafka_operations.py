@@ -1,25 +1,33 @@
 """What a real broker's operators do to a pipeline: retention, new partitions, a wrong password."""
 
+import math
 import shutil
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
 from streamboost.connectors.kafka import KafkaSource
+from streamboost.connectors.kafka_cluster import KafkaCluster
 from streamboost.connectors.kafka_journal import journal_topic
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.assembly import run
+from streamboost.pipelines.checking import check
 from streamboost.pipelines.config import load
 from streamboost.pipelines.inputs import Intake
+from streamboost.pipelines.inspection import describe
 from streamboost.pipelines.lag import EVERY, Watch
+from streamboost.pipelines.stop import Stop
 from streamboost.pipelines.verification import verify
 from tests.broker.broker import USER
 from tests.broker.proxy import END_TXN
 from tests.pipelines.operated import PIPELINE, checkpoints, delete, grow, predicted, put
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -28,23 +36,77 @@ def test_retention_is_warned_of_before_it_overtakes_the_oldest_checkpoint(
     made, make_records, monkeypatch, caplog
 ):
     monkeypatch.setattr("streamboost.pipelines.lag.EVERY", 0.0)
-    made = made()
+    made, stop = made(), Stop()
     put(made, make_records(100)[0])
     run(made.config, until_idle=True)
     put(made, make_records(60, start=100)[0])
-    said = []
 
-    def truncate(effects):
-        said.append([r.message for r in caplog.records if r.levelname == "WARNING"])
-        delete(made, f"{made.name}.records", 95)
+    def warnings():
+        return [r.message for r in caplog.records if r.levelname == "WARNING"]
 
-    run(made.config, until_idle=True, observer=truncate)
-    assert said[0] == []
-    assert said[-1] == [
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, made.config, stop=stop)
+        try:
+            until(lambda: len(predicted(made)) == 160)
+            assert warnings() == []
+            delete(made, f"{made.name}.records", 95)
+            until(warnings)
+        finally:
+            stop.request()
+        running.result(60)
+    assert warnings() == [
         "records: partition 0 begins at offset 95 now, and a restart from the oldest checkpoint "
         "reads on from 100: keep messages for longer, or take checkpoints more often ([pipeline] "
         "checkpoint_every)"
     ]
+
+
+def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(made, make_records):
+    made, ended = made(), threading.Event()
+    put(made, make_records(20)[0])
+    run(made.config, until_idle=True)
+
+    def look():
+        while not ended.is_set():
+            describe(made.config.state, made.config)
+            list(check(made.config))
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        try:
+            for n in range(20, 100, 20):
+                put(made, make_records(20, start=n)[0])
+                run(made.config, until_idle=True)
+        finally:
+            ended.set()
+        looking.result(60)
+    assert predicted(made) == [str(i) for i in range(100)]
+
+
+def test_a_broker_that_is_slow_to_answer_holds_neither_the_loop_nor_its_end(
+    made, broker, make_records
+):
+    made = made()
+    put(made, make_records(20)[0])
+    with closing(broker.proxy()) as proxy:
+        slow = KafkaCluster(f"127.0.0.1:{broker.proxied_port}")
+        intake = Intake(
+            MemorySource(MemoryLog()), MemorySource(MemoryLog()), most_records=10, most_labels=10
+        )
+        watch = Watch(intake, lambda: {"records": KafkaSource(slow, f"{made.name}.records")})
+        intake.poll()
+        watch.turn(None)
+        until(lambda: watch.turn(None) or watch.lag)
+        assert watch.lag == {"records": 20}
+        proxy.delay = 5.0
+        watch._answered = -math.inf
+        started = time.monotonic()
+        for _ in range(10):
+            intake.poll()
+            watch.turn(None)
+        watch.close()
+        assert time.monotonic() - started < 5.0
+    until(lambda: "streamboost-lag" not in {thread.name for thread in threading.enumerate()})
 
 
 def test_a_topic_truncated_below_the_checkpoint_stops_a_restart_with_what_is_missing(
@@ -119,13 +181,15 @@ def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, cap
         closing(KafkaSource(made.cluster, topic)) as source,
     ):
         intake = Intake(source, MemorySource(MemoryLog()), most_records=10, most_labels=10)
-        watch = Watch(intake, lambda: clock.now)
+        asked = {"records": KafkaSource(made.cluster, topic)}
+        watch = Watch(intake, lambda: asked, lambda: clock.now)
         producer.init_transactions()
         producer.begin_transaction()
 
         def turn():
             found, clock.now = intake.poll(), clock.now + EVERY
-            watch.turn(None)
+            before = watch.lag
+            until(lambda: watch.turn(None) or watch.lag is not before)
             return found
 
         deadline = time.monotonic() + 30
@@ -138,6 +202,7 @@ def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, cap
         while watch.stalled and time.monotonic() < deadline:
             turn()
         assert watch.stalled == set()
+        watch.close()
 
 
 def test_partitions_that_join_are_read_and_replayed(made, make_records):

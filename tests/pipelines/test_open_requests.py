@@ -101,6 +101,28 @@ def test_a_request_that_no_message_is_at_hand_for_is_made_anew(grown, tmp_path, 
         assert sum(request["probabilities"].values()) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    "utility", ["margin", "entropy", "least_confident", "vote_entropy", "random"]
+)
+def test_a_request_made_anew_has_the_utility_it_had_on_arrival(
+    make_world, make_records, tmp_path, reader, utility
+):
+    world = make_world(query={"utility": utility}, expires_after=10_000)
+    records, truth = make_records(300)
+    world.feed(records[:150])
+    answer(world, truth, range(120))
+    world.run()
+    world.tell("pause")  # the committee stays as it is
+    world.feed(records[150:])
+    world.run()
+    paused = next(entry.sequence for entry in world.entries() if entry.commands)
+    sent = {r["id"]: r["utility"] for r in world.read("requests") if r["sequence"] >= paused}
+    run(world, tmp_path)
+    anew = {r["id"]: r["utility"] for r in reader.requests() if r["id"] in sent}
+    assert len(anew) > 10
+    assert anew == pytest.approx({id: sent[id] for id in anew})
+
+
 def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp_path, reader):
     monkeypatch.setattr(open_requests, "MOST_BYTES", 2_000)
     many = {f"f{i}": i for i in range(300)}

@@ -3,19 +3,24 @@
 import json
 import shutil
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
-from streamboost.connectors.sqlite import SqliteSource
+from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.assembly import run
+from streamboost.pipelines.checking import check
 from streamboost.pipelines.commands import Command, queue_command
 from streamboost.pipelines.config import parse
+from streamboost.pipelines.damage import refuse_damage
 from streamboost.pipelines.effects import Entry
 from streamboost.pipelines.inspection import describe
 from streamboost.pipelines.state import State
+from streamboost.pipelines.stop import Stop
 from streamboost.pipelines.verification import verify
 
 
@@ -234,6 +239,83 @@ def test_a_rollback_is_obeyed_by_the_next_run_and_by_every_replay(tmp_path, grow
     assert "bit for bit" in verify(config(tmp_path))
 
 
+def test_repeats_in_files_can_be_told_by_id_and_dead_letters_by_source_and_position(
+    tmp_path, make_records
+):
+    keys = {"predictions": ["id"], "requests": ["id"], "dead_letters": ["source", "position"]}
+    tables = {name: {"connector": "files", "path": f"{name}.jsonl"} for name in keys}
+    tables |= {name: {"connector": "files", "path": f"{name}.in"} for name in ("source", "labels")}
+    tables |= {"pipeline": {"name": "test", "batch_records": 10}, "query": {"budget": 0.3}}
+    made, state = parse(tables, tmp_path, environment={}), tmp_path / "state"
+    lines = [json.dumps(record) for record in make_records(90)[0]]
+    for name in ("source", "labels"):  # no record is a label
+        (tmp_path / f"{name}.in").write_text("".join(f"{line}\n{line}\n{{\n" for line in lines))
+
+    def keep_a_copy(effects):
+        if effects.sequence == 3:
+            shutil.copytree(state, tmp_path / "kept")
+
+    def written():
+        found = {}
+        for name in keys:
+            text = (tmp_path / f"{name}.jsonl").read_text()
+            messages = [json.loads(line) for line in text.splitlines()]
+            found[name] = [str([message[key] for key in keys[name]]) for message in messages]
+        return found
+
+    run(made, until_idle=True, observer=keep_a_copy)
+    once = written()
+    shutil.rmtree(state)
+    (tmp_path / "kept").rename(state)
+    run(made, until_idle=True)
+    for name, found in written().items():
+        assert len(found) > len(once[name]) == len(set(once[name])) == len(set(found))
+
+
+def spoil(path, page):
+    """Write over a page of an SQLite file, which `page` counts from its end."""
+    size = 4_096
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size - page * size)
+        file.write(b"\x0d" + bytes(size - 1))
+
+
+def test_a_log_whose_structure_is_damaged_is_refused_with_its_name_and_the_mend(
+    tmp_path, grown, monkeypatch
+):
+    grown(200)
+    run(config(tmp_path), until_idle=True)
+    log = tmp_path / "state" / "log.db"
+    sound = log.read_bytes()
+    refused = 0
+    for page in range(1, len(sound) // 4_096):
+        spoil(log, page)
+        with pytest.raises(StateError, match=r"damaged .*put it back from a copy") as told:
+            run(config(tmp_path), until_idle=True)
+        refused += str(log) in str(told.value)
+        log.write_bytes(sound)
+    assert refused > 10
+    spoil(log, 1)
+    monkeypatch.setattr("streamboost.pipelines.assembly.CHECKED_BYTES", len(sound) - 1)
+    assert run(config(tmp_path), until_idle=True) == 20, "too large to be checked at every start"
+    with pytest.raises(StateError, match="put it back from a copy"):
+        verify(config(tmp_path))
+    log.write_bytes(sound)
+    assert "bit for bit" in verify(config(tmp_path))
+
+
+def test_looking_for_damage_ends_when_it_is_time_to_stop(tmp_path):
+    path, stop = tmp_path / "log.db", Stop()
+    with closing(SqliteSink(path, "records")) as sink:
+        sink.write([b"{}"])
+        sink.flush()
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(StateError, match="put it back from a copy"):
+        refuse_damage(path, stop=stop)
+    stop.request()
+    refuse_damage(path, stop=stop)
+
+
 def test_with_an_older_log_put_back_the_state_is_that_of_then(tmp_path, grown):
     grown(40)
     run(config(tmp_path, checkpoint_every=2), until_idle=True)
@@ -247,3 +329,26 @@ def test_with_an_older_log_put_back_the_state_is_that_of_then(tmp_path, grown):
     assert run(config(tmp_path), until_idle=True) == 8
     assert ids(tmp_path) == [str(i) for i in range(80)]
     assert "bit for bit" in verify(config(tmp_path))
+
+
+def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(tmp_path, grown):
+    ended = threading.Event()
+
+    def look():
+        while not ended.is_set():
+            describe(tmp_path / "state", config(tmp_path))
+            list(check(config(tmp_path)))
+
+    grown(10)
+    run(config(tmp_path), until_idle=True)
+    with ThreadPoolExecutor(2) as pool:
+        looking = [pool.submit(look) for _ in range(2)]
+        try:
+            for n in range(20, 320, 10):
+                grown(n)
+                run(config(tmp_path), until_idle=True)
+        finally:
+            ended.set()
+        for one in looking:
+            one.result(60)
+    assert ids(tmp_path) == [str(i) for i in range(310)]

@@ -1,5 +1,7 @@
 import multiprocessing
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -45,6 +47,25 @@ def test_a_state_that_another_process_holds_is_refused_with_its_number(tmp_path)
     with state.locked():
         assert State(tmp_path / "state").is_running()
     assert not state.is_running()
+
+
+def test_no_run_is_refused_because_others_look_whether_one_is_running(tmp_path):
+    state, ended = State(tmp_path), threading.Event()
+
+    def look():
+        while not ended.is_set():
+            State(tmp_path).is_running()
+
+    with ThreadPoolExecutor(3) as pool:
+        looking = [pool.submit(look) for _ in range(3)]
+        try:
+            for _ in range(500):
+                with state.locked():
+                    pass
+        finally:
+            ended.set()
+        for one in looking:
+            one.result(60)
 
 
 def test_a_changed_configuration_is_refused_with_what_changed(state, tmp_path):

@@ -2,6 +2,13 @@
 
 import json
 
+import pytest
+
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config import parse
+from streamboost.pipelines.connections import feeder
+from streamboost.pipelines.recovery import recover
+from streamboost.pipelines.status_documents import about
 from tests.pipelines.publishing import answer, open_in, published, run
 
 
@@ -63,6 +70,28 @@ def test_what_happened_is_marked(make_world, make_records, tmp_path, reader):
     assert "rollback 1000000 is not obeyed: version 1000000 is not kept" in trouble
     assert reader.document("trouble")["text"] == trouble
     assert reader.marks(since_id=marks[-2]["id"]) == marks[-1:]
+
+
+def test_marks_keep_their_numbers_over_restarts(grown, tmp_path, reader):
+    world, _ = grown
+    run(world, tmp_path)
+    marks = reader.marks()
+    assert marks
+    for told in ("pause", "resume"):
+        world.pipeline = replayed(world)
+        world.tell(told)
+        run(world, tmp_path)
+        later = reader.marks()
+        assert later[: len(marks)] == marks
+        assert [mark["text"] for mark in reader.marks(since_id=marks[-1]["id"])] == [told]
+        marks = later
+
+
+def replayed(world):
+    """Return a pipeline as the next process has it."""
+    pipeline = world.fresh()
+    recover(pipeline, None, world.pipeline.sequence)
+    return pipeline
 
 
 def test_the_newest_messages_are_shown_as_they_were_sent(grown, tmp_path, reader):
@@ -165,3 +194,19 @@ def test_of_very_many_classes_the_commonest_are_shown(make_world, make_records, 
     last = max(reader.requests(), key=lambda request: request["sequence"])
     assert len(last["probabilities"]) == 50
     assert last["label"] in last["probabilities"]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_open"),
+    [("x.jsonl", True), ("x", True), ("x.csv", False), ("X.CSV", False), ("x.Pq", False)],
+)
+def test_a_table_takes_no_labels_however_its_name_is_written(world, tmp_path, path, is_open):
+    section = {"connector": "files", "path": path, "follow": not path.lower().endswith("pq")}
+    tables = {"pipeline": {"name": "test"}, "source": {"connector": "sqlite", "stream": "in"}}
+    config = parse(tables | {"labels": section}, tmp_path, environment={})
+    assert about(config, world.pipeline)["accepts_labels"] == is_open
+    if is_open:
+        feeder(config, "labels", tmp_path / "log.db").close()
+    else:
+        with pytest.raises(ConfigurationError, match="cannot be written to"):
+            feeder(config, "labels", tmp_path / "log.db")
