@@ -18,7 +18,11 @@ from streamboost.errors import ConfigurationError, StateError
 __all__ = ["SqliteTransaction"]
 
 _PAGE = 256
-_FORMAT = 1
+_FORMAT = 2
+"""Version of the journal, which goes by the minor release."""
+
+_READ = (_FORMAT, 1)
+"""A release reads its own and the one before it, which a commit turns into its own."""
 
 
 class SqliteTransaction(Transaction):
@@ -141,6 +145,7 @@ class SqliteTransaction(Transaction):
 
 def _create_journal(connection: sqlite3.Connection) -> None:
     if table_exists(connection, "_format"):
+        connection.execute("UPDATE _format SET version = ? WHERE version < ?", (_FORMAT, _FORMAT))
         return
     connection.execute("CREATE TABLE _format (version INTEGER NOT NULL)")
     connection.execute("INSERT INTO _format VALUES (?)", (_FORMAT,))
@@ -159,9 +164,10 @@ def _has_journal(connection: sqlite3.Connection, path: Path) -> bool:
     if not table_exists(connection, "_format"):
         return False
     (version,) = connection.execute("SELECT max(version) FROM _format").fetchone()
-    if version != _FORMAT:
+    if version not in _READ:
         raise StateError(
-            f"the journal in {path} has format {version}, and this release reads {_FORMAT}: use "
-            "the release that wrote it, or begin anew with an empty state folder"
+            f"the journal in {path} has format {version}, and this release reads "
+            f"{' and '.join(map(str, sorted(_READ)))}: use streamboost 0.{version}, or begin anew "
+            "with an empty state folder"
         )
     return True

@@ -128,6 +128,7 @@ def run(
     config: Config,
     *,
     until_idle: bool = False,
+    upgrade: bool = False,
     stop: Stop | None = None,
     observer: Observer | None = None,
 ) -> int:
@@ -135,9 +136,10 @@ def run(
 
     Returns the sequence of the newest batch, 0 where there is none.
 
-    It also goes on after a kill or a power cut, by replaying from the newest checkpoint. Every
-    other end leaves a checkpoint, but for one within a batch: what was learned and what was
-    committed have parted then.
+    It also goes on after a kill or a power cut, by replaying from the newest checkpoint; batches
+    that another release made are replayed with `upgrade` alone. Every other end leaves a
+    checkpoint, but for one within a batch: what was learned and what was committed have parted
+    then.
     """
     state = State(config.state)
     stop = stop or Stop()
@@ -158,7 +160,8 @@ def run(
             )
             troubles.sequence = lambda: pipeline.sequence
             with stamped(troubles.sequence), monitored(config, state, pipeline):
-                recover(pipeline, checkpoint, newest, on_gap=config.sections.pipeline.on_gap)
+                on_gap = config.sections.pipeline.on_gap
+                recover(pipeline, checkpoint, newest, on_gap=on_gap, upgrade=upgrade)
                 if stop.requested:
                     return newest
                 _go_on(pipeline, state, committed)

@@ -16,6 +16,7 @@ from streamboost.pipelines.assembly import first_messages, has_begun
 from streamboost.pipelines.bootstrap import known_beforehand
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.connections import Connectors, connect
+from streamboost.pipelines.recovery import journalled, made_elsewhere, refuse_elsewhere
 from streamboost.pipelines.sections import KafkaInput
 from streamboost.pipelines.state import State
 
@@ -118,6 +119,7 @@ def _standing(config: Config, state: State, transaction: Transaction) -> str:
     found = state.start_at(committed.sequence if committed else None)
     if committed is None:
         return "fresh"
+    refuse_elsewhere(made_elsewhere(journalled(transaction, found, committed.sequence), found))
     start = found[1]["sequence"] if found else 0
     missed = f", {committed.sequence - start} of them replayed" if found else ", all replayed"
     return f"goes on after batch {committed.sequence}{missed * (start < committed.sequence)}"

@@ -27,8 +27,11 @@ __all__ = [
     "write_bytes",
 ]
 
-FORMAT = "0.1"
-"""Version of the layout of sealed files; a release reads its own and the one before it."""
+FORMAT = "0.2"
+"""Version of the layout of sealed files, which goes by the minor release."""
+
+_READ = (FORMAT, "0.1")
+"""A release reads its own and the one before it."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -138,9 +141,9 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
             f"{path}: the content does not match its SHA-256: the file was changed or damaged "
             "after it was written; restore it from a copy"
         )
-    if header["format"] != FORMAT:
+    if header["format"] not in _READ:
         raise ModelFileError(
-            f"{path}: format {header['format']!r}, and this release reads {FORMAT!r}: "
+            f"{path}: format {header['format']!r}, and this release reads {' and '.join(_READ)}: "
             f"read it with streamboost {header['format']}"
         )
     if header["kind"] != kind:
