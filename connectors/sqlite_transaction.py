@@ -92,14 +92,25 @@ class SqliteTransaction(Transaction):
             self._outside = sequence
             _create_journal(connection)
             everywhere = last.positions | dict(positions)
-            connection.execute(
-                "INSERT OR REPLACE INTO _committed VALUES (?, ?, ?)",
-                (self._pipeline, sequence, msgspec.json.encode(everywhere).decode()),
-            )
+            self._keep(connection, Committed(sequence, everywhere))
             connection.execute(
                 "INSERT INTO _journal VALUES (?, ?, ?)",
                 (self._pipeline, sequence, as_stored(journal)),
             )
+
+    def begin_after(self, committed: Committed) -> None:
+        """Have a log that holds no batch of the pipeline go on after `committed`.
+
+        Raises StateError where it does hold some.
+        """
+        with self._database.writing() as connection:
+            if self._committed(connection) is not None:
+                raise StateError(
+                    f"{self._database.path} holds batches of {self._pipeline!r}: it goes on after "
+                    "these, and nowhere else"
+                )
+            _create_journal(connection)
+            self._keep(connection, committed)
 
     def pipelines(self) -> list[str]:
         """Return the names under which batches were committed to the file."""
@@ -131,6 +142,13 @@ class SqliteTransaction(Transaction):
     def close(self) -> None:
         """Close the file; the next call opens it again."""
         self._database.close()
+
+    def _keep(self, connection: sqlite3.Connection, committed: Committed) -> None:
+        positions = msgspec.json.encode(committed.positions).decode()
+        connection.execute(
+            "INSERT OR REPLACE INTO _committed VALUES (?, ?, ?)",
+            (self._pipeline, committed.sequence, positions),
+        )
 
     def _committed(self, connection: sqlite3.Connection) -> Committed | None:
         if not _has_journal(connection, self._database.path):

@@ -147,6 +147,9 @@ def run(
     upgrade: Annotated[
         bool, typer.Option("--upgrade", help="Replay what another release made, not comparing.")
     ] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
+    ] = False,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log one JSON object a line.")
     ] = False,
@@ -171,7 +174,12 @@ def run(
         report = Report()
         with masking(config):
             sequence = assembly.run(
-                config, until_idle=until_idle, upgrade=upgrade, stop=stop, observer=report
+                config,
+                until_idle=until_idle,
+                upgrade=upgrade,
+                rebuild=rebuild,
+                stop=stop,
+                observer=report,
             )
         with logs.stamped(lambda: sequence):
             report.close(sequence)

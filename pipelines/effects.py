@@ -192,6 +192,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
         The releases and processor at work; given where they are not those of the batch before.
     gap
         Batches (first, last) before this one whose labels it has not learned: they were given up.
+    origin
+        What a lost state folder is made again from: `schema`, `configuration` (what of it binds,
+        secrets masked) and its `fingerprint`; given with `environment`.
     """
 
     sequence: int
@@ -205,6 +208,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     digest: str
     environment: dict[str, str] | None = None
     gap: tuple[int, int] | None = None
+    origin: dict[str, str] | None = None
 
     def encode(self) -> bytes:
         """Return it as JSON."""

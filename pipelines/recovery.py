@@ -168,6 +168,8 @@ class Replay:
         here, there = environment(), self._environment
         if there != here:
             self.pipeline.notes["environment"] = here
+            if origin := self.pipeline.about.get("origin"):
+                self.pipeline.notes["origin"] = origin
         if there is not None and _release(there) != _release(here):
             _log.info(
                 "batch %d, taken over from streamboost %s", self.pipeline.sequence, _release(there)
