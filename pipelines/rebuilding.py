@@ -6,10 +6,13 @@ journal was in the folder, so that a copy is all there is: the pipeline goes on 
 """
 
 import logging
+from contextlib import closing
 
 from streamboost.connectors.base import Committed, Transaction
+from streamboost.connectors.database import Database, append
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
+from streamboost.pipelines import commands
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.copies import Copies, Copy
 from streamboost.pipelines.effects import Entry
@@ -23,12 +26,15 @@ _log = logging.getLogger(__name__)
 
 def refuse_lost(config: Config, committed: Committed | None, copies: Copies | None) -> None:
     """Raise StateError where a pipeline would begin though a copy says that it has before."""
-    if committed is None and copies is not None and (known := copies.sequences):
-        raise StateError(
-            f"no batch is committed, but {copies.place} holds a copy of {config.name}'s checkpoint "
-            f"of batch {known[0]}: if the state folder is lost, go on from there by `streamboost "
-            f"run --rebuild`; to begin anew, move {copies.file(known[0])} and its like away"
-        )
+    if committed is not None or copies is None or not (known := copies.sequences):
+        return
+    mend = "if the state folder is lost, go on from there by `streamboost run --rebuild`"
+    if config.commits_to_kafka:
+        mend = "if the journal's topic was deleted, nothing can go on from there"
+    raise StateError(
+        f"no batch is committed, but {copies.place} holds a copy of {config.name}'s checkpoint of "
+        f"batch {known[0]}: {mend}; to begin anew, move {copies.file(known[0])} and its like away"
+    )
 
 
 def rebuild(
@@ -61,12 +67,13 @@ def rebuild(
     else:
         if committed is None:
             raise StateError(
-                f"the journal of {config.name} is empty, so there is nothing to make again: run "
-                "without --rebuild"
+                f"the journal of {config.name} is empty, so there is nothing to make again: begin "
+                "anew, without --rebuild"
             )
         begun = _begun(transaction) if copy is None else _continued(copy, transaction, committed)
         origin = _checked(config, state, begun)
     state.fill(origin, copy)
+    _begin_commands(state, committed)
     made = "the journal"
     if copy is not None and copies is not None:
         copies.drop_after(copy.sequence)  # these are damaged
@@ -130,15 +137,25 @@ def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> di
 
 
 def _lost(config: Config) -> set[str]:
-    """Return the sources that were in the state folder, and begin anew."""
+    """Return the sources that were streams of the lost log, and begin anew."""
     sections = config.sections
-    lost = {"commands"}
+    lost = set()
     if _is_in_log(sections.source):
         lost.add("records")
     asked = sections.requests if isinstance(sections.labels, RiverOracle) else sections.labels
     if _is_in_log(asked):
         lost.add("labels")
     return lost
+
+
+def _begin_commands(state: State, committed: Committed) -> None:
+    """Have the queue of commands go on at the offset at which they are read."""
+    read = committed.positions.get("commands", {}).get("0", 0)
+    with closing(Database(state.path / commands.FILE)) as queue, queue.writing() as connection:
+        append(connection, commands.STREAM, [b""])
+        connection.execute(f'DELETE FROM "{commands.STREAM}"')
+        last = (read - 1, commands.STREAM)
+        connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", last)
 
 
 def _is_in_log(section: object) -> bool:

@@ -1,6 +1,7 @@
 """Copies of checkpoints: written beside the loop, whole or none, and what they are good for."""
 
 import json
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,7 @@ from streamboost.pipelines.state import State
 from streamboost.pipelines.stop import Stop
 from streamboost.pipelines.troubles import last_trouble
 from streamboost.pipelines.verification import verify
+from tests.pipelines.killing import ANY_MOMENT, kill
 from tests.waiting import until
 
 
@@ -139,9 +141,9 @@ def test_streams_in_the_lost_log_and_commands_begin_anew(tmp_path, grown, make_r
 
     def answer(rows):
         with closing(SqliteSink(tmp_path / "state" / "log.db", "labels")) as sink:
-            sink.write([
-                json.dumps({"id": records[i]["id"], "label": truth[i]}).encode() for i in rows
-            ])
+            sink.write(
+                [json.dumps({"id": records[i]["id"], "label": truth[i]}).encode() for i in rows]
+            )
             sink.flush()
 
     answer(range(40))
@@ -241,6 +243,21 @@ def test_what_a_killed_process_had_begun_is_cleared_away_and_others_files_stay(t
     assert kept(tmp_path).sequences[0] == 3
 
 
+def test_whenever_a_process_is_killed_each_copy_is_whole(tmp_path, grown):
+    """Killed where a file takes its name: a checkpoint, a committee or a copy."""
+    grown(200)
+    file = tmp_path / "p.toml"
+    file.write_text(config(tmp_path).to_toml())
+    died = kill(file, [("sealing", n) for n in range(7, 25, 3)] + [(ANY_MOMENT, 0.3)], 4)
+    assert len(died) == 4
+    copies = kept(tmp_path)
+    for sequence in copies.sequences:
+        assert Copy.decode("it", copies.place.read(copies.file(sequence))).sequence == sequence
+    run(config(tmp_path), until_idle=True)
+    assert copies.sequences[0] == 20
+    assert all(name.startswith("test.") for name in copies.place.names())
+
+
 def test_a_copy_that_fails_is_said_and_ends_nothing(tmp_path, grown, caplog):
     grown(60)
     (tmp_path / "copies").write_text("in the way")
@@ -302,8 +319,14 @@ def test_check_says_whether_the_place_can_be_written(tmp_path, grown):
     assert "the newest of batch 2" in found("copies").text
 
 
-def test_what_no_library_serves_and_what_would_be_lost_is_refused(tmp_path, grown):
+def test_what_no_library_serves_and_what_would_be_lost_is_refused(tmp_path, grown, monkeypatch):
     grown(20)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "fsspec", None)
+        with pytest.raises(
+            ConfigurationError, match=r"needs fsspec: install streamboost\[remote\]"
+        ):
+            run(config(tmp_path, "s3://bucket/copies"), until_idle=True)
     with pytest.raises(ConfigurationError, match=r"checkpoint_copy, 'nowhere://x'"):
         run(config(tmp_path, "nowhere://x"), until_idle=True)
     with pytest.raises(ConfigurationError, match="lies in the state folder, with which it would"):
