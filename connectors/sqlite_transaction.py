@@ -18,7 +18,11 @@ from streamboost.errors import ConfigurationError, StateError
 __all__ = ["SqliteTransaction"]
 
 _PAGE = 256
-_FORMAT = 1
+_FORMAT = 2
+"""Version of the journal, which goes by the minor release."""
+
+_READ = (_FORMAT, 1)
+"""A release reads its own and the one before it, which a commit turns into its own."""
 
 
 class SqliteTransaction(Transaction):
@@ -88,14 +92,25 @@ class SqliteTransaction(Transaction):
             self._outside = sequence
             _create_journal(connection)
             everywhere = last.positions | dict(positions)
-            connection.execute(
-                "INSERT OR REPLACE INTO _committed VALUES (?, ?, ?)",
-                (self._pipeline, sequence, msgspec.json.encode(everywhere).decode()),
-            )
+            self._keep(connection, Committed(sequence, everywhere))
             connection.execute(
                 "INSERT INTO _journal VALUES (?, ?, ?)",
                 (self._pipeline, sequence, as_stored(journal)),
             )
+
+    def begin_after(self, committed: Committed) -> None:
+        """Have a log that holds no batch of the pipeline go on after `committed`.
+
+        Raises StateError where it does hold some.
+        """
+        with self._database.writing() as connection:
+            if self._committed(connection) is not None:
+                raise StateError(
+                    f"{self._database.path} holds batches of {self._pipeline!r}: it goes on after "
+                    "these, and nowhere else"
+                )
+            _create_journal(connection)
+            self._keep(connection, committed)
 
     def pipelines(self) -> list[str]:
         """Return the names under which batches were committed to the file."""
@@ -128,6 +143,13 @@ class SqliteTransaction(Transaction):
         """Close the file; the next call opens it again."""
         self._database.close()
 
+    def _keep(self, connection: sqlite3.Connection, committed: Committed) -> None:
+        positions = msgspec.json.encode(committed.positions).decode()
+        connection.execute(
+            "INSERT OR REPLACE INTO _committed VALUES (?, ?, ?)",
+            (self._pipeline, committed.sequence, positions),
+        )
+
     def _committed(self, connection: sqlite3.Connection) -> Committed | None:
         if not _has_journal(connection, self._database.path):
             return None
@@ -141,6 +163,7 @@ class SqliteTransaction(Transaction):
 
 def _create_journal(connection: sqlite3.Connection) -> None:
     if table_exists(connection, "_format"):
+        connection.execute("UPDATE _format SET version = ? WHERE version < ?", (_FORMAT, _FORMAT))
         return
     connection.execute("CREATE TABLE _format (version INTEGER NOT NULL)")
     connection.execute("INSERT INTO _format VALUES (?)", (_FORMAT,))
@@ -159,9 +182,10 @@ def _has_journal(connection: sqlite3.Connection, path: Path) -> bool:
     if not table_exists(connection, "_format"):
         return False
     (version,) = connection.execute("SELECT max(version) FROM _format").fetchone()
-    if version != _FORMAT:
+    if version not in _READ:
         raise StateError(
-            f"the journal in {path} has format {version}, and this release reads {_FORMAT}: use "
-            "the release that wrote it, or begin anew with an empty state folder"
+            f"the journal in {path} has format {version}, and this release reads "
+            f"{' and '.join(map(str, sorted(_READ)))}: use streamboost 0.{version}, or begin anew "
+            "with an empty state folder"
         )
     return True

@@ -13,8 +13,11 @@ from streamboost.connectors.decoding import time_reader
 from streamboost.connectors.schema import Inferred, Schema
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, DataError
+from streamboost.pipelines import toml
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.connections import Connectors, connect, sources
+from streamboost.pipelines.copies import copies_of
+from streamboost.pipelines.copying import copied
 from streamboost.pipelines.damage import refuse_damage
 from streamboost.pipelines.environment import environment
 from streamboost.pipelines.in_step import APART
@@ -22,6 +25,8 @@ from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.join import Join
 from streamboost.pipelines.logs import stamped
 from streamboost.pipelines.monitor import monitored
+from streamboost.pipelines.rebuilding import rebuild as make_again
+from streamboost.pipelines.rebuilding import refuse_lost
 from streamboost.pipelines.recovery import recover
 from streamboost.pipelines.runtime import Observer, Pipeline, Stop
 from streamboost.pipelines.span import Span
@@ -135,6 +140,8 @@ def run(
     config: Config,
     *,
     until_idle: bool = False,
+    upgrade: bool = False,
+    rebuild: bool = False,
     stop: Stop | None = None,
     observer: Observer | None = None,
 ) -> int:
@@ -142,15 +149,21 @@ def run(
 
     Returns the sequence of the newest batch, 0 where there is none.
 
-    It also goes on after a kill or a power cut, by replaying from the newest checkpoint. Every
-    other end leaves a checkpoint, but for one within a batch: what was learned and what was
-    committed have parted then.
+    It also goes on after a kill or a power cut, by replaying from the newest checkpoint; batches
+    that another release made are replayed with `upgrade` alone. With `rebuild` it makes a state
+    folder that was lost again. Every other end leaves a checkpoint, but for one within a batch:
+    what was learned and what was committed have parted then.
     """
     state = State(config.state)
     stop = stop or Stop()
     with state.locked(), closing(connect(config, state.log)) as connectors:
         refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
         committed = _take_over(config, connectors.transaction, stop)
+        copies = copies_of(config)
+        if rebuild:
+            committed = make_again(config, state, connectors.transaction, committed, copies)
+        else:
+            refuse_lost(config, committed, copies)
         newest = committed.sequence if committed else 0
         state.adopt(config, begun=has_begun(state, connectors.transaction, committed))
         checkpoint = state.start_at(committed.sequence if committed else None)
@@ -166,11 +179,13 @@ def run(
             )
             troubles.sequence = lambda: pipeline.sequence
             with stamped(troubles.sequence), monitored(config, state, pipeline):
-                recover(pipeline, checkpoint, newest, on_gap=config.sections.pipeline.on_gap)
+                on_gap = config.sections.pipeline.on_gap
+                recover(pipeline, checkpoint, newest, on_gap=on_gap, upgrade=upgrade)
                 if stop.requested:
                     return newest
                 _go_on(pipeline, state, committed)
-                return _work(pipeline, state, until_idle=until_idle)
+                with copied(copies, pipeline):
+                    return _work(pipeline, state, until_idle=until_idle)
 
 
 def _work(pipeline: Pipeline, state: State, *, until_idle: bool) -> int:
@@ -249,5 +264,14 @@ def build_pipeline(
         on_trouble=on_trouble,
         watched=partial(sources, config, state.log),
     )
-    pipeline.about = {"fingerprint": state.fingerprint(), "environment": environment()}
+    origin = {
+        "schema": schema.to_json(),
+        "configuration": toml.write(config.binding()),
+        "fingerprint": state.fingerprint(),
+    }
+    pipeline.about = {
+        "fingerprint": state.fingerprint(),
+        "environment": environment(),
+        "origin": origin,
+    }
     return pipeline

@@ -16,6 +16,9 @@ from streamboost.pipelines.assembly import first_messages, has_begun
 from streamboost.pipelines.bootstrap import known_beforehand
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.connections import Connectors, connect
+from streamboost.pipelines.copies import Folder, copies_of
+from streamboost.pipelines.rebuilding import refuse_lost
+from streamboost.pipelines.recovery import journalled, made_elsewhere, refuse_elsewhere
 from streamboost.pipelines.sections import KafkaTopic
 from streamboost.pipelines.state import State
 
@@ -34,7 +37,10 @@ class Finding(NamedTuple):
 
 
 def check(config: Config) -> Iterator[Finding]:
-    """Try every connector of `config`, reading a little and writing nothing."""
+    """Try every connector of `config`, reading a little and writing nothing.
+
+    Only at the address of copies a file is written and removed: nothing else tells whether one can.
+    """
     state = State(config.state)
     if config.sections.kafka is not None:
         from streamboost.pipelines.topics import refuse_missing
@@ -65,6 +71,8 @@ def check(config: Config) -> Iterator[Finding]:
                 continue
             path = state.log if section.path is None else config.resolve(section.path)
             yield _try(config, name, partial(_writable, path))
+    if config.sections.pipeline.checkpoint_copy is not None:
+        yield _try(config, "copies", partial(_copied, config))
     if config.sections.label_studio is not None:
         yield _try(config, "label_studio", partial(_project, config))
 
@@ -114,10 +122,12 @@ def _standing(config: Config, state: State, transaction: Transaction) -> str:
     if state.is_running():
         raise state.held()
     committed = transaction.committed()
+    refuse_lost(config, committed, copies_of(config))
     state.verify(config, begun=has_begun(state, transaction, committed))
     found = state.start_at(committed.sequence if committed else None)
     if committed is None:
         return "fresh"
+    refuse_elsewhere(made_elsewhere(journalled(transaction, found, committed.sequence), found))
     start = found[1]["sequence"] if found else 0
     missed = f", {committed.sequence - start} of them replayed" if found else ", all replayed"
     return f"goes on after batch {committed.sequence}{missed * (start < committed.sequence)}"
@@ -159,6 +169,21 @@ def _known(state: State, records: list[Message], config: Config, connectors: Con
     if missing := absent([m.payload for m in messages], schema.features):
         raise DataError(missing)
     return f"{_amount(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
+
+
+def _copied(config: Config) -> str:
+    """Say how many copies there are; ConnectorError where none can be written."""
+    copies = copies_of(config)
+    assert copies is not None
+    name = f"{config.name}.check"
+    if isinstance(copies.place, Folder):
+        _writable(copies.place.path / name)
+    else:
+        copies.place.write(name, b"")
+        copies.place.remove(name)
+    known = copies.sequences
+    newest = f", the newest of batch {known[0]}" if known else ""
+    return f"{copies.place} can be written; copies there: {len(known)}{newest}"
 
 
 def _project(config: Config) -> str:

@@ -1,12 +1,13 @@
 """Checkpoints: the whole state of a pipeline after a batch, sealed; the newest few are kept."""
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from streamboost.errors import ModelFileError
-from streamboost.storage import Arrays, read_arrays, write_arrays
+from streamboost.storage import Arrays, read_arrays, unseal, write_arrays, write_bytes
 
 __all__ = ["KEPT", "Checkpoint", "Checkpoints"]
 
@@ -25,6 +26,8 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.on_saved: Callable[[int], None] | None = None
+        """Told the batch of each checkpoint, once it is durable."""
 
     @property
     def sequences(self) -> list[int]:
@@ -40,15 +43,27 @@ class Checkpoints:
         A crash at any moment leaves it whole or not there.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_arrays(self._path(manifest["sequence"]), arrays, kind=_KIND, manifest=manifest)
+        write_arrays(self.path(manifest["sequence"]), arrays, kind=_KIND, manifest=manifest)
         for sequence in self.sequences[KEPT:]:
-            self._path(sequence).unlink(missing_ok=True)
+            self.path(sequence).unlink(missing_ok=True)
         for unfinished in self.folder.glob(".*"):  # what a killed process had begun
             unfinished.unlink(missing_ok=True)
+        if self.on_saved is not None:
+            self.on_saved(manifest["sequence"])
+
+    def put(self, sequence: int, blob: bytes) -> None:
+        """Write down, as they are, the bytes of a checkpoint kept elsewhere."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(self.path(sequence), blob)
 
     def load(self, sequence: int) -> Checkpoint:
         """Return the checkpoint of a batch; ModelFileError where it is damaged."""
-        return read_arrays(self._path(sequence), kind=_KIND)
+        return read_arrays(self.path(sequence), kind=_KIND)
+
+    @staticmethod
+    def read(name: str, blob: bytes) -> Checkpoint:
+        """Return the checkpoint in `blob`, called `name`; ModelFileError where it is damaged."""
+        return unseal(name, blob, kind=_KIND)
 
     def newest(self, at_most: int | None = None) -> Checkpoint | None:
         """Return the newest sound checkpoint, of batch `at_most` or before; None without one.
@@ -68,14 +83,15 @@ class Checkpoints:
         """Return when the newest checkpoint was written, in seconds since the epoch; 0: none is."""
         for sequence in self.sequences:
             with suppress(FileNotFoundError):  # a newer one may take its place meanwhile
-                return self._path(sequence).stat().st_mtime
+                return self.path(sequence).stat().st_mtime
         return 0.0
 
     def drop_after(self, sequence: int) -> None:
         """Remove the checkpoints of batches after `sequence`."""
         for newer in self.sequences:
             if newer > sequence:
-                self._path(newer).unlink(missing_ok=True)
+                self.path(newer).unlink(missing_ok=True)
 
-    def _path(self, sequence: int) -> Path:
+    def path(self, sequence: int) -> Path:
+        """Return the file of the checkpoint of a batch."""
         return self.folder / f"{sequence:010}"

@@ -144,6 +144,12 @@ def run(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
     ] = False,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Replay what another release made, not comparing.")
+    ] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
+    ] = False,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log one JSON object a line.")
     ] = False,
@@ -167,7 +173,14 @@ def run(
         warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
         report = Report()
         with masking(config):
-            sequence = assembly.run(config, until_idle=until_idle, stop=stop, observer=report)
+            sequence = assembly.run(
+                config,
+                until_idle=until_idle,
+                upgrade=upgrade,
+                rebuild=rebuild,
+                stop=stop,
+                observer=report,
+            )
         with logs.stamped(lambda: sequence):
             report.close(sequence)
     except StreamBoostError as error:

@@ -30,6 +30,7 @@ def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) 
         *_check_name(tables),
         *_check_schema(sections),
         *_check_places(sections, folder),
+        *_check_copy(sections, folder),
         *_check_oracle(sections),
         *_check_kafka(sections, tables),
         *_check_label_studio(tables),
@@ -80,6 +81,18 @@ def _check_places(sections: Sections, folder: Path) -> list[Problem]:
             text = "lies in the state folder, whose files are the pipeline's own: name another"
             problems.append(Problem(name, "path", text))
     return problems
+
+
+def _check_copy(sections: Sections, folder: Path) -> list[Problem]:
+    """See that copies of checkpoints are not lost with the state folder."""
+    copy, state = sections.pipeline.checkpoint_copy, resolve(folder, sections.pipeline.state)
+    if copy is None or "://" in copy:
+        return []
+    place = os.path.realpath(resolve(folder, copy))
+    if not Path(place).is_relative_to(os.path.realpath(state)):
+        return []
+    text = "lies in the state folder, with which it would be lost: name another"
+    return [Problem("pipeline", "checkpoint_copy", text)]
 
 
 def _check_oracle(sections: Sections) -> list[Problem]:

@@ -201,6 +201,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
         The offsets within `ranges` that were deleted before they were read.
     identities
         What tells the sources from others of their names; given where they are not those before.
+    origin
+        What a lost state folder is made again from: `schema`, `configuration` (what of it binds,
+        secrets masked) and its `fingerprint`; given with `environment`.
     """
 
     sequence: int
@@ -218,6 +221,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     resumed: bool = False
     deleted: Ranges = {}
     identities: dict[str, str] | None = None
+    origin: dict[str, str] | None = None
 
     def encode(self) -> bytes:
         """Return it as JSON."""

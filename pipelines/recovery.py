@@ -4,31 +4,86 @@ A replay takes the same steps as the run did, without writing anything: the mess
 read again where its journal entry says, trainings start at the same labels with the same seeds,
 and a committee that a thread had trained comes in with the same batch. In one environment (releases
 and processor) it ends in the same bits, which the digest of every batch proves. In another one
-nothing is compared, and the journal says from which batch on it is another.
+nothing is compared, and the journal says from which batch on it is another. Batches that another
+release of streamboost made are replayed only when asked to, as they may come out quite differently.
 """
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamboost.errors import DataError, GapError, StateError
+from streamboost.connectors.base import Transaction
+from streamboost.errors import DataError, GapError, ModelFileError, StateError
 from streamboost.pipelines.checkpoint import Checkpoint
 from streamboost.pipelines.effects import Entry
 from streamboost.pipelines.environment import differences, environment
 from streamboost.pipelines.inputs import Inputs
 from streamboost.pipelines.runtime import Pipeline
 
-__all__ = ["Replay", "digest_of", "recover"]
+__all__ = ["Replay", "digest_of", "journalled", "made_elsewhere", "recover", "refuse_elsewhere"]
 
 _log = logging.getLogger(__name__)
 
 
+def journalled(
+    transaction: Transaction, checkpoint: Checkpoint | None, until: int
+) -> Iterator[Entry]:
+    """Give the journal's entries of the batches after `checkpoint`, up to batch `until`."""
+    for sequence, message in transaction.journal(checkpoint[1]["sequence"] if checkpoint else 0):
+        if sequence > until:
+            return
+        yield Entry.decode(message)
+
+
+class Elsewhere(NamedTuple):
+    """Batches that another release of streamboost made: the first, the last, and the release."""
+
+    first: int
+    last: int
+    release: str
+
+    def __str__(self) -> str:
+        return f"{self.first} to {self.last} were made by streamboost {self.release}"
+
+
+def made_elsewhere(entries: Iterable[Entry], checkpoint: Checkpoint | None) -> Elsewhere | None:
+    """Return which of the `entries` after `checkpoint` are those of another release."""
+    here = environment()["streamboost"]
+    release = _release(checkpoint[1]["environment"]) if checkpoint else None
+    found = None
+    for entry in entries:
+        if entry.environment is not None:
+            release = _release(entry.environment)
+        if release not in (None, here):
+            first = found.first if found else entry.sequence
+            found = Elsewhere(first, entry.sequence, str(release))
+    return found
+
+
+def refuse_elsewhere(found: Elsewhere | None) -> None:
+    """Raise StateError where there are batches to replay that another release made."""
+    if found is not None:
+        here = environment()["streamboost"]
+        raise StateError(
+            f"batches {found.first} to {found.last}, which lie after the newest checkpoint, were "
+            f"made by streamboost {found.release}, and this is {here}: run {found.release} until "
+            "it has stopped cleanly, then this one; or have this one replay them, without "
+            "comparing, by `streamboost run --upgrade`"
+        )
+
+
 def recover(
-    pipeline: Pipeline, checkpoint: Checkpoint | None, until: int, *, on_gap: str = "stop"
+    pipeline: Pipeline,
+    checkpoint: Checkpoint | None,
+    until: int,
+    *,
+    on_gap: str = "stop",
+    upgrade: bool = False,
 ) -> None:
     """Bring `pipeline` to where the batch `until`, the newest committed one, had left it.
 
@@ -40,15 +95,19 @@ def recover(
     checkpoint : where to begin; None: at the beginning of the journal
     on_gap : "stop", or "continue": go on without what a missing part of the journal, the records
         or the labels had taught
+    upgrade : whether batches that another release made are replayed too
 
     Raises
     ------
     GapError
         When a part is missing and `on_gap` is "stop".
     StateError
-        When a batch does not come out as it did.
+        When a batch does not come out as it did, or must not be replayed.
     """
     replay = Replay(pipeline, checkpoint)
+    if not upgrade:
+        entries = journalled(pipeline.transaction, checkpoint, until)
+        refuse_elsewhere(made_elsewhere(entries, checkpoint))
     try:
         replay.run(until)
     except GapError as error:
@@ -78,13 +137,14 @@ class Replay:
         pipeline = self.pipeline
         if self.checkpoint is not None:
             pipeline.restore(*self.checkpoint)
-            self._enter(self.checkpoint[1]["environment"])
+            self._environment = self.checkpoint[1]["environment"]
             self._identify(self.checkpoint[1].get("identities", {}))
         if until <= pipeline.sequence:
             return
         _log.info("replaying batches %d to %d", pipeline.sequence + 1, until)
-        self._gaps = [entry.gap for entry in self._entries(until) if entry.gap is not None]
-        for entry in self._entries(until):
+        entries = partial(journalled, pipeline.transaction, self.checkpoint, until)
+        self._gaps = [entry.gap for entry in entries() if entry.gap is not None]
+        for entry in entries():
             if pipeline.stop.requested:
                 return
             if any(first <= entry.sequence <= last for first, last in self._gaps):
@@ -106,27 +166,29 @@ class Replay:
 
     def conclude(self) -> None:
         """Note in the journal's next entry what has changed since the last one."""
-        here, sources = environment(), self.pipeline.intake.identities()
-        if self._environment != here:
+        here, there = environment(), self._environment
+        if there != here:
             self.pipeline.notes["environment"] = here
+            if origin := self.pipeline.about.get("origin"):
+                self.pipeline.notes["origin"] = origin
+        if there is not None and _release(there) != _release(here):
+            _log.info(
+                "batch %d, taken over from streamboost %s", self.pipeline.sequence, _release(there)
+            )
+        sources = self.pipeline.intake.identities()
         if self.pipeline.identities != sources:
             self.pipeline.notes["identities"] = self.pipeline.identities = sources
 
-    def _entries(self, until: int) -> Iterator[Entry]:
-        for sequence, message in self.pipeline.transaction.journal(self.pipeline.sequence):
-            if sequence > until:
-                return
-            yield Entry.decode(message)
-
-    def _enter(self, other: dict[str, str]) -> None:
-        self._environment = other
-        if self.is_same and other != environment():
+    def _enter(self, entry: Entry) -> None:
+        """Note in which environment a batch was made."""
+        self._environment = entry.environment or self._environment
+        if self.is_same and self._environment not in (None, environment()):
             self.is_same = False
             _log.warning(
                 "batches from %d on were made in another environment (%s): they are replayed "
                 "without comparing",
-                self.pipeline.sequence + 1,
-                differences(other, environment()),
+                entry.sequence,
+                differences(self._environment, environment()),
             )
 
     def _identify(self, known: dict[str, str]) -> None:
@@ -146,8 +208,7 @@ class Replay:
         pipeline = self.pipeline
         if entry.identities is not None:
             self._identify(entry.identities)
-        if entry.environment is not None:
-            self._enter(entry.environment)
+        self._enter(entry)
         known = Inputs(
             entry.tick,
             entry.ranges,
@@ -159,12 +220,14 @@ class Replay:
             deleted=entry.deleted,
         )
         inputs = pipeline.intake.reread(known, entry.read)
-        for command in entry.commands:
-            if command.version is not None:
-                pipeline.versions.fetch(command.version)
         try:
+            for command in entry.commands:
+                if command.version is not None:
+                    pipeline.versions.fetch(command.version)
             swap = None if entry.swap is None else pipeline.learner.trainer.wait(entry.swap)
-        except DataError as error:
+        except (DataError, ModelFileError, StateError) as error:
+            if self.is_same and not isinstance(error, DataError):
+                raise
             raise self._differs(entry, str(error)) from error
         effects = pipeline.step(inputs, swap)
         pipeline.is_settled = True
@@ -175,6 +238,12 @@ class Replay:
             raise self._differs(entry, "its digest is another")
 
     def _differs(self, entry: Entry, how: str) -> StateError:
+        if not self.is_same:
+            there = differences(self._environment, environment())
+            return StateError(
+                f"batch {entry.sequence} cannot be replayed here ({there}): {how}; finish where it "
+                "was made: run that until it has stopped cleanly, then this"
+            )
         return StateError(
             f"batch {entry.sequence} does not come out as it did when it was committed: {how}; "
             "records, labels or journal are not those it was made of: put them back from a copy"
@@ -186,6 +255,10 @@ class Replay:
             f"the journal lacks batches {first} to {last}, and there is no checkpoint after them: "
             "put the log or a checkpoint back from a copy"
         )
+
+
+def _release(environment: dict[str, str]) -> str | None:
+    return environment.get("streamboost")
 
 
 def digest_of(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> str:

@@ -83,6 +83,9 @@ class PipelineSection(Section):
         0.1, gt=0, le=86_400, allow_inf_nan=False, description="seconds to rest when nothing came"
     )
     checkpoint_every: int = Field(100, ge=1, description="batches from one checkpoint to the next")
+    checkpoint_copy: Text | None = Field(
+        None, description="folder, or address such as s3://..., for copies of the checkpoints"
+    )
     on_gap: Literal["stop", "continue"] = Field(
         "stop", description="what a restart does when a part of what it would replay is gone"
     )

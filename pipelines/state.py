@@ -35,6 +35,8 @@ from streamboost.errors import ModelFileError, StateError
 from streamboost.pipelines import toml
 from streamboost.pipelines.checkpoint import Checkpoint, Checkpoints
 from streamboost.pipelines.config import LOG, Config, Tables
+from streamboost.pipelines.copies import Copy
+from streamboost.pipelines.versions import Versions
 from streamboost.storage import write_bytes
 
 __all__ = ["State"]
@@ -58,6 +60,16 @@ class State:
         self._fingerprint = path / "fingerprint"
         self._schema = path / "schema.json"
         self._lock = path / "lock"
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a run has left anything of what it knows."""
+        kept = (self.log, self.config, self._fingerprint, self._schema)
+        folders = (self.checkpoints.folder, self.versions)
+        with self.told():
+            return any(file.exists() for file in kept) or any(
+                folder.is_dir() and any(folder.iterdir()) for folder in folders
+            )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -147,19 +159,44 @@ class State:
         """
         kept = self.fingerprint()
         same = bool(kept) and kept == config.fingerprint(self._salt())
+        if begun and not self.is_made:
+            raise StateError(
+                f"{self.path} is empty, though batches of {config.name} are committed: put it back "
+                "from a copy, or have it made again from the journal by `streamboost run --rebuild`"
+            )
         if begun and not kept:
             raise StateError(
                 f"{self._fingerprint} is missing, so nobody can tell whether this state was "
                 f"made by this configuration: put it back from a copy. {self._begin_anew()}"
             )
         if begun and not same:
-            raise StateError(
-                f"{self.path}: this state was made by another configuration: "
-                f"{'; '.join(self._changes(config))}. Undo the change, or set [pipeline] state to "
-                f"a new folder to begin anew. On an existing state these may change: "
-                f"{_listed(config.changeable())}"
-            )
+            raise self._made_by_another(config, self._kept())
         return same
+
+    def refuse_another(self, config: Config, fingerprint: str, configuration: str) -> None:
+        """Raise StateError where a state of that `fingerprint` was not made by `config`."""
+        if config.fingerprint(fingerprint.partition(":")[0]) != fingerprint:
+            raise self._made_by_another(config, tomllib.loads(configuration))
+
+    def fill(self, origin: Mapping[str, str], copy: Copy | None) -> None:
+        """Make an empty folder one that a run goes on from, its fingerprint last."""
+        with self.told():
+            if copy is not None:
+                versions = Versions(self.versions, 1)
+                self.versions.mkdir(exist_ok=True)
+                for version, blob in copy.versions.items():
+                    write_bytes(versions.file(version), blob)
+                self.checkpoints.put(copy.sequence, copy.checkpoint)
+        self._write(self._schema, origin["schema"])
+        self._write(self._fingerprint, origin["fingerprint"] + "\n")
+
+    def _made_by_another(self, config: Config, old: Tables) -> StateError:
+        return StateError(
+            f"{self.path}: this state was made by another configuration: "
+            f"{'; '.join(self._changes(config, old))}. Undo the change, or set [pipeline] state to "
+            f"a new folder to begin anew. On an existing state these may change: "
+            f"{_listed(config.changeable())}"
+        )
 
     def _salt(self) -> str:
         return self.fingerprint().partition(":")[0] or token_hex(16)
@@ -171,9 +208,8 @@ class State:
         except ValueError:
             return {}
 
-    def _changes(self, config: Config) -> list[str]:
-        """Say what differs from the configuration the state was made with."""
-        old = self._kept()
+    def _changes(self, config: Config, old: Tables) -> list[str]:
+        """Say what differs from `old`, the configuration the state was made with."""
         if not old:
             return [f"{self.config} cannot be read, so what has changed is not known"]
         changes = []

@@ -61,7 +61,7 @@ class Stepper:
     lost_batches : how many were given up, not learned from, where the journal had a gap
     deleted_unread : messages that retention took away before they were read
     lap : told the name of each part of a step at its end; nothing here depends on it
-    notes : what the next journal entry says besides: `environment`, `gap`
+    notes : what the next journal entry says besides: `environment`, `origin`, `gap`
     """
 
     def __init__(

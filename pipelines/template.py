@@ -24,9 +24,9 @@ _JOB = """\
 # environment variable NAME.
 #
 # Once the pipeline has run, these may still be changed: state (if its folder is moved),
-# batch_records, batch_labels, poll_interval, checkpoint_every, on_gap, keep_versions, follow, port,
-# and where predictions, dead letters and (unless a dataset answers them) requests go. Any other
-# change needs a new state folder.
+# batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, on_gap,
+# keep_versions, follow, port, and where predictions, dead letters and (unless a dataset answers
+# them) requests go. Any other change needs a new state folder.
 
 [pipeline]
 name = "segments"
@@ -39,6 +39,8 @@ batch_records = 10          # most records in one batch; all are predicted by th
 # poll_interval = 0.1       # seconds to rest when nothing came
 # checkpoint_every = 100    # batches from one checkpoint to the next, which bounds what a restart
                             # has to replay
+# checkpoint_copy = "copies"  # a folder, or an address such as "s3://bucket/copies": each
+                            # checkpoint is copied there, and outlives the state folder
 # on_gap = "stop"           # or "continue": restart without what can no longer be replayed
 # keep_versions = 10        # committees kept to roll back to
 

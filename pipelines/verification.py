@@ -8,7 +8,8 @@ from streamboost.pipelines.checkpoint import Checkpoint
 from streamboost.pipelines.config import Config
 from streamboost.pipelines.connections import connect
 from streamboost.pipelines.damage import refuse_damage
-from streamboost.pipelines.recovery import Replay, digest_of
+from streamboost.pipelines.environment import environment
+from streamboost.pipelines.recovery import Elsewhere, Replay, digest_of, journalled, made_elsewhere
 from streamboost.pipelines.state import State
 
 __all__ = ["verify"]
@@ -17,7 +18,8 @@ __all__ = ["verify"]
 def verify(config: Config) -> str:
     """Replay the journal up to the newest checkpoint and compare the two, writing nothing.
 
-    It begins at the journal's beginning where that is still there, else at the oldest checkpoint.
+    It begins at the journal's beginning where that is still there, else at the oldest checkpoint;
+    where another release of streamboost made a part of it, at the oldest checkpoint after that.
     The pipeline may be running meanwhile. Returns what was found to hold.
 
     Raises
@@ -37,6 +39,10 @@ def verify(config: Config) -> str:
     with closing(connect(config, state.log)) as connectors:
         first = next(connectors.transaction.journal(), (0, b""))[0]
         start = None if first == 1 else _oldest(state)
+        before = made_elsewhere(journalled(connectors.transaction, start, until), start)
+        if before is not None:
+            _refuse_all(before, until)
+            start = _oldest(state, before.last)
         begin = start[1]["sequence"] if start else 0
         pipeline = build_pipeline(config, state, schema, connectors)
         replay = Replay(pipeline, start)
@@ -52,8 +58,21 @@ def verify(config: Config) -> str:
             f"{state.path}: replaying batches {begin + 1} to {until} ends in another state than "
             f"the checkpoint of batch {until}: {found} instead of {expected}"
         )
-    return f"batches {begin + 1} to {until} replayed: bit for bit the checkpoint's state {found}"
+    said = f"batches {begin + 1} to {until} replayed: bit for bit the checkpoint's state {found}"
+    if before is None:
+        return said
+    return f"batches {before} and cannot be compared; {said}"
 
 
-def _oldest(state: State) -> Checkpoint:
-    return state.checkpoints.load(state.checkpoints.sequences[-1])
+def _oldest(state: State, at_least: int = 0) -> Checkpoint:
+    """Return the oldest checkpoint of batch `at_least` or after."""
+    return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= at_least))
+
+
+def _refuse_all(before: Elsewhere, until: int) -> None:
+    """Raise StateError where another release made all there is."""
+    if before.last >= until:
+        raise StateError(
+            f"batches {before}, and this is {environment()['streamboost']}, which cannot compare "
+            "them: verify them with that release, or again once this one has made some"
+        )

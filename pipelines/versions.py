@@ -82,6 +82,11 @@ class Versions:
             self._path(self._folder, newer).unlink(missing_ok=True)
             self._written.discard(newer)
 
+    def file(self, version: int) -> Path:
+        """Return the file of `version`; there must be a folder."""
+        assert self._folder is not None
+        return self._path(self._folder, version)
+
     def _files(self) -> list[int]:
         if self._folder is None or not self._folder.is_dir():
             return []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from streamboost.stream.schedule import Schedule
     from streamboost.stream.working_set import WorkingSet
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "ABCLogitBoostClassifier": "streamboost.boosting.abc_logit",

@@ -22,13 +22,18 @@ __all__ = [
     "pack_json",
     "part",
     "read_arrays",
+    "seal",
     "unpack_json",
+    "unseal",
     "write_arrays",
     "write_bytes",
 ]
 
-FORMAT = "0.1"
-"""Version of the layout of sealed files; a release reads its own and the one before it."""
+FORMAT = "0.2"
+"""Version of the layout of sealed files, which goes by the minor release."""
+
+_READ = (FORMAT, "0.1")
+"""A release reads its own and the one before it."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -76,13 +81,20 @@ def write_arrays(
     ModelFileError
         When the file cannot be written; an older one of that name stays.
     """
+    write_bytes(path, seal(arrays, kind=kind, manifest=manifest))
+
+
+def seal(
+    arrays: Mapping[str, np.ndarray], *, kind: str, manifest: Mapping[str, Any] | None = None
+) -> bytes:
+    """Return `arrays` and `manifest` as the bytes of a sealed file."""
     from safetensors.numpy import save
 
     header = {"sha256": _BLANK, "format": FORMAT, "kind": kind, "manifest": dict(manifest or {})}
     text = {"streamboost": json.dumps(header)}  # the digest stands first: its zeros are found first
     blob = save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata=text)
     digest = hashlib.sha256(blob).hexdigest().encode()
-    write_bytes(path, blob.replace(_BLANK.encode(), digest, 1))
+    return blob.replace(_BLANK.encode(), digest, 1)
 
 
 def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
@@ -125,12 +137,22 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
         When the file is missing, cut short, changed, a pickle, of another kind or written by a
         release whose files this one does not read.
     """
-    from safetensors.numpy import load
-
     try:
         blob = Path(path).read_bytes()
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from error
+    return unseal(path, blob, kind=kind)
+
+
+def unseal(
+    path: str | os.PathLike[str], blob: bytes, *, kind: str
+) -> tuple[Arrays, dict[str, Any]]:
+    """Return what `seal` put into `blob`; errors call it `path`.
+
+    Raises ModelFileError as `read_arrays` does.
+    """
+    from safetensors.numpy import load
+
     header = _header(path, blob)
     digest = str(header.get("sha256")).encode()
     if hashlib.sha256(blob.replace(digest, _BLANK.encode(), 1)).hexdigest().encode() != digest:
@@ -138,9 +160,9 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
             f"{path}: the content does not match its SHA-256: the file was changed or damaged "
             "after it was written; restore it from a copy"
         )
-    if header["format"] != FORMAT:
+    if header["format"] not in _READ:
         raise ModelFileError(
-            f"{path}: format {header['format']!r}, and this release reads {FORMAT!r}: "
+            f"{path}: format {header['format']!r}, and this release reads {' and '.join(_READ)}: "
             f"read it with streamboost {header['format']}"
         )
     if header["kind"] != kind:

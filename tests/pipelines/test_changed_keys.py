@@ -29,6 +29,7 @@ MAY_CHANGE = {
         "batch_labels": 7,
         "poll_interval": 2.0,
         "checkpoint_every": 7,
+        "checkpoint_copy": "copies",
         "on_gap": "continue",
         "keep_versions": 3,
     },
