@@ -15,6 +15,7 @@ __all__ = ["Database", "append", "as_stored", "checked_stream", "end_of", "table
 
 _STREAM = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _BUSY_SECONDS = 30.0
+_TURN_SECONDS = 1.0
 _RETRY_SECONDS = 0.005
 _RETRIABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -54,13 +55,24 @@ class Database:
         with self._told():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = self._connection()
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             try:
                 yield connection
                 connection.commit()
             except BaseException:
                 connection.rollback()
                 raise
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Lock the file for writing; every second of a longer wait, signals have their turn."""
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode not in _RETRIABLE or time.monotonic() > deadline:
+                    raise
 
     def damage(self) -> str | None:
         """Return what is wrong with the file's structure; None: nothing, or there is no file."""
@@ -109,7 +121,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         # Only its own thread uses a connection, but another may close it.
         connection = sqlite3.connect(
-            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            self.path, timeout=_TURN_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA synchronous = FULL")

@@ -153,10 +153,16 @@ def run(
     that another release made are replayed with `upgrade` alone. With `rebuild` it makes a state
     folder that was lost again. Every other end leaves a checkpoint, but for one within a batch:
     what was learned and what was committed have parted then.
+
+    Where signals end its waits (`Stop.end_waits`), that is Interrupted.
     """
     state = State(config.state)
     stop = stop or Stop()
-    with state.locked(), closing(connect(config, state.log)) as connectors:
+    with (
+        stop.interruptible(),
+        state.locked(),
+        closing(connect(config, state.log)) as connectors,
+    ):
         refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
         committed = _take_over(config, connectors.transaction, stop)
         copies = copies_of(config)
@@ -190,13 +196,14 @@ def run(
 
 def _work(pipeline: Pipeline, state: State, *, until_idle: bool) -> int:
     """Run a recovered pipeline, and leave a checkpoint behind; return the newest batch."""
-    try:
-        with _set_aside():
-            pipeline.run(until_idle=until_idle)
-    finally:
-        if pipeline.is_settled and pipeline.sequence > pipeline.checkpointed:
-            with state.told():
-                pipeline.checkpoint()
+    with pipeline.stop.interruptible(False):
+        try:
+            with _set_aside():
+                pipeline.run(until_idle=until_idle)
+        finally:
+            if pipeline.is_settled and pipeline.sequence > pipeline.checkpointed:
+                with state.told():
+                    pipeline.checkpoint()
     return pipeline.sequence
 
 

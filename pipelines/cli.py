@@ -163,15 +163,16 @@ def run(
     from streamboost.pipelines import assembly, logs
     from streamboost.pipelines.config import load
     from streamboost.pipelines.reporting import Report
+    from streamboost.pipelines.stop import Interrupted
     from streamboost.pipelines.warmup import warm_up
 
     logs.begin(as_json=log_json)
-    log = logging.getLogger(__name__)
+    log, report = logging.getLogger(__name__), Report()
     try:
         config = load(path)
         stop = stop_on_signals(b"" if log_json else STOPPING)
-        warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
-        report = Report()
+        with stop.interruptible():
+            warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
         with masking(config):
             sequence = assembly.run(
                 config,
@@ -183,6 +184,8 @@ def run(
             )
         with logs.stamped(lambda: sequence):
             report.close(sequence)
+    except Interrupted:
+        log.warning("stopped while it waited, without a checkpoint: the next run replays what came")
     except StreamBoostError as error:
         if not log_json:
             raise

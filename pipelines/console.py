@@ -58,6 +58,7 @@ def stop_on_signals(said: bytes) -> "Stop":
         # Past Python's buffers, which the interrupted line may be writing to.
         os.write(2, said)
         stop.request()
+        stop.end_waits()
 
     signal.signal(signal.SIGINT, ask)
     signal.signal(signal.SIGTERM, ask)

@@ -159,7 +159,7 @@ class Intake:
                     messages[name] = reader.poll(self._limits[name])
                     self._note(name, messages[name])
             ends = self.positions()
-        except ConnectorError:
+        except BaseException:
             self.seek(starts)
             self._resumed = True
             raise

@@ -153,7 +153,8 @@ class Pipeline(Stepper):
         while not self.is_settled:
             is_last = self.stop.requested
             try:
-                self.transaction.commit(effects.sequence, writes, positions, effects.journal)
+                with self.stop.interruptible():
+                    self.transaction.commit(effects.sequence, writes, positions, effects.journal)
                 self.is_settled = True
             except ConnectorError as error:
                 if is_last or not error.retriable:
@@ -216,7 +217,8 @@ class Pipeline(Stepper):
         """
         while not self.stop.requested:
             try:
-                inputs = self.intake.poll(room=self.join.has_room)
+                with self.stop.interruptible():
+                    inputs = self.intake.poll(room=self.join.has_room)
             except ConnectorError as error:
                 if not error.retriable:
                     raise

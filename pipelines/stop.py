@@ -1,8 +1,25 @@
 """Asking a pipeline to stop."""
 
+import atexit
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 
-__all__ = ["Stop"]
+__all__ = ["Interrupted", "Stop"]
+
+GRACE = 3.0
+"""Seconds from being asked to stop until a wait that is under way is given up."""
+
+_AGAIN = 0.25
+
+
+class Interrupted(BaseException):
+    """A wait was given up, since it was time to stop.
+
+    Like KeyboardInterrupt it is no Exception, so that nobody takes it for a failure of what was
+    waited for.
+    """
 
 
 class Stop:
@@ -10,6 +27,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.requested = False
+        self._is_interruptible = False
         # A SimpleQueue may be put to within a signal handler, which an Event's lock forbids.
         self._wake: SimpleQueue[None] = SimpleQueue()
 
@@ -24,3 +42,26 @@ class Stop:
             self._wake.get(timeout=seconds)
         except Empty:
             return
+
+    def end_waits(self) -> None:
+        """Have waits of the main thread given up from `GRACE` seconds on; for a signal handler."""
+        signal.signal(signal.SIGALRM, lambda number, frame: self._interrupt())
+        signal.setitimer(signal.ITIMER_REAL, GRACE, _AGAIN)
+        # An ending interpreter takes the handler away: the next alarm would kill the process.
+        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
+
+    @contextmanager
+    def interruptible(self, on: bool = True) -> Iterator[None]:
+        """Within it something is waited for that may never come: Interrupted may end it.
+
+        With `on` False it is not, as what is done has an end.
+        """
+        before, self._is_interruptible = self._is_interruptible, on
+        try:
+            yield
+        finally:
+            self._is_interruptible = before
+
+    def _interrupt(self) -> None:
+        if self._is_interruptible:
+            raise Interrupted

@@ -1,7 +1,8 @@
 """A training as a value, and the thread that may run it."""
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,18 +99,26 @@ def from_arrays(prefix: str, arrays: Arrays) -> "Committee | None":
 class Worker:
     """Runs jobs in a thread of its own, one after the other.
 
-    Kernels release Python's lock, so that a job takes a core of its own, not the caller's time.
+    Kernels release Python's lock, so that a job takes a core of its own, not the caller's time. A
+    process that ends waits for none of them.
     """
 
     def __init__(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
+        self._thread: Thread | None = None
         self._future: Future[Committee] | None = None
 
     def start(self, job: Job, estimator: Trainable) -> None:
         """Begin `job`, once an abandoned one has come to its end."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="streamboost-training")
-        self._future = self._pool.submit(job.run, estimator)
+        future: Future[Committee] = Future()
+        # A pool's threads would be waited for at the end of the process.
+        self._thread = Thread(
+            target=_run,
+            args=(job, estimator, future, self._thread),
+            name="streamboost-training",
+            daemon=True,
+        )
+        self._future = future
+        self._thread.start()
 
     def finished(self) -> "Committee | None":
         """Return what the job made, None while it runs; raise what it raised."""
@@ -125,3 +134,17 @@ class Worker:
         if self._future is not None:
             self._future.cancel()
             self._future = None
+
+
+def _run(
+    job: Job, estimator: Trainable, future: "Future[Committee]", before: Thread | None
+) -> None:
+    """Run `job` after the thread `before`, unless it was cancelled by then."""
+    if before is not None:
+        before.join()
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(job.run(estimator))
+    except BaseException as error:  # it belongs to whoever asks for the result
+        future.set_exception(error)

@@ -148,6 +148,14 @@ class Broker:
         """End it in good order."""
         self._end(signal.SIGTERM)
 
+    def freeze(self) -> None:
+        """Let it answer nobody, its connections staying open, until `thaw`."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it answer again."""
+        self._signal(signal.SIGCONT)
+
     def _make_keys(self) -> None:
         """Make the key pair and the certificate of the listener with TLS."""
         keys = ["-keystore", "keys.p12", "-storepass", PASSWORD, "-alias", "broker"]

@@ -1,0 +1,150 @@
+"""SIGTERM ends a pipeline within seconds, whatever it waits for."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import time
+from contextlib import closing
+
+import pytest
+
+from tests.pipelines.operated import checkpoints, predicted, put
+from tests.waiting import until
+
+SOON = 10
+"""Seconds; it is to be 5 where nothing else works on the machine."""
+
+PIPELINE = """
+[pipeline]
+name = "test"
+batch_records = 20
+[source]
+connector = "files"
+path = "records.jsonl"
+follow = true
+[labels]
+connector = "files"
+path = "labels.jsonl"
+follow = true
+[committee]
+n_estimators = {rounds}
+[schedule]
+training = "background"
+"""
+
+
+def stopped(process):
+    """Return what a process said that was asked to stop, and see that it did."""
+    process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    try:
+        _, said = process.communicate(timeout=SOON)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise AssertionError(f"it still ran: {process.communicate()[1]}") from None
+    assert process.returncode == 0, said
+    print(f"it took {time.monotonic() - began:.1f} s")
+    return said
+
+
+def write(folder, make_records, n, rounds=3):
+    records, truth = make_records(n)
+    labels = [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
+    for name, messages in (("records", records), ("labels", labels)):
+        text = "".join(json.dumps(message) + "\n" for message in messages)
+        (folder / f"{name}.jsonl").write_text(text)
+    (folder / "p.toml").write_text(PIPELINE.format(rounds=rounds))
+
+
+def lines(process, word):
+    """Read what a process says until a line with `word`."""
+    said = []
+    while word not in (line := process.stderr.readline()):
+        assert line, said
+        said.append(line)
+
+
+def test_while_no_record_comes(streamboost_command, tmp_path):
+    (tmp_path / "p.toml").write_text(PIPELINE.format(rounds=3))
+    process = streamboost_command.start("run", "p.toml")
+    lines(process, "starting")
+    stopped(process)
+
+
+def test_while_a_training_runs_that_takes_long(streamboost_command, tmp_path, make_records):
+    write(tmp_path, make_records, 2_000, rounds=50_000)
+    process = streamboost_command.start("run", "p.toml")
+    log = tmp_path / "state" / "log.db"
+    until(lambda: log.exists() and rows(log) > 100)
+    assert "Traceback" not in stopped(process)
+
+
+def rows(log):
+    with closing(sqlite3.connect(f"file:{log}?mode=ro", uri=True)) as db:
+        try:
+            return db.execute("SELECT count(*) FROM predictions").fetchone()[0]
+        except sqlite3.OperationalError:
+            return 0
+
+
+def test_while_somebody_else_holds_the_log(streamboost_command, tmp_path, make_records):
+    write(tmp_path, make_records, 10)
+    log = tmp_path / "state" / "log.db"
+    process = streamboost_command.start("run", "p.toml")
+    until(lambda: log.exists() and rows(log) == 10)
+    with closing(sqlite3.connect(log, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with (tmp_path / "records.jsonl").open("a") as file:
+            file.write(json.dumps({"id": "more", "a": 1.0, "b": 0.0}) + "\n")
+        time.sleep(0.5)  # it is in the commit by then
+        stopped(process)
+
+
+@pytest.fixture
+def frozen(broker):
+    """A broker that answers nobody once it is frozen; it is thawed at the end."""
+    yield broker
+    broker.thaw()
+
+
+@pytest.mark.kafka
+def test_while_a_broker_does_not_answer_a_beginning(made, frozen, streamboost_command):
+    made()
+    frozen.freeze()
+    process = streamboost_command.start("run", "p.toml")
+    time.sleep(4)  # imports are done, and it has asked
+    stopped(process)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("more", [0, 500])
+def test_while_a_broker_does_not_answer_a_pipeline_at_work(
+    made, frozen, make_records, streamboost_command, more
+):
+    made = made()
+    put(made, make_records(40)[0])
+    process = streamboost_command.start("run", "p.toml")
+    until(lambda: len(predicted(made)) == 40)
+    put(made, make_records(more, start=40)[0])
+    frozen.freeze()
+    time.sleep(1)
+    stopped(process)
+    frozen.thaw()
+    streamboost_command("run", "p.toml", "--until-idle")
+    assert predicted(made) == [str(n) for n in range(40 + more)]
+
+
+@pytest.mark.kafka
+def test_while_a_broker_does_not_answer_a_replay(made, frozen, make_records, streamboost_command):
+    made = made()
+    put(made, make_records(2_000)[0])
+    streamboost_command("run", "p.toml", "--until-idle")
+    checkpoints(made).drop_after(3)
+    process = streamboost_command.start("run", "p.toml")
+    lines(process, "replaying")
+    frozen.freeze()
+    stopped(process)
+    frozen.thaw()
+    streamboost_command("run", "p.toml", "--until-idle")
+    assert len(predicted(made)) == 2_000
