@@ -88,6 +88,10 @@ class Source(ABC):
         """Return the first offset that is still there, by partition; None where all are."""
         return None
 
+    def ends(self) -> Position | None:
+        """Return the offset at which what can be read now ends, by partition; None: not told."""
+        return None
+
     @abstractmethod
     def seek(self, position: Position) -> None:
         """Go on from `position`; partitions it does not name start at their beginning."""

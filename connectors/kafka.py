@@ -177,6 +177,13 @@ class KafkaSource(Source):
         """Return the offset of the oldest message of each partition that is still there."""
         return self._offsets(self.position(), OffsetSpec.EARLIEST)
 
+    def ends(self) -> Position:
+        """Return the offset at which what is committed of each partition ends."""
+        consumer, numbers = self._known()
+        partitions = [TopicPartition(self.topic, number) for number in numbers]
+        _, ends = span_of(consumer, partitions, self._where)
+        return {str(partition.partition): end for partition, end in ends.items()}
+
     def close(self) -> None:
         """Let go of the cluster; polling connects again."""
         self._leave()

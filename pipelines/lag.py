@@ -27,6 +27,9 @@ EVERY = 10.0
 _CLOSING = 1.0
 """Seconds to wait at the end for a look that is under way."""
 
+PATIENCE = 30.0
+"""Seconds for which a partition may give nothing of what it has, before it is opened anew."""
+
 _NEAR = 0.8
 """Of all that a source still holds behind the pipeline, the share that a replay may need before
 somebody is warned: its retention is about to overtake the oldest checkpoint."""
@@ -69,6 +72,8 @@ class Watch:
         self._silent: dict[str, bool] = {}
         self._gave: dict[str, tuple[int, float]] = {}  # the lag when it last did, and the time
         self._warned: set[str] = set()
+        # The partitions that gave nothing of what they had, where they stood, and since when.
+        self._stuck: dict[tuple[str, str], tuple[int, float]] = {}
 
     def turn(self, oldest: Mapping[str, Position] | None) -> None:
         """Take note of the poll just made; have the sources asked if it is time, and never wait.
@@ -100,6 +105,8 @@ class Watch:
         for name, found in answer.items():
             if found.lag is not None:
                 self._judge_silence(name, found.lag)
+            if found.ends is not None and name in self._silent:
+                self._judge_partitions(name, found.ends)
             if name in oldest and found.beginning is not None:
                 self._judge_retention(name, found.beginning, oldest[name])
         lags = {name: found.lag for name, found in answer.items() if found.lag is not None}
@@ -126,6 +133,30 @@ class Watch:
                 lag - before,
                 now - then,
             )
+
+    def _judge_partitions(self, name: str, ends: Position) -> None:
+        """Open a source anew that was polled, and gave nothing of a partition for too long."""
+        source, now = self._intake.sources[name], self._clock()
+        for partition, place in source.position().items():
+            key = (name, partition)
+            before, since = self._stuck.get(key, (-1, now))
+            if place >= ends.get(partition, 0):
+                self._stuck.pop(key, None)
+            elif place != before:
+                self._stuck[key] = (place, now)
+            elif now - since >= PATIENCE:
+                _log.warning(
+                    "%s: partition %s stands at offset %d, has messages up to %d, and has given "
+                    "none for %.0f s: it is opened anew",
+                    name,
+                    partition,
+                    place,
+                    ends[partition],
+                    now - since,
+                )
+                source.close()
+                self._stuck = {}
+                return
 
     def _judge_retention(self, name: str, beginning: Position, oldest: Position) -> None:
         place = self._intake.positions()[name]
@@ -160,6 +191,7 @@ class _Seen(NamedTuple):
 
     lag: int | None
     beginning: Position | None
+    ends: Position | None
 
 
 class _Asker:
@@ -206,9 +238,9 @@ def _look(source: Source, place: Position) -> _Seen:
     """Ask a source that is read from `place` on."""
     try:
         source.seek(place)
-        return _Seen(lag_of(source), source.beginning())
+        return _Seen(lag_of(source), source.beginning(), source.ends())
     except StreamBoostError:
-        return _Seen(None, None)  # polling it will say so
+        return _Seen(None, None, None)  # polling it will say so
 
 
 def lag_of(source: Source) -> int | None:

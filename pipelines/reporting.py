@@ -17,6 +17,9 @@ _log = logging.getLogger(__name__)
 EVERY = 10.0
 """Seconds between two lines."""
 
+UNKNOWN = 0.01
+"""The share of labels that may meet no record before somebody is warned."""
+
 _decode = msgspec.json.Decoder(DeadLetter).decode
 
 _IGNORED = {
@@ -45,6 +48,7 @@ class Report:
     dead: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     _said: float = field(default_factory=time.monotonic)
+    _has_warned: bool = False
 
     def __call__(self, effects: Effects) -> None:
         """Count one batch."""
@@ -63,6 +67,7 @@ class Report:
             self.ignored[kind] += n
         if time.monotonic() - self._said >= EVERY:
             self._said = time.monotonic()
+            self._judge_unknown()
             version = effects.committee.version if effects.committee else 0
             _log.info(
                 "batch %d: %s; trained %s, committee version %d",
@@ -72,6 +77,19 @@ class Report:
                 version,
             )
 
+    def _judge_unknown(self) -> None:
+        """Warn once of labels that met no record, where they are more than one in a hundred."""
+        unknown, all_ = self.ignored["unknown"], self.labels + self.ignored.total()
+        if self._has_warned or unknown <= UNKNOWN * all_:
+            return
+        self._has_warned = True
+        _log.warning(
+            "%d of %d labels met no record, and are lost: see that labels bear the ids of their "
+            "records, and that [pipeline] join_window is long enough",
+            unknown,
+            all_,
+        )
+
     def close(self, sequence: int) -> None:
         """Log what the run came to; `sequence` is that of the newest batch, 0 if there is none."""
         if not self.sequence:
@@ -79,6 +97,7 @@ class Report:
                 f"nothing new since batch {sequence}" if sequence else "nothing was there to read"
             )
             return
+        self._judge_unknown()
         empty = f", {self.unlabelled:,} predicted before the first label (label null)"
         _log.info(
             "stopped after batch %d: %s%s",

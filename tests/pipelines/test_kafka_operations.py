@@ -10,6 +10,7 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
+from kafka import TopicPartition
 
 from streamboost.connectors.kafka import KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
@@ -21,7 +22,7 @@ from streamboost.pipelines.checking import check
 from streamboost.pipelines.config import load
 from streamboost.pipelines.inputs import Intake
 from streamboost.pipelines.inspection import describe
-from streamboost.pipelines.lag import EVERY, Watch
+from streamboost.pipelines.lag import EVERY, PATIENCE, Watch
 from streamboost.pipelines.stop import Stop
 from streamboost.pipelines.verification import verify
 from tests.broker.broker import USER
@@ -202,6 +203,34 @@ def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, cap
         while watch.stalled and time.monotonic() < deadline:
             turn()
         assert watch.stalled == set()
+        watch.close()
+
+
+def test_a_partition_that_gives_nothing_of_what_it_has_is_opened_anew(made, make_records, caplog):
+    made, clock = made(partitions=3), SimpleNamespace(now=0.0)
+    topic = f"{made.name}.records"
+    with (
+        closing(KafkaSource(made.cluster, topic)) as source,
+        closing(MemorySource(MemoryLog())) as labels,
+    ):
+        intake = Intake(source, labels, most_records=10, most_labels=10)
+        watch = Watch(
+            intake, lambda: {"records": KafkaSource(made.cluster, topic)}, lambda: clock.now
+        )
+        put(made, make_records(3)[0], partition=1)
+        until(intake.poll)
+        source._consumer.pause(TopicPartition(topic, 1))  # as the client library forgets one
+        put(made, make_records(3, start=3)[0], partition=1)
+
+        def look():
+            found, clock.now = intake.poll(), clock.now + EVERY
+            watch.turn(None)
+            return found
+
+        found = until(look)
+        assert [message.partition for message in found.records] == ["1"] * 3
+        assert "records: partition 1 stands at offset 3, has messages up to 6" in caplog.text
+        assert clock.now >= PATIENCE
         watch.close()
 
 

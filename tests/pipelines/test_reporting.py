@@ -84,3 +84,20 @@ def test_the_first_ignored_label_of_each_kind_is_told_of(world, make_records, sa
         "the first ignored label (conflicting) came again with another value, and the first stays",
     ]
     assert "1 learned, 0 dead letters, 3 labels ignored" in said()[-1][1]
+
+
+def test_labels_that_meet_no_record_are_warned_of_once_they_are_many(
+    make_world, make_records, said
+):
+    world = make_world(window=10)
+    records, truth = make_records(60)
+    answers = [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
+    world.feed(labels=[{"id": f"other {n}", "label": "left"} for n in range(3)])
+    report = Report()
+    world.pipeline.observers = [report]
+    for start in range(0, 60, 10):
+        world.feed(records[start : start + 10], answers[start : start + 10])
+        world.run()
+    report.close(world.pipeline.sequence)
+    (warning,) = (text for level, text in said() if level == "WARNING")
+    assert warning.startswith("3 of 63 labels met no record, and are lost: see that labels bear")
