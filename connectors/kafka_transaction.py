@@ -13,7 +13,7 @@ from threading import Thread
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from streamboost.connectors.base import Committed, Position, Sink, Transaction, write_outside
+from streamboost.connectors.base import Committed, Position, Sink, Transaction
 from streamboost.connectors.kafka import KafkaSink
 from streamboost.connectors.kafka_cluster import KafkaCluster, discard, told
 from streamboost.connectors.kafka_journal import JournalEntry, KafkaJournal
@@ -118,9 +118,7 @@ class KafkaTransaction(Transaction):
             )
         before = self._last.positions if self._last else {}
         committed = Committed(sequence, before | {name: dict(p) for name, p in positions.items()})
-        for sink, payloads in writes:
-            if not self.binds(sink):
-                write_outside(sink, payloads)
+        self.write_unbound(sequence, writes)
         entry = JournalEntry(committed, journal, self._writer)
         try:
             with told(self._where):
