@@ -16,7 +16,7 @@ from kafka import errors as kafka_errors
 
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
-__all__ = ["MOMENT_MS", "KafkaCluster", "discard", "told"]
+__all__ = ["MOMENT_MS", "TOO_LARGE", "KafkaCluster", "discard", "told"]
 
 _CONSUMER = set(KafkaConsumer.DEFAULT_CONFIG)
 _PRODUCER = set(KafkaProducer.DEFAULT_CONFIG)
@@ -50,7 +50,8 @@ _CREDENTIALS = (
     kafka_errors.UnsupportedSaslMechanismError,
     kafka_errors.IllegalSaslStateError,
 )
-_LARGE = (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)
+TOO_LARGE = (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)
+"""How a message over a limit is refused."""
 
 MOMENT_MS = 10_000
 """What one question to the broker may take."""
@@ -220,7 +221,7 @@ def _in_our_words(where: str, error: Exception) -> ConnectorError | StateError:
             f"{where}: these credentials are refused: {error}; mend them, or what the account "
             "may do"
         )
-    if any(isinstance(one, _LARGE) for one in causes):
+    if any(isinstance(one, TOO_LARGE) for one in causes):
         return ConnectorError(
             f"{where}: a message is larger than the broker takes: {error}; raise the topic's "
             "max.message.bytes"

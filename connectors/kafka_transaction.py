@@ -8,7 +8,6 @@ consumer group `streamboost.<pipeline>`, for the tools that show lag.
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
-from threading import Thread
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
@@ -17,13 +16,16 @@ from streamboost.connectors.base import Committed, Position, Sink, Transaction
 from streamboost.connectors.kafka import KafkaSink
 from streamboost.connectors.kafka_cluster import KafkaCluster, discard, told
 from streamboost.connectors.kafka_journal import JournalEntry, KafkaJournal
+from streamboost.connectors.kafka_sending import CREATE_AGAIN, Dispatch, in_time
 from streamboost.connectors.kafka_topics import refuse_members
-from streamboost.errors import StateError, UnavailableError
+from streamboost.errors import StateError
 
 __all__ = ["KafkaTransaction"]
 
-_PATIENCE_MS = 30_000
-"""What a commit may take."""
+_BEGIN_ANEW = (
+    "it was the journal, which a restart goes by, so begin anew: create it with `streamboost check "
+    "--create-topics`, and start with an empty state folder"
+)
 
 
 class KafkaTransaction(Transaction):
@@ -122,7 +124,8 @@ class KafkaTransaction(Transaction):
         entry = JournalEntry(committed, journal, self._writer)
         try:
             with told(self._where):
-                self._in_time(partial(self._write, writes, entry))
+                write = partial(self._write, self._producer, writes, entry)
+                in_time(self._cluster, self._where, self._mends(writes), write)
         except BaseException:
             self.close()  # the next transaction begins by undoing this one
             raise
@@ -159,47 +162,31 @@ class KafkaTransaction(Transaction):
 
     def _write(
         self,
+        producer: KafkaProducer,
         writes: Sequence[tuple[Sink, Sequence[bytes]]],
         entry: JournalEntry,
     ) -> None:
-        producer = self._producer
-        assert producer is not None
-        producer.begin_transaction()
-        sent = [
-            producer.send(sink.topic, payload)
-            for sink, payloads in writes
-            if isinstance(sink, KafkaSink) and self.binds(sink)
-            for payload in payloads
-        ]
-        topic, partition = self._journal.partition
-        sent.append(
-            producer.send(topic, entry.payload, partition=partition, headers=entry.headers())
-        )
-        if offsets := self._offsets(entry.committed.positions):
-            producer.send_offsets_to_transaction(offsets, self._name)
-        producer.commit_transaction()
-        for future in sent:
-            future.get(timeout=0)
-
-    def _in_time(self, write: partial[None]) -> None:
-        """Call `write`, but do not wait for ever, as the client library does for the broker."""
-        failed: list[BaseException] = []
-
-        def attempt() -> None:
-            try:
-                write()
-            except BaseException as error:  # it belongs to the thread that waits
-                failed.append(error)
-
-        thread = Thread(target=attempt, name="commit", daemon=True)
-        thread.start()
-        thread.join(_PATIENCE_MS / 1000)
-        if failed:
-            raise failed[0]
-        if thread.is_alive():
-            raise UnavailableError(
-                f"{self._where}: no answer to a commit within {_PATIENCE_MS // 1000} s"
+        dispatch = Dispatch(producer, self._cluster.servers)
+        with dispatch.arriving():
+            producer.begin_transaction()
+            for sink, payloads in writes:
+                if isinstance(sink, KafkaSink) and self.binds(sink):
+                    for payload in payloads:
+                        dispatch.send(sink.topic, payload)
+            topic, partition = self._journal.partition
+            called = f"the journal's entry of batch {entry.committed.sequence}"
+            dispatch.send(
+                topic, entry.payload, called, partition=partition, headers=entry.headers()
             )
+            if offsets := self._offsets(entry.committed.positions):
+                producer.send_offsets_to_transaction(offsets, self._name)
+            producer.commit_transaction()
+
+    def _mends(self, writes: Sequence[tuple[Sink, Sequence[bytes]]]) -> dict[str, str]:
+        """Return the topics of a commit, each with what to do where it was deleted."""
+        topics = [sink.topic for sink, _ in writes if isinstance(sink, KafkaSink)]
+        mends = dict.fromkeys([*topics, *self._topics.values()], CREATE_AGAIN)
+        return mends | {self._journal.partition.topic: _BEGIN_ANEW}
 
     def _offsets(self, positions: Mapping[str, Position]) -> dict[TopicPartition, object]:
         return {

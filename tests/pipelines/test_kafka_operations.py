@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from kafka import TopicPartition
+from kafka.admin import ConfigResource
 
 from streamboost.connectors.kafka import KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
@@ -25,6 +26,7 @@ from streamboost.pipelines.state import State
 from streamboost.pipelines.verification import verify
 from tests.broker.broker import USER
 from tests.broker.proxy import END_TXN
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -246,6 +248,46 @@ def test_a_topic_that_is_deleted_under_a_pipeline_ends_it_with_its_name(
     assert process.returncode == 1
     assert f"topic '{made.name}.records' at" in said
     assert "does not exist: correct the name, or create it" in said
+
+
+@pytest.mark.parametrize("role", ["predictions", "dead_letters", "journal"])
+def test_a_topic_that_is_deleted_where_a_pipeline_writes_ends_it_with_its_name(
+    made, make_records, streamboost_command, role
+):
+    made, records = made(), make_records(40)[0]
+    put(made, [*records[:20], {"no": "id"}])
+    process = streamboost_command.start("run", "p.toml")
+    until(lambda: len(predicted(made)) == 20)
+    with closing(made.cluster.admin()) as admin:
+        admin.delete_topics([f"{made.name}.{role}"])
+    put(made, [*records[20:], {"no": "id"}])
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"topic '{made.name}.{role}' at" in said
+    assert "was deleted, with all that it held" in said
+    assert "no answer" not in said
+    _, said = streamboost_command("run", "p.toml", code=1)
+    assert f"has no topic {made.name}.{role}: correct the name, or create" in said
+    if role != "journal":
+        streamboost_command("check", "--create-topics", "p.toml")
+        streamboost_command("run", "--until-idle", "p.toml")
+        expected = records[20:] if role == "predictions" else records
+        assert predicted(made) == [record["id"] for record in expected]
+
+
+def test_a_prediction_over_its_topic_s_limit_ends_it_with_topic_and_record(
+    made, make_records, streamboost_command
+):
+    made, records = made(), make_records(60)[0]
+    limit = {"max.message.bytes": "2000"}
+    with closing(made.cluster.admin()) as admin:
+        admin.alter_configs([ConfigResource("TOPIC", f"{made.name}.predictions", limit)])
+    records[50]["id"] = "the long one" + "." * 3000
+    put(made, records)
+    said = "".join(streamboost_command("run", "p.toml", code=1))
+    assert f"topic '{made.name}.predictions' at" in said
+    assert "record 'the long one" in said
+    assert "raise the topic's max.message.bytes" in said
 
 
 def test_a_wrong_password_ends_it_and_is_not_shown(broker, streamboost_command):
