@@ -306,6 +306,36 @@ sasl_plain_password = "${{PASSWORD}}"
     assert "hunter2" not in said
 
 
+def test_a_wrong_certificate_file_ends_it_with_the_reason(broker, streamboost_command):
+    file = streamboost_command.folder / "p.toml"
+
+    def write(more):
+        more = f'security_protocol = "SSL"\n{more}'
+        file.write_text(PIPELINE.format(name="tls", servers=broker.encrypted, more=more))
+
+    write('ssl_cafile = "no.pem"')
+    said = "".join(streamboost_command("run", "p.toml", code=2))
+    assert f"'ssl_cafile' names {file.with_name('no.pem')}" in said
+    assert "No such file" in said
+    write("")  # those the system trusts, of whom the broker is none
+    said = "".join(streamboost_command("run", "p.toml", code=1))
+    assert "certificate verify failed" in said
+
+
+def test_a_certificate_is_looked_for_beside_the_pipeline_file(broker, tmp_path, monkeypatch):
+    folder, elsewhere = tmp_path / "pipeline", tmp_path / "elsewhere"
+    (folder / "keys").mkdir(parents=True)
+    elsewhere.mkdir()
+    shutil.copy(broker.certificate, folder / "keys" / "ca.pem")
+    more = 'security_protocol = "SSL"\nssl_cafile = "keys/ca.pem"'
+    name = f"operated.{time.time_ns()}"
+    (folder / "p.toml").write_text(PIPELINE.format(name=name, servers=broker.encrypted, more=more))
+    monkeypatch.chdir(elsewhere)
+    config = load("../pipeline/p.toml")
+    assert f"{name}.records" in topics.create(config)
+    assert topics.refuse_missing(config) == "6 topics are there"
+
+
 def test_a_network_that_cuts_delays_and_loses_commit_replies_costs_nothing(
     made, broker, make_records, streamboost_command
 ):
