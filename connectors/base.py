@@ -144,8 +144,16 @@ class Committed:
 class Transaction(ABC):
     """Binds what a batch writes and where its sources stand: all of it happens, or none."""
 
+    _unbound = (0, 0)
+    """A batch, and how many of its writes to sinks that are not bound are done."""
+
     def fence(self) -> None:  # noqa: B027 - where a lock on the state is enough, nothing is to do
         """Become the one who commits: from then on, whoever began before is refused."""
+
+    @property
+    def identity(self) -> str | None:
+        """What tells its journal from another that takes its place; None: nothing does."""
+        return None
 
     @abstractmethod
     def committed(self) -> Committed | None:
@@ -162,7 +170,8 @@ class Transaction(ABC):
         """Make batch `sequence` durable: its writes, its sources' positions, its journal entry.
 
         Sinks that do not belong to the transaction are written and flushed before it commits:
-        what they hold may be written twice, never lost.
+        what they hold may be written twice, never lost. Only another process writes it twice: this
+        object remembers, sink by sink, what it has flushed of a batch whose commit failed.
         """
 
     @abstractmethod
@@ -172,6 +181,16 @@ class Transaction(ABC):
     @abstractmethod
     def binds(self, sink: Sink) -> bool:
         """Tell whether writes to `sink` are part of the transaction."""
+
+    def write_unbound(self, sequence: int, writes: Sequence[tuple[Sink, Sequence[bytes]]]) -> None:
+        """Write and flush what is not bound, but for what an earlier call for the batch has."""
+        batch, done = self._unbound
+        done = done if batch == sequence else 0
+        unbound = [write for write in writes if not self.binds(write[0])]
+        for sink, payloads in unbound[done:]:
+            write_outside(sink, payloads)
+            done += 1
+            self._unbound = sequence, done
 
     def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release what the transaction holds; calling it again does nothing."""

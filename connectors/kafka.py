@@ -8,6 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import OffsetSpec
@@ -26,6 +27,7 @@ from streamboost.connectors.kafka_reading import (
     topic_id,
 )
 from streamboost.connectors.kafka_replay import KafkaReplay
+from streamboost.connectors.kafka_sending import CREATE_AGAIN, Dispatch, in_time
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
 __all__ = ["KafkaSink", "KafkaSource"]
@@ -335,12 +337,11 @@ class KafkaSink(Sink):
             return
         if self._producer is None:
             self._producer = self.cluster.producer()
+        where = f"topic {self.topic!r} at {self.cluster.servers}"
+        write = partial(self._write, self._producer)
         try:
-            with told(f"topic {self.topic!r} at {self.cluster.servers}"):
-                sent = [self._producer.send(self.topic, payload) for payload in self._written]
-                self._producer.flush(timeout=MOMENT_MS / 1000)
-                for future in sent:
-                    future.get(timeout=0)
+            with told(where):
+                in_time(self.cluster, where, {self.topic: CREATE_AGAIN}, write)
         except ConnectorError:
             # What a producer failed to bring it may still bring: that one is not used again.
             discard(self._producer)
@@ -354,3 +355,9 @@ class KafkaSink(Sink):
         if self._producer is not None:
             discard(self._producer)
             self._producer = None
+
+    def _write(self, producer: KafkaProducer) -> None:
+        dispatch = Dispatch(producer, self.cluster.servers)
+        with dispatch.arriving(MOMENT_MS / 1000):
+            for payload in self._written:
+                dispatch.send(self.topic, payload)

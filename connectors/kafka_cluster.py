@@ -3,9 +3,8 @@
 The client library's objects are used by one thread, the one that made them, unless told otherwise.
 """
 
-import difflib
-import importlib
 import logging
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,43 +13,34 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 
+from streamboost.connectors.kafka_options import ADMIN, CONSUMER, PRODUCER, check_options, complete
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
-__all__ = ["MOMENT_MS", "KafkaCluster", "discard", "told"]
-
-_CONSUMER = set(KafkaConsumer.DEFAULT_CONFIG)
-_PRODUCER = set(KafkaProducer.DEFAULT_CONFIG)
-_ADMIN = set(KafkaAdminClient.DEFAULT_CONFIG)
-_TOKENS = "sasl_oauth_token_provider"
-
-_OURS = {
-    "bootstrap_servers": "it is the cluster's first argument",
-    "group_id": "it follows from the pipeline's name",
-    "group_instance_id": "partitions are assigned, not shared out by a group",
-    "partition_assignment_strategy": "partitions are assigned, not shared out by a group",
-    "transactional_id": "it follows from the pipeline's name",
-    "enable_auto_commit": "positions are committed with what was made of the records",
-    "auto_offset_reset": "reading starts at a topic's beginning, and a gap is an error",
-    "isolation_level": "only what was committed is read",
-    "enable_idempotence": "nothing may be written twice",
-    "acks": "a write counts once every replica has it",
-    "key_serializer": "messages are bytes",
-    "value_serializer": "messages are bytes",
-    "key_deserializer": "messages are bytes",
-    "value_deserializer": "messages are bytes",
-    "consumer_timeout_ms": "polling never waits for longer than a moment",
-    "allow_auto_create_topics": "a misspelt topic is an error; `streamboost check` creates topics",
-}
-"""Options that cannot be set, and why."""
+__all__ = ["MOMENT_MS", "TOO_LARGE", "KafkaCluster", "discard", "told"]
 
 _FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
+_MECHANISM = (kafka_errors.UnsupportedSaslMechanismError, kafka_errors.IllegalSaslStateError)
 _CREDENTIALS = (
     kafka_errors.SaslAuthenticationFailedError,
     kafka_errors.AuthorizationError,
-    kafka_errors.UnsupportedSaslMechanismError,
-    kafka_errors.IllegalSaslStateError,
+    *_MECHANISM,
 )
-_LARGE = (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)
+_SETTINGS = (
+    ssl.SSLError,  # a certificate that does not verify, or files that hold none
+    kafka_errors.InvalidReceiveError,  # another protocol, such as TLS
+    FileNotFoundError,
+    IsADirectoryError,
+    PermissionError,
+)
+_HANGING_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""How a connection ends in the middle, as it does also where a broker starts or stops."""
+
+_OF_TYPES = (TypeError, ValueError)
+_REASONS = (kafka_errors.KafkaError, OSError, *_OF_TYPES)
+"""What a connection fails of; the library logs other errors where a client is thrown away."""
+
+TOO_LARGE = (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)
+"""How a message over a limit is refused."""
 
 MOMENT_MS = 10_000
 """What one question to the broker may take."""
@@ -85,16 +75,7 @@ class KafkaCluster:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = _CONSUMER | _PRODUCER | _ADMIN
-        for name in self.options:
-            if name in _OURS:
-                raise ConfigurationError(
-                    f"the Kafka option {name!r} cannot be set: {_OURS[name]}; leave it out"
-                )
-            if name not in known:
-                near = difflib.get_close_matches(name, known - set(_OURS), 1)
-                hint = f"did you mean {near[0]!r}?" if near else "see kafka-python's clients"
-                raise ConfigurationError(f"Kafka has no option {name!r}: {hint}")
+        check_options(self.options)
 
     def consumer(self, **settings: Any) -> KafkaConsumer:
         """Return a consumer that reads what was committed, and only where it is sent to."""
@@ -106,7 +87,7 @@ class KafkaCluster:
             "allow_auto_create_topics": False,
             "metadata_max_age_ms": 30_000,  # how soon new partitions are seen
         } | settings
-        return self._client(KafkaConsumer, _CONSUMER, settings)
+        return self._client(KafkaConsumer, CONSUMER, settings)
 
     def producer(self, **settings: Any) -> KafkaProducer:
         """Return a producer that writes nothing twice, in batches that suit whole commits."""
@@ -121,11 +102,11 @@ class KafkaCluster:
             # The broker turns a transaction away while it still writes the end of the one before.
             "retry_backoff_ms": 5,
         } | settings
-        return self._client(KafkaProducer, _PRODUCER, settings)
+        return self._client(KafkaProducer, PRODUCER, settings)
 
     def admin(self) -> KafkaAdminClient:
         """Return a client that asks for and creates topics."""
-        return self._client(KafkaAdminClient, _ADMIN, {})
+        return self._client(KafkaAdminClient, ADMIN, {})
 
     def _client(self, make: Any, known: set[str], settings: dict[str, Any]) -> Any:
         servers = [server.strip() for server in self.servers.split(",")]
@@ -134,64 +115,77 @@ class KafkaCluster:
             "bootstrap_timeout_ms": MOMENT_MS,
             "reconnect_backoff_max_ms": 1_000,  # a broker that comes back is seen soon
         }
-        given = {name: value for name, value in self.options.items() if name in known}
-        if isinstance(given.get(_TOKENS), str):
-            given[_TOKENS] = _provider(given[_TOKENS])
+        given = complete(self.options)
+        settings = ours | settings | {name: value for name, value in given.items() if name in known}
         guarded = "SASL" in str(given.get("security_protocol"))
-        with told(self.servers), _refusals_raised(self.servers if guarded else None):
+        with told(self.servers), _refusals_raised(self.servers, guarded=guarded):
             try:
-                return make(**(ours | settings | given))
+                return make(**settings)
             except (kafka_errors.KafkaConfigurationError, ValueError, TypeError) as error:
                 raise ConfigurationError(
                     f"the Kafka options do not fit each other: {error}; see kafka-python's clients"
                 ) from error
 
 
-def _provider(name: str) -> Any:
-    """Return what the callable `package.module:name` gives."""
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)()
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(
-            f"the Kafka option {_TOKENS!r} is {name!r}, which cannot be found: {error}; write "
-            "package.module:name of a class derived from kafka-python's AbstractTokenProvider"
-        ) from error
-
-
 class _Refusals(logging.Handler):
-    """Keeps what the client library says of refused credentials."""
+    """Keeps why the client library does not get a connection."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[Exception] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.found += [one for one in record.args or () if isinstance(one, _CREDENTIALS)]
+        self.found += [one for one in record.args or () if isinstance(one, _REASONS)]
 
 
 @contextmanager
-def _refusals_raised(guarded: str | None) -> Iterator[None]:
-    """Raise the refused credentials that kept a client from starting.
+def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
+    """Raise why a client does not start, as an error that stays where waiting cannot mend it.
 
-    The client only logs them: what it raises is that time has run out. `guarded` are servers that
-    ask for credentials.
+    The client only logs it: what it raises is that time has run out. `guarded` says that the
+    servers ask for credentials.
     """
-    refusals, log = _Refusals(), logging.getLogger("kafka.net.manager")
-    log.addHandler(refusals)
+    refusals = _Refusals()
+    logs = [logging.getLogger(name) for name in ("kafka.net.manager", "kafka.cluster")]
+    for log in logs:
+        log.addHandler(refusals)
     try:
         yield
     except kafka_errors.KafkaTimeoutError as error:
-        if refusals.found:
-            raise refusals.found[-1] from None
-        if guarded is None:
-            raise
+        reasons = [one for one in refusals.found if not isinstance(one, type(error))]
+        for reason in reasons:
+            if isinstance(reason, _CREDENTIALS):
+                raise reason from None
+        # One of types alone, now and then, is the library's own, where a broker goes away.
+        lasting = [one for one in reasons if _is_of_settings(one)]
+        if reasons and all(isinstance(one, _OF_TYPES) for one in reasons):
+            lasting = reasons
+        if lasting:
+            raise ConnectorError(
+                f"{servers} cannot be used with the settings of [kafka]: {_said(lasting[-1])}; "
+                "mend them, or the brokers"
+            ) from error
         # What a broker says right before it hangs up, the client does not always read.
-        raise UnavailableError(
-            f"{guarded} cannot be reached, or hangs up on these credentials: {error}"
-        ) from error
+        hint = ", or hangs up on these credentials" if guarded else ""
+        last = _said(reasons[-1] if reasons else error)
+        raise UnavailableError(f"{servers} cannot be reached{hint}: {last}") from error
     finally:
-        log.removeHandler(refusals)
+        for log in logs:
+            log.removeHandler(refusals)
+
+
+def _is_of_settings(reason: Exception) -> bool:
+    """Tell whether a connection fails of its settings, and not of where the cluster is just now."""
+    within = (reason, reason.__context__, *reason.args)
+    if any(isinstance(one, _HANGING_UP) for one in within):
+        return False
+    return any(isinstance(one, _SETTINGS) for one in within)
+
+
+def _said(reason: Exception) -> str:
+    if isinstance(reason, kafka_errors.InvalidReceiveError):
+        return f"no answer as Kafka gives it ({reason}); see whether security_protocol is to be SSL"
+    return str(reason) or repr(reason)
 
 
 @contextmanager
@@ -215,12 +209,17 @@ def _in_our_words(where: str, error: Exception) -> ConnectorError | StateError:
             "the middle of a commit, so it may not write any more; where no other one runs, start "
             "it again"
         )
+    if any(isinstance(one, _MECHANISM) for one in causes):
+        return ConnectorError(
+            f"{where}: the broker does not log anybody in this way: {error}; mend "
+            "`security_protocol` and `sasl_mechanism` in [kafka]"
+        )
     if any(isinstance(one, _CREDENTIALS) for one in causes):
         return ConnectorError(
             f"{where}: these credentials are refused: {error}; mend them, or what the account "
             "may do"
         )
-    if any(isinstance(one, _LARGE) for one in causes):
+    if any(isinstance(one, TOO_LARGE) for one in causes):
         return ConnectorError(
             f"{where}: a message is larger than the broker takes: {error}; raise the topic's "
             "max.message.bytes"

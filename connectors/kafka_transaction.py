@@ -8,22 +8,25 @@ consumer group `streamboost.<pipeline>`, for the tools that show lag.
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
-from threading import Thread
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from streamboost.connectors.base import Committed, Position, Sink, Transaction, write_outside
+from streamboost.connectors.base import Committed, Position, Sink, Transaction
 from streamboost.connectors.kafka import KafkaSink
 from streamboost.connectors.kafka_cluster import KafkaCluster, discard, told
 from streamboost.connectors.kafka_journal import JournalEntry, KafkaJournal
+from streamboost.connectors.kafka_reading import topic_id
+from streamboost.connectors.kafka_sending import CREATE_AGAIN, Dispatch, in_time
 from streamboost.connectors.kafka_topics import refuse_members
-from streamboost.errors import StateError, UnavailableError
+from streamboost.errors import ConnectorError, StateError
 
 __all__ = ["KafkaTransaction"]
 
-_PATIENCE_MS = 30_000
-"""What a commit may take."""
+_BEGIN_ANEW = (
+    "it was the journal, which a restart goes by, so begin anew: create it with `streamboost check "
+    "--create-topics`, and start with an empty state folder"
+)
 
 
 class KafkaTransaction(Transaction):
@@ -54,6 +57,7 @@ class KafkaTransaction(Transaction):
         self._producer: KafkaProducer | None = None
         self._has_begun = False
         self._last: Committed | None = None
+        self._id: str | None = None
 
     def fence(self) -> None:
         """Become the one who commits; what a process that began before has begun is undone.
@@ -75,6 +79,9 @@ class KafkaTransaction(Transaction):
                 producer.init_transactions()
             newest = self._journal.newest()
             self._refuse_another(newest)
+            with told(self._where):
+                producer.partitions_for(self._journal.partition.topic)
+            self._refuse_made_again(producer)
         except BaseException:
             discard(producer)
             raise
@@ -118,13 +125,13 @@ class KafkaTransaction(Transaction):
             )
         before = self._last.positions if self._last else {}
         committed = Committed(sequence, before | {name: dict(p) for name, p in positions.items()})
-        for sink, payloads in writes:
-            if not self.binds(sink):
-                write_outside(sink, payloads)
+        self.write_unbound(sequence, writes)
         entry = JournalEntry(committed, journal, self._writer)
         try:
             with told(self._where):
-                self._in_time(partial(self._write, writes, entry))
+                write = partial(self._write, self._producer, writes, entry)
+                in_time(self._cluster, self._where, self._mends(writes), write)
+            self._refuse_made_again(self._producer)
         except BaseException:
             self.close()  # the next transaction begins by undoing this one
             raise
@@ -146,6 +153,22 @@ class KafkaTransaction(Transaction):
             self._producer = None
 
     @property
+    def identity(self) -> str | None:
+        """The id of the journal's topic; None before `fence`, or where the broker gives none."""
+        return self._id
+
+    def _refuse_made_again(self, producer: KafkaProducer | None) -> None:
+        """Raise ConnectorError where the journal's topic is another than it was."""
+        topic = self._journal.partition.topic
+        found = topic_id(producer, topic)
+        if None not in (found, self._id) and found != self._id:
+            raise ConnectorError(
+                f"topic {topic!r} at {self._cluster.servers}, the journal, was deleted and made "
+                f"again while the pipeline ran, and what had been committed is gone: {_BEGIN_ANEW}"
+            )
+        self._id = found or self._id
+
+    @property
     def _sequence(self) -> int:
         return self._last.sequence if self._last else 0
 
@@ -161,47 +184,31 @@ class KafkaTransaction(Transaction):
 
     def _write(
         self,
+        producer: KafkaProducer,
         writes: Sequence[tuple[Sink, Sequence[bytes]]],
         entry: JournalEntry,
     ) -> None:
-        producer = self._producer
-        assert producer is not None
-        producer.begin_transaction()
-        sent = [
-            producer.send(sink.topic, payload)
-            for sink, payloads in writes
-            if isinstance(sink, KafkaSink) and self.binds(sink)
-            for payload in payloads
-        ]
-        topic, partition = self._journal.partition
-        sent.append(
-            producer.send(topic, entry.payload, partition=partition, headers=entry.headers())
-        )
-        if offsets := self._offsets(entry.committed.positions):
-            producer.send_offsets_to_transaction(offsets, self._name)
-        producer.commit_transaction()
-        for future in sent:
-            future.get(timeout=0)
-
-    def _in_time(self, write: partial[None]) -> None:
-        """Call `write`, but do not wait for ever, as the client library does for the broker."""
-        failed: list[BaseException] = []
-
-        def attempt() -> None:
-            try:
-                write()
-            except BaseException as error:  # it belongs to the thread that waits
-                failed.append(error)
-
-        thread = Thread(target=attempt, name="commit", daemon=True)
-        thread.start()
-        thread.join(_PATIENCE_MS / 1000)
-        if failed:
-            raise failed[0]
-        if thread.is_alive():
-            raise UnavailableError(
-                f"{self._where}: no answer to a commit within {_PATIENCE_MS // 1000} s"
+        dispatch = Dispatch(producer, self._cluster.servers)
+        with dispatch.arriving():
+            producer.begin_transaction()
+            for sink, payloads in writes:
+                if isinstance(sink, KafkaSink) and self.binds(sink):
+                    for payload in payloads:
+                        dispatch.send(sink.topic, payload)
+            topic, partition = self._journal.partition
+            called = f"the journal's entry of batch {entry.committed.sequence}"
+            dispatch.send(
+                topic, entry.payload, called, partition=partition, headers=entry.headers()
             )
+            if offsets := self._offsets(entry.committed.positions):
+                producer.send_offsets_to_transaction(offsets, self._name)
+            producer.commit_transaction()
+
+    def _mends(self, writes: Sequence[tuple[Sink, Sequence[bytes]]]) -> dict[str, str]:
+        """Return the topics of a commit, each with what to do where it was deleted."""
+        topics = [sink.topic for sink, _ in writes if isinstance(sink, KafkaSink)]
+        mends = dict.fromkeys([*topics, *self._topics.values()], CREATE_AGAIN)
+        return mends | {self._journal.partition.topic: _BEGIN_ANEW}
 
     def _offsets(self, positions: Mapping[str, Position]) -> dict[TopicPartition, object]:
         return {

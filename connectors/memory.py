@@ -206,14 +206,7 @@ class MemoryTransaction(Transaction):
                 f"batch {sequence} cannot follow batch {len(self._journal)}: another writer "
                 "commits here, or the state is from another run"
             )
-        for sink, payloads in writes:
-            if not self.binds(sink):
-                try:
-                    sink.write(payloads)
-                    sink.flush()
-                except BaseException:
-                    sink.close()  # another attempt brings the same payloads again
-                    raise
+        self.write_unbound(sequence, writes)
         if self._abort is not None:
             error, self._abort = self._abort, None
             raise error

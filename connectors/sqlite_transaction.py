@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from streamboost.connectors.base import Committed, Position, Sink, Transaction, write_outside
+from streamboost.connectors.base import Committed, Position, Sink, Transaction
 from streamboost.connectors.database import Database, append, as_stored, table_exists
 from streamboost.connectors.sqlite import SqliteSink
 from streamboost.errors import ConfigurationError, StateError
@@ -55,7 +55,6 @@ class SqliteTransaction(Transaction):
             raise ConfigurationError("a pipeline needs a name: its journal is kept under it")
         self._database = Database(path)
         self._pipeline = pipeline
-        self._outside = 0  # the batch whose messages for other sinks are written
 
     def committed(self) -> Committed | None:
         """Return the newest batch that was committed, or None before the first."""
@@ -72,24 +71,19 @@ class SqliteTransaction(Transaction):
         """Commit batch `sequence`, which must be the one after the last; the first is 1.
 
         Raises StateError when it is not: somebody else has committed, or nothing was recovered.
-        Nothing is written then, nor while others keep the file locked (UnavailableError). Where its
-        disk is full (UnavailableError), sinks that it does not bind are written, and are not once
+        Where others keep the file locked, or its disk is full (UnavailableError), nothing of the
+        batch is in it. Sinks that it does not bind are written before it is locked, and not once
         more by the next call with the same batch.
         """
+        if not all(self.binds(sink) for sink, _ in writes):
+            with self._database.reading() as connection:
+                self._before(sequence, connection)
+            self.write_unbound(sequence, writes)
         with self._database.writing() as connection:
-            last = self._committed(connection) or Committed(0, {})
-            if sequence != last.sequence + 1:
-                raise StateError(
-                    f"pipeline {self._pipeline!r} cannot commit batch {sequence} after batch "
-                    f"{last.sequence} in {self._database.path}: another process commits here, or "
-                    "the state is from another run; stop the other, then start again"
-                )
+            last = self._before(sequence, connection)
             for sink, payloads in writes:
                 if isinstance(sink, SqliteSink) and self.binds(sink):
                     append(connection, sink.stream, payloads)
-                elif sequence != self._outside:
-                    write_outside(sink, payloads)
-            self._outside = sequence
             _create_journal(connection)
             everywhere = last.positions | dict(positions)
             self._keep(connection, Committed(sequence, everywhere))
@@ -149,6 +143,18 @@ class SqliteTransaction(Transaction):
             "INSERT OR REPLACE INTO _committed VALUES (?, ?, ?)",
             (self._pipeline, committed.sequence, positions),
         )
+
+    def _before(self, sequence: int, connection: sqlite3.Connection | None) -> Committed:
+        """Return the batch that `sequence` follows; StateError where it follows none."""
+        found = None if connection is None else self._committed(connection)
+        last = found or Committed(0, {})
+        if sequence != last.sequence + 1:
+            raise StateError(
+                f"pipeline {self._pipeline!r} cannot commit batch {sequence} after batch "
+                f"{last.sequence} in {self._database.path}: another process commits here, or "
+                "the state is from another run; stop the other, then start again"
+            )
+        return last
 
     def _committed(self, connection: sqlite3.Connection) -> Committed | None:
         if not _has_journal(connection, self._database.path):

@@ -175,9 +175,9 @@ class Replay:
             _log.info(
                 "batch %d, taken over from streamboost %s", self.pipeline.sequence, _release(there)
             )
-        sources = self.pipeline.intake.identities()
-        if self.pipeline.identities != sources:
-            self.pipeline.notes["identities"] = self.pipeline.identities = sources
+        found = self._identities()
+        if self.pipeline.identities != found:
+            self.pipeline.notes["identities"] = self.pipeline.identities = found
 
     def _enter(self, entry: Entry) -> None:
         """Note in which environment a batch was made."""
@@ -192,17 +192,20 @@ class Replay:
             )
 
     def _identify(self, known: dict[str, str]) -> None:
-        """Note what the sources were; StateError where one is another now."""
-        now = self.pipeline.intake.identities()
-        for name in known.keys() & now.keys():
+        """Note what sources and journal were; StateError where one is another now."""
+        now = self._identities()
+        for name in sorted(known.keys() & now.keys()):
             if known[name] != now[name]:
                 raise StateError(
-                    f"the {name} come from a topic that was deleted and made again since: what it "
-                    "holds is not what was read. Put the old one back from a copy, or, to read "
-                    "this one from its beginning, give the pipeline another name and an empty "
-                    "state"
+                    f"the topic of the {name} was deleted and made again since: what it holds is "
+                    "not what was there. Put the old one back from a copy, or, to read this one "
+                    "from its beginning, give the pipeline another name and an empty state"
                 )
         self.pipeline.identities = known
+
+    def _identities(self) -> dict[str, str]:
+        journal = self.pipeline.transaction.identity
+        return self.pipeline.intake.identities() | ({"journal": journal} if journal else {})
 
     def _redo(self, entry: Entry) -> None:
         pipeline = self.pipeline

@@ -10,6 +10,7 @@ from streamboost.connectors.base import Sink, Source, Transaction
 from streamboost.connectors.kafka import KafkaSink, KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
 from streamboost.connectors.kafka_journal import journal_topic
+from streamboost.connectors.kafka_options import FILES
 from streamboost.connectors.kafka_topics import (
     JOURNAL,
     MESSAGES,
@@ -80,7 +81,11 @@ def create(config: Config) -> list[str]:
 def _cluster(config: Config) -> KafkaCluster:
     section = config.sections.kafka
     assert section is not None
-    return KafkaCluster(section.bootstrap_servers, section.model_extra or {})
+    options = dict(section.model_extra or {})
+    for name in FILES:
+        if isinstance(options.get(name), str):
+            options[name] = str(config.resolve(options[name]))
+    return KafkaCluster(section.bootstrap_servers, options)
 
 
 def _wanted(config: Config) -> dict[str, Mapping[str, Any]]:

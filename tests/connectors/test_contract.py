@@ -430,3 +430,34 @@ def test_a_commit_that_fails_in_the_middle_leaves_nothing(ledger):
     assert inside.read() == PAYLOADS
     assert list(transaction.journal()) == [(1, b"one"), (2, b"two again")]
     sink.close()
+
+
+def test_a_batch_tried_again_is_written_once_to_what_is_not_bound(ledger):
+    transaction, inside, outside = ledger
+    bound, free = inside.open(), outside.open()
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            transaction.commit(1, [(free, PAYLOADS), (bound, Broken(PAYLOADS))], {}, b"one")
+    transaction.commit(1, [(free, PAYLOADS), (bound, PAYLOADS)], {}, b"one")
+    assert (outside.read(), inside.read()) == (PAYLOADS, PAYLOADS)
+    transaction.commit(2, [(free, PAYLOADS[:1]), (bound, [])], {}, b"two")
+    assert outside.read() == [*PAYLOADS, *PAYLOADS[:1]], "the next batch is another"
+    bound.close()
+    free.close()
+
+
+def test_of_several_sinks_those_that_have_a_batch_do_not_get_it_again(ledger, tmp_path):
+    transaction, _, outside = ledger
+    in_the_way = tmp_path / "folder"
+    in_the_way.touch()
+    other = Place(JsonLinesSink, JsonLinesSource, (in_the_way / "other.jsonl",))
+    first, second = outside.open(), other.open()
+    writes = [(first, PAYLOADS[:3]), (second, PAYLOADS[3:]), (first, PAYLOADS[3:])]
+    for _ in range(2):
+        with pytest.raises(ConnectorError, match="cannot write"):
+            transaction.commit(1, writes, {}, b"one")
+    in_the_way.unlink()
+    transaction.commit(1, writes, {}, b"one")
+    assert (outside.read(), other.read()) == (PAYLOADS, PAYLOADS[3:])
+    first.close()
+    second.close()

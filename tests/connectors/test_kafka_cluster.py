@@ -1,6 +1,7 @@
 """Options of Kafka's clients: passed on, or refused by name."""
 
 import pytest
+from kafka.codec import has_zstd
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streamboost.connectors.kafka_cluster import KafkaCluster
@@ -28,6 +29,50 @@ def test_an_option_that_a_guarantee_rests_on_cannot_be_set(name):
 def test_options_that_do_not_fit_each_other_are_refused_before_connecting():
     with pytest.raises(ConfigurationError, match="do not fit each other"):
         KafkaCluster("localhost:9092", {"fetch_max_wait_ms": 40_000}).consumer()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "known"),
+    [
+        ("security_protocol", "TLS", "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
+        ("sasl_mechanism", "PLANE", ".*PLAIN, SCRAM-SHA-256"),
+        ("request_timeout_ms", "many", "a number"),
+        ("batch_size", True, "a number"),
+        ("ssl_check_hostname", "no", "true or false"),
+        ("compression_type", "zip", "gzip, snappy, lz4 or zstd"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused_by_name(name, value, known):
+    with pytest.raises(ConfigurationError, match=f"'{name}' is {value!r}: write {known}"):
+        KafkaCluster("localhost:9092", {name: value})
+
+
+@pytest.mark.skipif(has_zstd(), reason="its library is installed")
+def test_a_compression_whose_library_is_missing_is_refused():
+    with pytest.raises(ConfigurationError, match=r"'zstd'.*library.*not installed"):
+        KafkaCluster("localhost:9092", {"compression_type": "zstd"})
+
+
+@pytest.mark.parametrize(
+    ("options", "lacking"),
+    [
+        ({"security_protocol": "SASL_SSL"}, "sasl_mechanism"),
+        ({"sasl_mechanism": "PLAIN"}, "sasl_plain_username"),
+        ({"sasl_mechanism": "SCRAM-SHA-512", "sasl_plain_username": "me"}, "sasl_plain_password"),
+        ({"sasl_mechanism": "OAUTHBEARER"}, "sasl_oauth_token_provider"),
+    ],
+)
+def test_what_a_login_lacks_is_said_before_connecting(options, lacking):
+    cluster = KafkaCluster("127.0.0.1:1", {"security_protocol": "SASL_PLAINTEXT"} | options)
+    with pytest.raises(ConfigurationError, match=f"{lacking!r} is missing"):
+        cluster.consumer()
+
+
+@pytest.mark.parametrize("name", ["ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"])
+def test_a_file_that_cannot_be_read_is_named_before_connecting(tmp_path, name):
+    options = {"security_protocol": "SSL", name: str(tmp_path / "no.pem")}
+    with pytest.raises(ConfigurationError, match=rf"{name}.*no\.pem.*No such file"):
+        KafkaCluster("127.0.0.1:1", options).producer()
 
 
 def test_each_client_takes_the_options_it_knows(monkeypatch):

@@ -15,6 +15,7 @@ from streamboost.connectors.kafka_transaction import KafkaTransaction
 from streamboost.errors import ConnectorError, UnavailableError
 from tests.broker.broker import PASSWORD, USER
 from tests.broker.proxy import END_TXN
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -171,7 +172,74 @@ def test_the_network_may_be_encrypted(broker, name):
     assert missing_topics(KafkaCluster(broker.encrypted, options), [name]) == []
 
 
-def test_a_cluster_that_cannot_be_reached_may_be_later():
-    cluster = KafkaCluster("127.0.0.1:1", {"bootstrap_timeout_ms": 500})
-    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1"):
+def encrypted(servers, **options):
+    return KafkaCluster(
+        servers, {"security_protocol": "SSL", "bootstrap_timeout_ms": 2_000} | options
+    )
+
+
+def test_a_certificate_that_does_not_verify_is_said(broker, name):
+    cluster = encrypted(broker.encrypted)
+    with pytest.raises(ConnectorError, match="certificate verify failed: self-signed") as told:
+        KafkaSource(cluster, name).poll(1)
+    assert not told.value.retriable
+    assert "[kafka]" in str(told.value)
+
+
+def test_a_certificate_of_another_host_is_said(broker, name):
+    servers = broker.encrypted.replace("127.0.0.1", "localhost")
+    cluster = encrypted(servers, ssl_cafile=str(broker.certificate))
+    with pytest.raises(ConnectorError, match="not valid for 'localhost'") as told:
+        KafkaSource(cluster, name).poll(1)
+    assert not told.value.retriable
+
+
+@pytest.mark.parametrize("option", ["ssl_cafile", "ssl_certfile"])
+def test_a_file_that_holds_no_certificate_is_said(broker, tmp_path, option):
+    junk = tmp_path / "junk.pem"
+    junk.write_text("junk")
+    files = {"ssl_cafile": str(broker.certificate)} | {option: str(junk)}
+    with pytest.raises(ConnectorError, match=r"SSL|X509") as told:
+        encrypted(broker.encrypted, **files).producer()
+    assert not told.value.retriable
+
+
+def refusal_of(cluster):
+    """Return what a cluster refuses for good, once it says so: at times it just hangs up."""
+
+    def refused():
+        try:
+            cluster.admin()
+        except UnavailableError:
+            return None
+        except ConnectorError as error:
+            return str(error)
+
+    return until(refused)
+
+
+def test_a_plain_client_of_an_encrypted_listener_is_told_so(broker):
+    said = refusal_of(KafkaCluster(broker.encrypted, {"bootstrap_timeout_ms": 2_000}))
+    assert "see whether security_protocol is to be SSL" in said
+
+
+def test_what_may_be_a_broker_that_is_starting_is_tried_again_and_its_reason_said(broker):
+    cluster = encrypted(broker.servers, ssl_cafile=str(broker.certificate))
+    with pytest.raises(UnavailableError, match="Handshake failed"):
+        cluster.admin()
+
+
+def test_a_mechanism_that_the_broker_does_not_have_is_said(broker):
+    said = refusal_of(guarded(broker, "SCRAM-SHA-512", PASSWORD))
+    assert "`sasl_mechanism`" in said
+    assert "UnsupportedSaslMechanismError" in said
+
+
+@pytest.mark.parametrize(
+    ("servers", "reason"),
+    [("127.0.0.1:1", "ECONNREFUSED"), ("no.such.host.invalid:9092", "DNS Resolution failure")],
+)
+def test_a_cluster_that_cannot_be_reached_may_be_later(servers, reason):
+    cluster = KafkaCluster(servers, {"bootstrap_timeout_ms": 500})
+    with pytest.raises(UnavailableError, match=f"{servers}.*{reason}"):
         KafkaSource(cluster, "records").poll(1)

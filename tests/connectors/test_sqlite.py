@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamboost.connectors import database
-from streamboost.connectors.base import Committed, Message
+from streamboost.connectors.base import Committed, Message, Sink
 from streamboost.connectors.sqlite import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite_transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
@@ -299,13 +299,13 @@ def test_a_commit_that_sqlite_refuses_half_way_leaves_nothing(path, opened):
     assert payloads(opened(SqliteSource(path, "out")).poll(9)) == [b"a", b"c"]
 
 
-def test_a_commit_to_a_locked_file_writes_nothing_anywhere(path, opened, monkeypatch):
+def test_a_commit_to_a_locked_file_writes_nowhere_twice(path, opened, monkeypatch):
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.01)
     transaction, inside = opened(SqliteTransaction(path, "demo")), opened(SqliteSink(path, "out"))
     outside = path.with_name("other.db")
     sink = opened(SqliteSink(outside, "out"))
     transaction.commit(1, [(inside, [b"a"]), (sink, [b"a"])], {}, b"one")
-    for locked in (path, outside):
+    for locked in (outside, path, path):
         with closing(sqlite3.connect(locked, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(UnavailableError, match="locked"):
@@ -313,6 +313,42 @@ def test_a_commit_to_a_locked_file_writes_nothing_anywhere(path, opened, monkeyp
     transaction.commit(2, [(inside, [b"b"]), (sink, [b"b"])], {}, b"two")
     for file in (path, outside):
         assert payloads(opened(SqliteSource(file, "out")).poll(9)) == [b"a", b"b"]
+
+
+class Meanwhile(Sink):
+    """A sink that takes its time, in which something else happens."""
+
+    def __init__(self, happens):
+        self.flushes, self._happens = 0, happens
+
+    def write(self, payloads):
+        pass
+
+    def flush(self):
+        self.flushes += 1
+        self._happens()
+
+
+def test_what_is_written_elsewhere_locks_nobody_out(path, opened):
+    transaction, inside = opened(SqliteTransaction(path, "demo")), opened(SqliteSink(path, "out"))
+    transaction.commit(1, [(inside, [b"a"])], {}, b"one")
+    slow = Meanwhile(lambda: put(path, "labels", b"label"))
+    transaction.commit(2, [(inside, [b"b"]), (slow, [b"b"])], {}, b"two")
+    assert payloads(opened(SqliteSource(path, "labels")).poll(9)) == [b"label"]
+    assert slow.flushes == 1
+
+
+def test_who_commits_while_the_other_writes_elsewhere_is_found_out(path, opened):
+    first, second = opened(SqliteTransaction(path, "demo")), opened(SqliteTransaction(path, "demo"))
+    inside = opened(SqliteSink(path, "out"))
+    slow = Meanwhile(lambda: second.commit(1, [(inside, [b"second"])], {}, b"second"))
+    with pytest.raises(StateError, match="cannot commit batch 1 after batch 1"):
+        first.commit(1, [(inside, [b"first"]), (slow, [b"first"])], {}, b"first")
+    assert payloads(opened(SqliteSource(path, "out")).poll(9)) == [b"second"]
+    third = opened(SqliteTransaction(path, "demo"))
+    with pytest.raises(StateError, match="cannot commit batch 1 after batch 1"):
+        third.commit(1, [(slow, [b"third"])], {}, b"third")
+    assert slow.flushes == 1, "who can be refused before writes nothing elsewhere"
 
 
 def test_the_journal_is_read_across_pages_while_batches_are_added(path, opened, monkeypatch):

@@ -52,10 +52,10 @@ def test_a_topic_made_again_while_it_was_down_is_never_read_on(made, make_record
     run(made.config, until_idle=True)
     make_again(made, section)
     put(made, make_records(90, start=100)[0], topic=section)
-    with pytest.raises(StateError, match=f"the {section} come from a topic that was deleted and"):
+    with pytest.raises(StateError, match=f"the topic of the {section} was deleted and made again"):
         run(made.config, until_idle=True)
     shutil.rmtree(checkpoints(made).folder)
-    with pytest.raises(StateError, match=f"the {section} come from a topic that was deleted and"):
+    with pytest.raises(StateError, match=f"the topic of the {section} was deleted and made again"):
         run(made.config, until_idle=True)
     assert len(predicted(made)) == 40
 
@@ -74,6 +74,21 @@ def test_a_topic_made_again_under_a_running_pipeline_ends_it(
     assert f"topic '{made.name}.records' at" in said
     assert "was deleted and made again" in said or "does not exist" in said
     assert len(predicted(made)) == 20
+
+
+def test_a_journal_made_again_under_a_running_pipeline_ends_it(
+    made, make_records, streamboost_command
+):
+    made = made()
+    put(made, make_records(20)[0])
+    process = streamboost_command.start("run", "p.toml")
+    until(lambda: len(predicted(made)) == 20)
+    make_again(made, "journal")
+    put(made, make_records(20, start=20)[0])
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"topic '{made.name}.journal' at" in said
+    assert "was deleted" in said
 
 
 def test_records_deleted_unread_are_passed_over_and_counted_where_gaps_are_no_reason_to_stop(

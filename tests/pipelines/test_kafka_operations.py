@@ -11,12 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 from kafka import TopicPartition
+from kafka.admin import ConfigResource
 
 from streamboost.connectors.kafka import KafkaSource
 from streamboost.connectors.kafka_cluster import KafkaCluster
 from streamboost.connectors.kafka_journal import journal_topic
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import GapError, StateError
+from streamboost.pipelines import topics
 from streamboost.pipelines.assembly import run
 from streamboost.pipelines.checking import check
 from streamboost.pipelines.config import load
@@ -268,6 +270,46 @@ def test_a_topic_that_is_deleted_under_a_pipeline_ends_it_with_its_name(
     assert "does not exist: correct the name, or create it" in said
 
 
+@pytest.mark.parametrize("role", ["predictions", "dead_letters", "journal"])
+def test_a_topic_that_is_deleted_where_a_pipeline_writes_ends_it_with_its_name(
+    made, make_records, streamboost_command, role
+):
+    made, records = made(), make_records(40)[0]
+    put(made, [*records[:20], {"no": "id"}])
+    process = streamboost_command.start("run", "p.toml")
+    until(lambda: len(predicted(made)) == 20)
+    with closing(made.cluster.admin()) as admin:
+        admin.delete_topics([f"{made.name}.{role}"])
+    put(made, [*records[20:], {"no": "id"}])
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"topic '{made.name}.{role}' at" in said
+    assert "was deleted, with all that it held" in said
+    assert "no answer" not in said
+    _, said = streamboost_command("run", "p.toml", code=1)
+    assert f"has no topic {made.name}.{role}: correct the name, or create" in said
+    if role != "journal":
+        streamboost_command("check", "--create-topics", "p.toml")
+        streamboost_command("run", "--until-idle", "p.toml")
+        expected = records[20:] if role == "predictions" else records
+        assert predicted(made) == [record["id"] for record in expected]
+
+
+def test_a_prediction_over_its_topic_s_limit_ends_it_with_topic_and_record(
+    made, make_records, streamboost_command
+):
+    made, records = made(), make_records(60)[0]
+    limit = {"max.message.bytes": "2000"}
+    with closing(made.cluster.admin()) as admin:
+        admin.alter_configs([ConfigResource("TOPIC", f"{made.name}.predictions", limit)])
+    records[50]["id"] = "the long one" + "." * 3000
+    put(made, records)
+    said = "".join(streamboost_command("run", "p.toml", code=1))
+    assert f"topic '{made.name}.predictions' at" in said
+    assert "record 'the long one" in said
+    assert "raise the topic's max.message.bytes" in said
+
+
 def test_a_wrong_password_ends_it_and_is_not_shown(broker, streamboost_command):
     sasl = f"""
 bootstrap_timeout_ms = 1000
@@ -282,6 +324,36 @@ sasl_plain_password = "${{PASSWORD}}"
     said = "".join(streamboost_command("run", "p.toml", code=1))
     assert "these credentials are refused" in said
     assert "hunter2" not in said
+
+
+def test_a_wrong_certificate_file_ends_it_with_the_reason(broker, streamboost_command):
+    file = streamboost_command.folder / "p.toml"
+
+    def write(more):
+        more = f'security_protocol = "SSL"\n{more}'
+        file.write_text(PIPELINE.format(name="tls", servers=broker.encrypted, more=more))
+
+    write('ssl_cafile = "no.pem"')
+    said = "".join(streamboost_command("run", "p.toml", code=2))
+    assert f"'ssl_cafile' names {file.with_name('no.pem')}" in said
+    assert "No such file" in said
+    write("")  # those the system trusts, of whom the broker is none
+    said = "".join(streamboost_command("run", "p.toml", code=1))
+    assert "certificate verify failed" in said
+
+
+def test_a_certificate_is_looked_for_beside_the_pipeline_file(broker, tmp_path, monkeypatch):
+    folder, elsewhere = tmp_path / "pipeline", tmp_path / "elsewhere"
+    (folder / "keys").mkdir(parents=True)
+    elsewhere.mkdir()
+    shutil.copy(broker.certificate, folder / "keys" / "ca.pem")
+    more = 'security_protocol = "SSL"\nssl_cafile = "keys/ca.pem"'
+    name = f"operated.{time.time_ns()}"
+    (folder / "p.toml").write_text(PIPELINE.format(name=name, servers=broker.encrypted, more=more))
+    monkeypatch.chdir(elsewhere)
+    config = load("../pipeline/p.toml")
+    assert f"{name}.records" in topics.create(config)
+    assert topics.refuse_missing(config) == "6 topics are there"
 
 
 def test_a_network_that_cuts_delays_and_loses_commit_replies_costs_nothing(
