@@ -51,6 +51,13 @@ ANY_MOMENT = "any moment"
 MOST = 16
 
 
+class Nothing:
+    """What is written where all is there already."""
+
+    def write(self, everything=False):
+        pass
+
+
 class Feed:
     """Records and their labels, some of them damaged, in pieces that are written on demand.
 
@@ -97,7 +104,7 @@ def drawn(steps):
         yield draw.choice(steps), draw.randint(1, 4)
 
 
-def kill(file, kills, n, feed, faults=()):
+def kill(file, kills, n, feed=Nothing(), faults=()):  # noqa: B008 - it holds nothing
     """Run the pipeline of `file` as often as `n` deaths take; return how it was killed, and where.
 
     Something is written before, during and after each run. `faults` are called in turn, with a

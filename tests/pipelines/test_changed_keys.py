@@ -40,6 +40,8 @@ MAY_CHANGE_SQLITE = {
     **{name: {"connector": "files", "stream": "other", "path": "o.db"} for name in OUTPUTS},
 }
 MAY_CHANGE_KAFKA = {
+    "source": {"on_corrupt": "skip"},
+    "labels": {"on_corrupt": "skip"},
     **{name: {"topic": "other"} for name in OUTPUTS},
     "kafka": {"bootstrap_servers": "b:1", "linger_ms": 7},
 }

@@ -248,7 +248,7 @@ def test_whenever_a_process_is_killed_each_copy_is_whole(tmp_path, grown):
     grown(200)
     file = tmp_path / "p.toml"
     file.write_text(config(tmp_path).to_toml())
-    died = kill(file, [("sealing", n) for n in range(7, 25, 3)] + [(ANY_MOMENT, 0.3)], 4)
+    died, _ = kill(file, [("sealing", n) for n in range(7, 25, 3)] + [(ANY_MOMENT, 0.3)], 4)
     assert len(died) == 4
     copies = kept(tmp_path)
     for sequence in copies.sequences:

@@ -410,7 +410,7 @@ class TestBesideAPipeline:
 
     def test_answers_are_learned_and_expired_tasks_removed(self, config, studio, make_records):
         studio.config = interface(variables=["features", "note"])
-        records, truth = make_records(100)
+        records, truth = make_records(140)
         self.feed(config, records[:40], note="looks odd")
         turn(config)
         numbers = studio.by_record()
@@ -420,7 +420,8 @@ class TestBesideAPipeline:
         for id in answered:
             studio.annotate(numbers[id][0], truth[int(id)])
         turn(config)
-        self.feed(config, records[40:], note="")
+        for start in range(40, 140, 10):  # no backlog, by which nothing would expire
+            self.feed(config, records[start : start + 10], note="")
         counts = State(config.state).checkpoints.newest()[1]["join"]
         assert counts["answered"] == len(answered)
         assert counts["duplicate"] == counts["conflicting"] == 0

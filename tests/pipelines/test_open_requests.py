@@ -32,8 +32,10 @@ def test_open_requests_are_shown_exactly_with_the_records_other_fields(grown, tm
 
 def test_requests_that_expire_are_not_shown_any_more(make_world, make_records, tmp_path, reader):
     world = make_world(expires_after=20)
-    world.feed(make_records(100)[0])
-    run(world, tmp_path)
+    records = make_records(100)[0]
+    for start in range(0, 100, 10):
+        world.feed(records[start : start + 10])
+        run(world, tmp_path)
     shown = {request["id"] for request in reader.requests()}
     assert shown == open_in(world)
     assert shown < {request["id"] for request in world.read("requests")}
