@@ -34,10 +34,12 @@ bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.status
 	$(BIN)/python -m benchmarks.drift --labels 0 --records 500000
 
-# Looks for new counterexamples, kills a pipeline so many times, and lets one run for so many minutes.
+# Looks for new counterexamples, kills a pipeline so many times (and its broker, and lets another
+# take over), reads a backlog of so many records, and lets a pipeline run for so many minutes.
 soak: .venv/ready
 	$(BIN)/pytest --hypothesis-profile=default -m hypothesis tests
-	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-40} $(BIN)/pytest tests/pipelines/test_kills.py tests/pipelines/test_kafka_kills.py
+	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest tests/pipelines/test_kills.py tests/pipelines/test_kafka_kills.py
+	STREAMBOOST_BACKLOG=$${STREAMBOOST_BACKLOG:-400000} $(BIN)/pytest tests/pipelines/test_backlog.py -k "few_labels or topics"
 	STREAMBOOST_SOAK_MINUTES=$${STREAMBOOST_SOAK_MINUTES:-30} $(BIN)/pytest -s tests/pipelines/test_soak.py
 
 format: .venv/ready
