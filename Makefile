@@ -38,9 +38,9 @@ bench: .venv/bench-ready
 # take over), reads a backlog of so many records, and lets a pipeline run for so many minutes.
 soak: .venv/ready
 	$(BIN)/pytest --hypothesis-profile=default -m hypothesis tests
-	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest tests/pipelines/test_kills.py tests/pipelines/test_kafka_kills.py
-	STREAMBOOST_BACKLOG=$${STREAMBOOST_BACKLOG:-400000} $(BIN)/pytest tests/pipelines/test_backlog.py -k "few_labels or topics"
-	STREAMBOOST_SOAK_MINUTES=$${STREAMBOOST_SOAK_MINUTES:-30} $(BIN)/pytest -s tests/pipelines/test_soak.py
+	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest tests/pipelines/job/test_kills.py tests/pipelines/job/test_kafka_kills.py
+	STREAMBOOST_BACKLOG=$${STREAMBOOST_BACKLOG:-400000} $(BIN)/pytest tests/pipelines/engine/test_in_step.py -k "few_labels or topics"
+	STREAMBOOST_SOAK_MINUTES=$${STREAMBOOST_SOAK_MINUTES:-30} $(BIN)/pytest -s tests/pipelines/job/test_soak.py
 
 format: .venv/ready
 	$(BIN)/ruff format .

@@ -31,11 +31,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pipeline_steps import Steps
-from streamboost.connectors.kafka import KafkaSource
-from streamboost.connectors.kafka_cluster import KafkaCluster
-from streamboost.connectors.kafka_topics import create_topics
-from streamboost.pipelines import assembly, topics
-from streamboost.pipelines.config import load
+from streamboost.connectors.kafka.admin import create_topics
+from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.topic import KafkaSource
+from streamboost.pipelines.config.file import load
+from streamboost.pipelines.job import run as assembly
+from streamboost.pipelines.job import topics
 from tests.broker.broker import Broker
 
 FEATURES, CLASSES, TAUGHT = 16, 8, 2_000

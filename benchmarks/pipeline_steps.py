@@ -3,11 +3,11 @@
 import time
 from collections import Counter
 
-from streamboost.connectors.schema import Schema
-from streamboost.pipelines import step
-from streamboost.pipelines.inputs import Intake
-from streamboost.pipelines.join import Join
-from streamboost.pipelines.runtime import Pipeline
+from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.engine import pipeline as step
+from streamboost.pipelines.engine.intake import Intake
+from streamboost.pipelines.engine.join import Join
+from streamboost.pipelines.engine.loop import Pipeline
 from streamboost.stream.learner import StreamLearner
 
 STEPS = {

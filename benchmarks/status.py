@@ -30,13 +30,13 @@ from rich.console import Console
 from rich.table import Table
 
 from streamboost.connectors.base import Message, Source
-from streamboost.connectors.schema import Schema
-from streamboost.pipelines.assembly import build_pipeline
-from streamboost.pipelines.config import load
-from streamboost.pipelines.connections import connect
-from streamboost.pipelines.state import State
-from streamboost.pipelines.status import Publisher
-from streamboost.pipelines.status_documents import about
+from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.config.file import load
+from streamboost.pipelines.job.connect import connect
+from streamboost.pipelines.job.run import build_pipeline
+from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.status.documents import about
+from streamboost.pipelines.status.publisher import Publisher
 
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
 SECONDS = 1.9
@@ -190,7 +190,14 @@ def measure(folder, n_turns, n_clients):
 def watching(folder, n):
     """Start what serves the pipeline in `folder`, and `n` clients of that, in two processes."""
     with ExitStack() as stack:
-        serve = [sys.executable, "-m", "streamboost.pipelines.cli", "serve", "p.toml", "--port=0"]
+        serve = [
+            sys.executable,
+            "-m",
+            "streamboost.pipelines.cli.__main__",
+            "serve",
+            "p.toml",
+            "--port=0",
+        ]
         server = stack.enter_context(started(serve, folder))
         address = server.stdout.readline().split(": ", 1)[1].split("/login")[0].strip()
         token = (folder / "state" / "serve.token").read_text().strip()

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from streamboost.connectors.base import Message, Position, Source
-from streamboost.connectors.messages import Label
+from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, ConnectorError
 
 __all__ = ["RiverOracle", "RiverSource", "dataset_names"]

@@ -10,12 +10,12 @@ import httpx
 import numpy as np
 from waiting import until
 
-from streamboost.connectors.sqlite import SqliteSink, SqliteSource
+from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
+from streamboost.pipelines.service.access.people import People
+from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
-from streamboost.pipelines.service.people import People
-from streamboost.pipelines.service.served import Served, find
+from streamboost.pipelines.service.labelling.served import Served, find
 from streamboost.pipelines.service.server import Place, server
-from streamboost.pipelines.service.settings import Settings
 
 TOKEN = "a token for tests alone"
 TRUSTED = ssl.create_default_context()

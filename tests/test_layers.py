@@ -106,7 +106,7 @@ def test_importing_the_package_loads_nothing_heavy():
 def test_asking_for_help_loads_nothing_heavy():
     heavy = {"numba", "river", "sklearn", "kafka", "fastapi", "nicegui"}
     run = (
-        "from streamboost.pipelines.cli import main",
+        "from streamboost.pipelines.cli.__main__ import main",
         "sys.argv = ['streamboost', '--help']",
         "sys.stdout = sys.stderr",
         "\ntry: main()\nexcept SystemExit: pass\nsys.stdout = sys.__stdout__\n",

@@ -43,7 +43,9 @@ def test_the_wheel_holds_exactly_the_tree(wheel):
 def test_the_wheel_offers_the_command(wheel):
     with zipfile.ZipFile(wheel) as archive:
         entry = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))
-        assert "streamboost = streamboost.pipelines.cli:main" in archive.read(entry).decode()
+        assert (
+            "streamboost = streamboost.pipelines.cli.__main__:main" in archive.read(entry).decode()
+        )
 
 
 @pytest.mark.parametrize("name", ["connectors", "pipelines"])

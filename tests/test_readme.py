@@ -46,7 +46,7 @@ def test_the_pipeline_file_runs(tmp_path):
 def test_the_commands_it_names_exist():
     named = set(re.findall(r"^\s*(?:`)?streamboost ([\w-]+)", README, flags=re.MULTILINE))
     named |= set(re.findall(r"`streamboost ([\w-]+)", README))
-    from streamboost.pipelines.cli import app
+    from streamboost.pipelines.cli.__main__ import app
 
     assert named <= {
         command.name or command.callback.__name__ for command in app.registered_commands

@@ -8,11 +8,13 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.service import answers, api, entrance
-from streamboost.pipelines.service.people import People
-from streamboost.pipelines.service.security import Guard
-from streamboost.pipelines.service.served import Served
-from streamboost.pipelines.service.settings import Settings
+from streamboost.pipelines.service import entrance
+from streamboost.pipelines.service.access.guard import Guard
+from streamboost.pipelines.service.access.people import People
+from streamboost.pipelines.service.access.settings import Settings
+from streamboost.pipelines.service.api import answers
+from streamboost.pipelines.service.api.router import router
+from streamboost.pipelines.service.labelling.served import Served
 
 __all__ = ["create_app"]
 
@@ -48,7 +50,7 @@ def create_app(
     )
     answers.add_to(app)
     app.include_router(entrance.router(pipelines, people, settings))
-    app.include_router(api.router(settings))
+    app.include_router(router(settings))
     app.state.pipelines = dict(zip(names, pipelines, strict=True))
     app.state.people = people
     # Added last, so that it comes first; also before what is mounted later.

@@ -6,10 +6,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from streamboost.pipelines.service.people import SESSION_SECONDS, People
-from streamboost.pipelines.service.security import LOGIN
-from streamboost.pipelines.service.served import Served
-from streamboost.pipelines.service.settings import Settings
+from streamboost.pipelines.service.access.guard import LOGIN
+from streamboost.pipelines.service.access.people import SESSION_SECONDS, People
+from streamboost.pipelines.service.access.settings import Settings
+from streamboost.pipelines.service.labelling.served import Served
 
 __all__ = ["router"]
 

@@ -10,15 +10,15 @@ import uvicorn
 from fastapi import FastAPI
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.config import Config
-from streamboost.pipelines.health import kept_token
-from streamboost.pipelines.service import pages
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.monitoring.http import kept_token
+from streamboost.pipelines.service.access.guard import LOGIN
+from streamboost.pipelines.service.access.people import People
+from streamboost.pipelines.service.access.settings import LOOPBACK, Settings
 from streamboost.pipelines.service.app import create_app
-from streamboost.pipelines.service.people import People
-from streamboost.pipelines.service.security import LOGIN
-from streamboost.pipelines.service.served import Served
-from streamboost.pipelines.service.settings import LOOPBACK, Settings
-from streamboost.pipelines.state import State
+from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.pages import routes as pages
+from streamboost.pipelines.state.folder import State
 
 __all__ = ["TOKEN", "Place", "serve"]
 

@@ -11,10 +11,10 @@ from streamboost.adapters.columns import Columns
 from streamboost.adapters.given import Given
 from streamboost.errors import ConfigurationError
 from streamboost.stream.estimators import Trainable, every_label_estimator
+from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
-from streamboost.stream.schedule import Schedule
 from streamboost.stream.scoring import Scored
-from streamboost.stream.working_set import WorkingSet
+from streamboost.stream.training.schedule import Schedule
 
 __all__ = ["StreamBoostClassifier"]
 

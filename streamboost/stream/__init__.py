@@ -2,12 +2,12 @@
 
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
-from streamboost.stream.evaluation import Evaluation
-from streamboost.stream.figures import Report
+from streamboost.stream.evaluation.report import Report
+from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
-from streamboost.stream.schedule import Schedule, Training
 from streamboost.stream.scoring import Scored
-from streamboost.stream.working_set import WorkingSet
+from streamboost.stream.training.schedule import Schedule, Training
 
 __all__ = [
     "Evaluation",

@@ -11,9 +11,9 @@ from streamboost.active.budget import Ledger
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.storage import Arrays
-from streamboost.stream.labelled import LabelledRows
-from streamboost.stream.recent import Recent
+from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.scoring import Scored, evidence, uncalibrated
+from streamboost.stream.training.per_label import Recent
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee

@@ -38,7 +38,7 @@ class Trainable(Protocol):
 
 def default_estimator() -> Trainable:
     """Return the estimator for streams: settings that learn from tens of labels on."""
-    from streamboost.boosting.sketch import SketchLogitBoostClassifier
+    from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 
     return SketchLogitBoostClassifier(
         n_estimators=150,
@@ -51,7 +51,7 @@ def default_estimator() -> Trainable:
 
 def every_label_estimator() -> Trainable:
     """Return the estimator for streams that tell every label: fewer, larger, steadier trees."""
-    from streamboost.boosting.sketch import SketchLogitBoostClassifier
+    from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 
     return SketchLogitBoostClassifier(
         n_estimators=50,

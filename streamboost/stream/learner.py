@@ -19,18 +19,18 @@ from streamboost.stream.checks import (
     as_seed,
     as_tick,
 )
-from streamboost.stream.drift import DriftWatch
 from streamboost.stream.estimators import Trainable
-from streamboost.stream.judge import Judge
-from streamboost.stream.labelled import LabelledRows
+from streamboost.stream.evaluation.judge import Judge
+from streamboost.stream.labelled_rows.labelled import LabelledRows
+from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.lags import Lags
 from streamboost.stream.predictor import Predictor
-from streamboost.stream.recent import Recent
-from streamboost.stream.schedule import Schedule, Training
 from streamboost.stream.scoring import Scored
 from streamboost.stream.snapshots import pack, unpack
-from streamboost.stream.trainer import Trainer
-from streamboost.stream.working_set import WorkingSet
+from streamboost.stream.training.drift import DriftWatch
+from streamboost.stream.training.per_label import Recent
+from streamboost.stream.training.schedule import Schedule, Training
+from streamboost.stream.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee

@@ -8,13 +8,13 @@ from streamboost.errors import DataError
 from streamboost.stream.asking import Asking
 from streamboost.stream.checks import Label, as_rows
 from streamboost.stream.estimators import Trainable
-from streamboost.stream.evaluation import Evaluation
-from streamboost.stream.judge import Judge
-from streamboost.stream.labelled import LabelledRows
+from streamboost.stream.evaluation.judge import Judge
+from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.lags import Lags
-from streamboost.stream.recent import Recent
 from streamboost.stream.scoring import Scored, labels_of, score_with_committee, score_with_shares
-from streamboost.stream.trainer import Trainer
+from streamboost.stream.training.per_label import Recent
+from streamboost.stream.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee

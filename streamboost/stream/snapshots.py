@@ -10,8 +10,8 @@ from streamboost.active.query import QueryStrategy
 from streamboost.errors import ModelFileError
 from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.estimators import describe, rebuild
-from streamboost.stream.schedule import Schedule
-from streamboost.stream.working_set import WorkingSet
+from streamboost.stream.labelled_rows.working_set import WorkingSet
+from streamboost.stream.training.schedule import Schedule
 
 if TYPE_CHECKING:
     from streamboost.stream.learner import StreamLearner

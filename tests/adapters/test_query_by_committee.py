@@ -6,9 +6,9 @@ from river import active, checks, datasets, linear_model, naive_bayes, preproces
 
 from streamboost.adapters.query_by_committee import QueryByCommittee
 from streamboost.adapters.river import StreamBoostClassifier
-from streamboost.boosting.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError
-from streamboost.stream.schedule import Schedule
+from streamboost.stream.training.schedule import Schedule
 
 SEGMENTS = list(datasets.ImageSegments().take(400))
 

@@ -6,8 +6,8 @@ import pytest
 from river import checks, compose, datasets, evaluate, metrics, preprocessing
 
 from streamboost.adapters.river import StreamBoostClassifier
-from streamboost.boosting.gamble import GambleClassifier
-from streamboost.boosting.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.reweighting.gamble import GambleClassifier
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.stream import Schedule, WorkingSet
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from streamboost.boosting.correction import Corrected, correct, correctable, entrance
-from streamboost.boosting.gamble import GambleClassifier
-from streamboost.boosting.rebel import RebelClassifier
-from streamboost.boosting.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.costs.rebel import RebelClassifier
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.reweighting.gamble import GambleClassifier
 
 RNG = np.random.default_rng(5)
 X = RNG.random((200, 3), dtype=np.float32)

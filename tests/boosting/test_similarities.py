@@ -7,9 +7,9 @@ from naive_vectors import problem
 from sklearn.datasets import load_wine
 
 from streamboost import Committee, RebelClassifier
-from streamboost.boosting.coupled import bound, coefficients
+from streamboost.boosting.costs.coupled import bound, coefficients
+from streamboost.boosting.costs.similarity_rounds import binarize, isolating, refine
 from streamboost.boosting.similarities import Frame
-from streamboost.boosting.similarity_rounds import binarize, isolating, refine
 from streamboost.boosting.subcosts import Costs
 from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import write_arrays

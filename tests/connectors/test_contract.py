@@ -10,17 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamboost.connectors.base import Committed, Message, Sink, Source, Transaction
-from streamboost.connectors.csv import CsvSource
-from streamboost.connectors.files import JsonLinesSink, JsonLinesSource
-from streamboost.connectors.kafka import KafkaSink, KafkaSource
-from streamboost.connectors.kafka_cluster import KafkaCluster
-from streamboost.connectors.kafka_topics import JOURNAL, create_topics, missing_topics
-from streamboost.connectors.kafka_transaction import KafkaTransaction
+from streamboost.connectors.files.csv import CsvSource
+from streamboost.connectors.files.json_lines import JsonLinesSink, JsonLinesSource
+from streamboost.connectors.files.parquet import ParquetSource
+from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
+from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.topic import KafkaSink, KafkaSource
+from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
-from streamboost.connectors.parquet import ParquetSource
 from streamboost.connectors.river import RiverOracle, RiverSource
-from streamboost.connectors.sqlite import SqliteSink, SqliteSource
-from streamboost.connectors.sqlite_transaction import SqliteTransaction
+from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
+from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, StateError
 
 PAYLOADS = [b'{"id": %d}' % number for number in range(7)]

@@ -5,7 +5,7 @@ import naive_logit
 import numpy as np
 import pytest
 
-from streamboost.boosting.sketch import class_direction
+from streamboost.boosting.log_loss.sketch import class_direction
 from streamboost.kernels import softmax as kernels
 
 

@@ -18,17 +18,17 @@ import pytest
 import streamboost
 from streamboost.active.query import QueryStrategy
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
-from streamboost.connectors.schema import Schema
-from streamboost.pipelines import commands
-from streamboost.pipelines.effects import Entry, Outputs
-from streamboost.pipelines.inputs import Intake
-from streamboost.pipelines.join import Join
-from streamboost.pipelines.runtime import Pipeline
+from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.engine.batch import Entry, Outputs
+from streamboost.pipelines.engine.intake import Intake
+from streamboost.pipelines.engine.join import Join
+from streamboost.pipelines.engine.loop import Pipeline
 from streamboost.pipelines.span import Span
-from streamboost.pipelines.status_reader import StatusReader
+from streamboost.pipelines.state import commands
+from streamboost.pipelines.status.reader import StatusReader
 from streamboost.stream.estimators import default_estimator
 from streamboost.stream.learner import StreamLearner
-from streamboost.stream.schedule import Schedule
+from streamboost.stream.training.schedule import Schedule
 from tests.pipelines.publishing import answer
 
 ROOT = Path(streamboost.__file__).parents[1]

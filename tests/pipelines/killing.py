@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 from kafka import KafkaProducer
 
-from streamboost.connectors import sqlite_transaction
-from streamboost.connectors.kafka_transaction import KafkaTransaction
-from streamboost.pipelines import recovery
-from streamboost.pipelines.assembly import run
-from streamboost.pipelines.checkpoint import Checkpoints
-from streamboost.pipelines.config import load
-from streamboost.pipelines.inputs import Intake
-from streamboost.pipelines.runtime import Pipeline
+from streamboost.connectors.kafka.transaction import KafkaTransaction
+from streamboost.connectors.sqlite import transaction as sqlite_transaction
+from streamboost.pipelines.config.file import load
+from streamboost.pipelines.engine import replay as recovery
+from streamboost.pipelines.engine.intake import Intake
+from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.job.run import run
+from streamboost.pipelines.state.checkpoints import Checkpoints
 from streamboost.pipelines.stop import Stop
 
 KILLS = int(os.environ.get("STREAMBOOST_KILLS", "0"))
@@ -149,7 +149,14 @@ def _kill_after(process, seconds):
 
 def verified(file):
     """Return what a fresh process says that replays the whole journal of the pipeline of `file`."""
-    command = [sys.executable, "-m", "streamboost.pipelines.cli", "inspect", "--verify", str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "streamboost.pipelines.cli.__main__",
+        "inspect",
+        "--verify",
+        str(file),
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 from kafka import TopicPartition
 
-from streamboost.connectors.kafka import KafkaSource
-from streamboost.connectors.kafka_cluster import KafkaCluster
-from streamboost.connectors.kafka_topics import create_topics
-from streamboost.pipelines import topics
-from streamboost.pipelines.assembly import run
-from streamboost.pipelines.config import load
-from streamboost.pipelines.state import State
+from streamboost.connectors.kafka.admin import create_topics
+from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.topic import KafkaSource
+from streamboost.pipelines.config.file import load
+from streamboost.pipelines.job import topics
+from streamboost.pipelines.job.run import run
+from streamboost.pipelines.state.folder import State
 
 PIPELINE = """
 [pipeline]

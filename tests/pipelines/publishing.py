@@ -3,7 +3,7 @@
 import itertools
 from contextlib import closing, contextmanager
 
-from streamboost.pipelines.status import Publisher
+from streamboost.pipelines.status.publisher import Publisher
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from asking import pool
 from stream.judging import made
 
 from streamboost.active.query import Requests
-from streamboost.stream.judge import Judge
+from streamboost.stream.evaluation.judge import Judge
 
 WINDOW = 40
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.boosting.gamble import GambleClassifier
-from streamboost.boosting.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.reweighting.gamble import GambleClassifier
 from streamboost.errors import ConfigurationError, DataError, ModelFileError
 from streamboost.storage import pack_json, read_arrays, unpack_json, write_arrays
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner, WorkingSet

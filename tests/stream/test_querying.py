@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamboost.active.utilities import UTILITIES
-from streamboost.boosting.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner
 from streamboost.stream.scoring import evidence, score_with_committee
 

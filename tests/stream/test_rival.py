@@ -1,6 +1,6 @@
 import numpy as np
 
-from streamboost.boosting.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.stream import Schedule, StreamLearner
 
 RNG = np.random.default_rng(2)

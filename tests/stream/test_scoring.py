@@ -1,6 +1,6 @@
 import numpy as np
 
-from streamboost.boosting.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.stream.scoring import evidence, score_with_committee, score_with_shares
 
 

@@ -5,8 +5,8 @@ import shutil
 import pytest
 from serving import make_file, put, read, site_of, some_records
 
-from streamboost.pipelines.assembly import run
-from streamboost.pipelines.config import load
+from streamboost.pipelines.config.file import load
+from streamboost.pipelines.job.run import run
 
 
 @pytest.fixture(scope="session")

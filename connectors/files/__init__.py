@@ -1,0 +1,1 @@
+"""Files: JSON Lines, CSV, Parquet, and standard input."""

@@ -1,0 +1,132 @@
+"""CSV files: a header row, then one record a line."""
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Collection
+
+from streamboost.connectors.base import Message, Position, Source
+from streamboost.connectors.files.cells import as_message, from_text
+from streamboost.connectors.files.json_lines import JsonLinesSource
+from streamboost.errors import ConnectorError
+
+__all__ = ["CsvSource"]
+
+_PARTITION = "0"
+
+
+class CsvSource(Source):
+    r"""Reads a CSV file with a header, giving each row as a JSON object.
+
+    An empty cell and `nan` are null, what reads as a number is one, and the rest is text. Cells
+    stand between commas, and may be quoted; one that holds a line break cannot be read. A row
+    that is damaged, or has more or fewer cells than the header, is given as it stands: it is no
+    JSON object, so whoever decodes it refuses it. Columns without a name are left out.
+
+    A message's offset is the byte at which its row starts, so that positions can be sought.
+
+    Parameters
+    ----------
+    path : path to a file
+    text : collection of str
+        The columns whose cells are text whatever they look like, such as ids.
+    max_bytes, follow
+        As `JsonLinesSource` has them.
+
+    Raises
+    ------
+    ConnectorError
+        While polling, as of `JsonLinesSource`, or when the header cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "records.csv"
+    >>> _ = path.write_bytes(b"id,width,height\n007,1.5,\n008,nan,2\n")
+    >>> source = CsvSource(path)
+    >>> [message.payload for message in source.poll(10)]
+    [b'{"id":"007","width":1.5,"height":null}', b'{"id":"008","width":null,"height":2}']
+    >>> source.position()
+    {'0': 35}
+    >>> source.close()
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        text: Collection[str] = ("id",),
+        max_bytes: int = 1_000_000,
+        follow: bool = False,
+    ) -> None:
+        self._path = os.fspath(path)
+        self._lines = JsonLinesSource(path, max_bytes, follow)
+        self._text = frozenset(text)
+        self._max_bytes = max_bytes
+        self._names: list[str] | None = None
+
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` rows."""
+        if limit < 1:
+            return []
+        here = self._lines.position()
+        if (self._names is None or here[_PARTITION] == 0) and not self._read_header(here):
+            return []
+        return [self._converted(line) for line in self._lines.poll(limit)]
+
+    def position(self) -> Position:
+        """Return the byte offset after the last row read."""
+        return self._lines.position()
+
+    def seek(self, position: Position) -> None:
+        """Go on from a byte offset where a row starts."""
+        self._lines.seek(position)
+
+    def close(self) -> None:
+        """Close the file; polling opens it again."""
+        self._lines.close()
+        self._names = None
+
+    def _read_header(self, here: Position) -> bool:
+        """Read the names of the columns, then go on after them, or where reading stood."""
+        self._lines.seek({})
+        after = here
+        try:
+            lines = self._lines.poll(1)
+            if lines:
+                self._names = self._checked(lines[0])
+                after = max(here, self._lines.position(), key=lambda place: place[_PARTITION])
+        finally:
+            self._lines.seek(after)
+        return bool(lines)
+
+    def _checked(self, line: Message) -> list[str]:
+        names = _cells(line)
+        if names is None or not any(names):
+            raise ConnectorError(
+                f"{self._path}: the first line is no header ({line.payload[:60]!r}): it must name "
+                "the columns, in UTF-8, with commas between them"
+            )
+        twice = [name for name, n in Counter(filter(None, names)).items() if n > 1]
+        if twice:
+            raise ConnectorError(
+                f"{self._path}: the header names the column {twice[0]!r} twice: rename one of them"
+            )
+        return names
+
+    def _converted(self, line: Message) -> Message:
+        assert self._names is not None
+        cells = _cells(line) if line.size == len(line.payload) else None
+        if cells is None or len(cells) != len(self._names):
+            return line
+        named = ((name, cell) for name, cell in zip(self._names, cells, strict=True) if name)
+        return as_message(from_text(named, self._text), _PARTITION, line.offset, self._max_bytes)
+
+
+def _cells(line: Message) -> list[str] | None:
+    """Return the cells of a line, None where it cannot be read."""
+    try:
+        rows = list(csv.reader([line.payload.decode()], strict=True))
+    except (UnicodeDecodeError, csv.Error):
+        return None
+    return rows[0] if rows else None

@@ -1,0 +1,64 @@
+"""Which source reads a file: its name tells."""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from streamboost.connectors.base import Source
+from streamboost.connectors.files.csv import CsvSource
+from streamboost.connectors.files.json_lines import JsonLinesSource
+from streamboost.connectors.files.parquet import ParquetSource
+from streamboost.connectors.files.stdin import StdinSource
+
+__all__ = ["STDIN", "file_source", "is_json_lines", "is_parquet", "unit_of"]
+
+STDIN = "-"
+"""The path that stands for standard input."""
+
+_CSV = {".csv"}
+_PARQUET = {".parquet", ".pq"}
+
+
+def file_source(
+    path: str | os.PathLike[str],
+    text: Collection[str] = ("id",),
+    max_bytes: int = 1_000_000,
+    follow: bool = False,
+) -> Source:
+    """Return the source for `path`: standard input for "-", CSV, Parquet, or else JSON Lines.
+
+    `text` names the columns of a table whose values are text whatever they look like; `follow`
+    says that lines are still being added to a file.
+
+    >>> type(file_source("records.csv")).__name__, type(file_source("labels.jsonl")).__name__
+    ('CsvSource', 'JsonLinesSource')
+    """
+    if os.fspath(path) == STDIN:
+        return StdinSource(max_bytes)
+    ending = Path(path).suffix.lower()
+    if ending in _PARQUET:
+        return ParquetSource(path, text, max_bytes)
+    if ending in _CSV:
+        return CsvSource(path, text, max_bytes, follow)
+    return JsonLinesSource(path, max_bytes, follow)
+
+
+def is_parquet(path: str) -> bool:
+    """Tell whether `path` names a Parquet file."""
+    return Path(path).suffix.lower() in _PARQUET
+
+
+def is_json_lines(path: str) -> bool:
+    """Tell whether `path` names a file of JSON Lines, as any does that is no table.
+
+    >>> is_json_lines("labels.jsonl"), is_json_lines("labels.csv"), is_json_lines("-")
+    (True, False, False)
+    """
+    return path != STDIN and Path(path).suffix.lower() not in _CSV | _PARQUET
+
+
+def unit_of(path: str) -> str:
+    """Return what the positions in `path` count."""
+    if path == STDIN:
+        return "lines"
+    return "rows" if is_parquet(path) else "bytes"

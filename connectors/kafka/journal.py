@@ -1,0 +1,148 @@
+"""The journal of a pipeline as a topic of Apache Kafka: one partition, one entry a batch.
+
+What the entry's headers say is the one truth about how far the pipeline has come.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+
+from streamboost.connectors.base import Committed, Position
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
+from streamboost.errors import ConnectorError, StateError, UnavailableError
+
+__all__ = ["JournalEntry", "KafkaJournal", "journal_topic"]
+
+
+class JournalEntry(NamedTuple):
+    """An entry of the journal, with what its headers say; `writer` is who committed it."""
+
+    committed: Committed
+    payload: bytes
+    writer: bytes
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """Return the headers of the entry's message."""
+        return [
+            ("sequence", b"%d" % self.committed.sequence),
+            ("positions", msgspec.json.encode(self.committed.positions)),
+            ("writer", self.writer),
+        ]
+
+
+def journal_topic(pipeline: str) -> str:
+    """Return the topic that holds the journal of `pipeline`.
+
+    >>> journal_topic("demo")
+    'demo.journal'
+    """
+    return f"{pipeline}.journal"
+
+
+class KafkaJournal:
+    """Reads what is committed of the journal of `pipeline`."""
+
+    def __init__(self, cluster: KafkaCluster, pipeline: str) -> None:
+        self.partition = TopicPartition(journal_topic(pipeline), 0)
+        self._cluster = cluster
+        self._where = f"topic {self.partition.topic!r}, the journal, at {cluster.servers}"
+
+    def after(self, sequence: int) -> Iterator[JournalEntry]:
+        """Give every entry there still is after that of batch `sequence`."""
+        with self._reading() as consumer:
+            start, end = self._span(consumer)
+            start = self._place_of(consumer, sequence, start, end)
+            for entry in self._read(consumer, start, end):
+                if entry.committed.sequence > sequence:
+                    yield entry
+
+    def newest(self) -> JournalEntry | None:
+        """Return the newest entry, or None before the first."""
+        with self._reading() as consumer:
+            start, end = self._span(consumer)
+            found, reach = None, 4
+            # The mark that ends a transaction takes an offset too, and an undone one takes two.
+            while found is None and end > start:
+                for entry in self._read(consumer, max(start, end - reach), end):
+                    found = entry
+                if reach >= end - start:
+                    break
+                reach *= 4
+            return found
+
+    @contextmanager
+    def _reading(self) -> Iterator[KafkaConsumer]:
+        """Give a consumer of the journal."""
+        consumer = self._cluster.consumer()
+        try:
+            with told(self._where):
+                partitions = consumer.partitions_for_topic(self.partition.topic)
+            if not partitions:
+                raise ConnectorError(
+                    f"{self._where} does not exist: create it with `streamboost check "
+                    "--create-topics`"
+                )
+            if len(partitions) > 1:
+                raise ConnectorError(
+                    f"{self._where} has {len(partitions)} partitions and must have one, which "
+                    "keeps its order: create it anew with `streamboost check --create-topics`"
+                )
+            consumer.assign([self.partition])
+            yield consumer
+        finally:
+            consumer.close(autocommit=False, timeout_ms=1_000)
+
+    def _span(self, consumer: KafkaConsumer) -> tuple[int, int]:
+        with told(self._where):
+            start = consumer.beginning_offsets([self.partition], timeout_ms=MOMENT_MS)
+            end = consumer.end_offsets([self.partition], timeout_ms=MOMENT_MS)
+        return start[self.partition], end[self.partition]
+
+    def _place_of(self, consumer: KafkaConsumer, sequence: int, start: int, end: int) -> int:
+        """Return an offset at or before the first entry after `sequence`, by halving."""
+        while end - start > 64:
+            middle = (start + end) // 2
+            entry = next(self._read(consumer, middle, end), None)
+            if entry is None or entry.committed.sequence > sequence:
+                end = middle
+            else:
+                start = middle
+        return start
+
+    def _read(self, consumer: KafkaConsumer, start: int, end: int) -> Iterator[JournalEntry]:
+        """Read the journal's entries with offsets [start, end)."""
+        with told(self._where):
+            consumer.seek(self.partition, start)
+        patience = time.monotonic() + MOMENT_MS / 1000
+        while True:
+            with told(self._where):
+                found = consumer.poll(timeout_ms=200).get(self.partition, [])
+                place = consumer.position(self.partition, timeout_ms=MOMENT_MS)
+            for record in found:
+                if record.offset >= end:
+                    return
+                yield _entry(record)
+            if place >= end:
+                return
+            if found:
+                patience = time.monotonic() + MOMENT_MS / 1000
+            if time.monotonic() > patience:
+                raise UnavailableError(f"{self._where} gives nothing, though it has more")
+
+
+def _entry(record: Any) -> JournalEntry:
+    """Read a message of the journal; StateError where no pipeline wrote it."""
+    try:
+        headers = dict(record.headers)
+        positions = msgspec.json.decode(headers["positions"], type=dict[str, Position])
+        committed = Committed(int(headers["sequence"]), positions)
+        return JournalEntry(committed, bytes(record.value), headers["writer"])
+    except (KeyError, ValueError, TypeError, msgspec.MsgspecError) as error:
+        raise StateError(
+            f"offset {record.offset} of topic {record.topic!r}, a journal, is not an entry of a "
+            f"pipeline: {error!r}; only the pipeline may write there"
+        ) from error

@@ -1,0 +1,181 @@
+"""What reading a topic comes to: its messages, and what may be wrong with a place in it."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka import errors as kafka_errors
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
+from streamboost.errors import ConnectorError, UnavailableError
+
+__all__ = [
+    "Damage",
+    "another",
+    "as_message",
+    "check_place",
+    "find_damage",
+    "is_damaged",
+    "is_out_of_range",
+    "numbers_of",
+    "span_of",
+    "topic_id",
+]
+
+_POLL_MS = 100
+_BASE = re.compile(r"at offset (\d+)")
+
+
+class Damage(NamedTuple):
+    """Offsets [start, end) of a partition that nobody can read: a batch of them is damaged."""
+
+    partition: int
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        offsets = f"{self.start} to {self.end - 1}" if self.end > self.start + 1 else self.start
+        return (
+            f"the messages at offset {offsets} of partition {self.partition} are damaged: they do "
+            "not match their checksum"
+        )
+
+    def message(self) -> Message:
+        """Return the message that stands for them."""
+        return Message(b"", str(self.partition), self.start, 0, damage=str(self))
+
+
+def as_message(record: Any, max_bytes: int) -> Message:
+    """Return what the client library gives as a message of ours, cut to `max_bytes` + 1 bytes.
+
+    One without a value has an empty payload.
+    """
+    value = record.value or b""
+    kept = value if len(value) <= max_bytes else value[: max_bytes + 1]
+    written = record.timestamp if record.timestamp >= 0 else None
+    return Message(bytes(kept), str(record.partition), record.offset, len(value), written)
+
+
+def numbers_of(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:
+    """Return the numbers of a topic's partitions; ConnectorError where there is no such topic."""
+    with told(where):
+        numbers = consumer.partitions_for_topic(topic)
+    if not numbers:
+        raise ConnectorError(
+            f"{where} does not exist: correct the name, or create it with `streamboost check "
+            "--create-topics`"
+        )
+    return sorted(numbers)
+
+
+def topic_id(client: Any, topic: str) -> str | None:
+    """Return what tells a topic from another of its name; None where the broker does not say.
+
+    `client` is a consumer or producer that has asked for the topic's partitions.
+    """
+    cluster = getattr(client, "_cluster", None) or client._metadata
+    found = cluster.topic_id(topic)
+    return str(found) if found and found.int else None
+
+
+def another(where: str) -> ConnectorError:
+    """Return the error of a topic that has taken the place of one of the same name."""
+    return ConnectorError(
+        f"{where} was deleted and made again: this is not the topic that was read before, and what "
+        "it holds was not; put that one back from a copy, or, to read this one from its beginning, "
+        "give the pipeline another name and an empty state"
+    )
+
+
+def span_of(
+    consumer: KafkaConsumer, partitions: Sequence[TopicPartition], where: str
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return by partition where it begins, and where what is committed of it ends."""
+    with told(where):
+        starts = consumer.beginning_offsets(partitions, timeout_ms=MOMENT_MS)
+        ends = consumer.end_offsets(partitions, timeout_ms=MOMENT_MS)
+    return starts, ends
+
+
+def check_place(topic: str, partition: int | str, place: int, start: int, end: int) -> None:
+    """Raise ConnectorError where a partition that spans [start, end) cannot be read at `place`."""
+    if place < start:
+        raise ConnectorError(
+            f"topic {topic!r} no longer holds offsets {place} to {start - 1} of partition "
+            f"{partition}: its retention has overtaken the pipeline; raise retention.ms, and bring "
+            'the records back or set [pipeline] on_gap = "continue" to go on without them'
+        )
+    if place > end:
+        raise ConnectorError(
+            f"partition {partition} of topic {topic!r} ends at offset {end}, and reading should go "
+            f"on at {place}: this is not the topic that was read before; put that one back, or "
+            "begin anew with an empty state"
+        )
+
+
+def is_out_of_range(error: Exception) -> bool:
+    """Tell whether the offset to read at is not there."""
+    return isinstance(error.__cause__, kafka_errors.OffsetOutOfRangeError)
+
+
+def is_damaged(error: Exception) -> bool:
+    """Tell whether what was to be read does not match its checksum.
+
+    The consumer that came upon it is to be closed: asked again, it never returns.
+    """
+    return isinstance(error.__cause__, kafka_errors.CorruptRecordError)
+
+
+def find_damage(cluster: KafkaCluster, topic: str, places: Mapping[str, int]) -> Damage | None:
+    """Return the first damage at one of `places`, offsets by partition; None where there is none.
+
+    A batch is stored, and damaged, as a whole: it ends before the first offset at which something
+    else is found.
+    """
+    for name in sorted(places, key=int):
+        partition, start = TopicPartition(topic, int(name)), places[name]
+        with closing(cluster.consumer()) as consumer:
+            end = span_of(consumer, [partition], topic)[1][partition]
+        base = _damaged_batch(cluster, partition, start, end)
+        if base is None:
+            continue
+        inside, outside = start, start + 1
+        while _damaged_batch(cluster, partition, outside, end) == base:
+            inside, outside = outside, outside + 2 * (outside - start)
+        while outside - inside > 1:
+            middle = (inside + outside) // 2
+            if _damaged_batch(cluster, partition, middle, end) == base:
+                inside = middle
+            else:
+                outside = middle
+        return Damage(int(name), start, min(outside, end))
+    return None
+
+
+def _damaged_batch(
+    cluster: KafkaCluster, partition: TopicPartition, offset: int, end: int
+) -> int | None:
+    """Return where the damaged batch begins that holds `offset`; None where it can be read.
+
+    Each look takes a consumer of its own, as `is_damaged` says.
+    """
+    if offset >= end:
+        return None
+    where = f"topic {partition.topic!r} at {cluster.servers}"
+    patience = time.monotonic() + MOMENT_MS / 1000
+    with closing(cluster.consumer()) as consumer, told(where):
+        consumer.assign([partition])
+        consumer.seek(partition, offset)
+        try:
+            while consumer.position(partition, timeout_ms=MOMENT_MS) == offset:
+                consumer.poll(timeout_ms=_POLL_MS, max_records=1)
+                if time.monotonic() > patience:
+                    raise UnavailableError(f"{where} gives nothing, though it has more")
+        except kafka_errors.CorruptRecordError as error:
+            found = _BASE.search(str(error))
+            return int(found[1]) if found else offset
+    return None

@@ -1,0 +1,363 @@
+"""Apache Kafka: topics as sources and sinks.
+
+A topic's partitions are assigned, not shared out by a group: one process reads them all, and
+where it reads on is kept with the pipeline's journal. Only what was committed is read.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import OffsetSpec
+
+from streamboost.connectors.base import Message, Position, Sink, Source
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
+from streamboost.connectors.kafka.reading import (
+    another,
+    as_message,
+    check_place,
+    find_damage,
+    is_damaged,
+    is_out_of_range,
+    numbers_of,
+    span_of,
+    topic_id,
+)
+from streamboost.connectors.kafka.replay import KafkaReplay
+from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch, in_time
+from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
+
+__all__ = ["KafkaSink", "KafkaSource"]
+
+_log = logging.getLogger(__name__)
+
+_POLL_MS = 20
+
+_SILENCE = 1.0
+
+_FETCH_BYTES = 256 * 1024
+"""What is read of one partition before the next has its turn: they are to stay nearly in step, as
+labels wait for their records only so long."""
+
+
+class KafkaSource(Source):
+    """Reads all partitions of a topic, those that join later from their beginning.
+
+    Parameters
+    ----------
+    cluster : KafkaCluster
+    topic : str
+    max_bytes : int
+        What of a payload is held in memory: of a longer one, the first `max_bytes` + 1 bytes are
+        given, with its true size. A message without a value is an empty payload.
+    on_gap : {"stop", "continue"}
+        What is done where retention has deleted messages unread: "continue" passes over them and
+        says so in `gaps`.
+    on_corrupt : {"stop", "skip"}
+        What is done with messages that do not match their checksum: "skip" gives one message in
+        their place, which says so.
+
+    Raises
+    ------
+    ConnectorError
+        While polling, when the topic does not exist, is another than before, no longer holds what
+        comes next, or what comes next is damaged.
+    UnavailableError
+        When the cluster cannot be reached.
+    """
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        topic: str,
+        max_bytes: int = 1_000_000,
+        *,
+        on_gap: str = "stop",
+        on_corrupt: str = "stop",
+    ) -> None:
+        if max_bytes < 1:
+            raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
+        self.topic = topic
+        self._cluster = cluster
+        self._max_bytes = max_bytes
+        self._on_gap = on_gap
+        self._on_corrupt = on_corrupt
+        self._consumer: KafkaConsumer | None = None
+        self._replay: KafkaReplay | None = None
+        self._admin: KafkaAdminClient | None = None
+        self._id: str | None = None
+        self._next: Position = {}
+        # Where the consumer stands, and where the partitions ended when it was sent there.
+        self._at: Position = {}
+        self._ends: Position = {}
+        self._gaps: dict[str, tuple[int, int]] = {}
+        self._gave = -math.inf
+
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` messages.
+
+        What was there before it was last sent somewhere is waited for.
+        """
+        if limit < 1:
+            return []
+        self._gaps = {}
+        self._end_replay()
+        messages = self._fetch(limit, wait_ms=0)
+        patience = time.monotonic() + MOMENT_MS / 1000
+        while not messages and any(self._at.get(p, 0) < end for p, end in self._ends.items()):
+            if time.monotonic() > patience:
+                raise UnavailableError(f"{self._where} gives nothing, though it has more")
+            messages = self._fetch(limit, _POLL_MS)
+        if messages:
+            self._gave = time.monotonic()
+        return messages
+
+    def position(self) -> Position:
+        """Return the offset of the next message of each partition, asking where it begins."""
+        if not self._next:
+            self._assigned()
+        return dict(self._next)
+
+    def seek(self, position: Position) -> None:
+        """Go on from `position`; partitions it does not name start at their beginning."""
+        if unknown := sorted(name for name in position if not name.isdecimal()):
+            raise ConnectorError(
+                f"the partitions of topic {self.topic!r} are numbers; the position names "
+                f"{unknown[0]!r}"
+            )
+        self._next = dict(position)
+
+    def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
+        """Read the messages of `ranges` once more, and go on after them."""
+        if self._replay is None:
+            self._replay = KafkaReplay(self._cluster, self.topic, self._max_bytes, _FETCH_BYTES)
+        found = []
+        for name in sorted(ranges, key=int):
+            start, end = ranges[name]
+            found += self._replay.read(name, start, end)
+            self._next[name] = end
+        return found
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a partition has more than was read, and something came within a second.
+
+        After that, what it has is held back by a transaction that is open.
+        """
+        consumer = self._consumer
+        if consumer is None or time.monotonic() - self._gave > _SILENCE:
+            return False
+        return any(
+            self._at.get(str(partition.partition), 0) < (consumer.highwater(partition) or 0)
+            for partition in consumer.assignment()
+        )
+
+    @property
+    def identity(self) -> str | None:
+        """The topic's id; None where the broker gives none."""
+        self._known()
+        return self._id
+
+    @property
+    def gaps(self) -> Mapping[str, tuple[int, int]]:
+        """The offsets [start, end) that retention deleted and the newest poll passed over."""
+        return dict(self._gaps)
+
+    def lag(self) -> int:
+        """Return how many offsets lie between what was read and the end, over all partitions.
+
+        Messages of a transaction that is still open count, though they are not given yet.
+        """
+        place = self.position()
+        ends = self._offsets(place, OffsetSpec.LATEST)
+        return sum(end - place[name] for name, end in ends.items())
+
+    def beginning(self) -> Position:
+        """Return the offset of the oldest message of each partition that is still there."""
+        return self._offsets(self.position(), OffsetSpec.EARLIEST)
+
+    def ends(self) -> Position:
+        """Return the offset at which what is committed of each partition ends."""
+        consumer, numbers = self._known()
+        partitions = [TopicPartition(self.topic, number) for number in numbers]
+        _, ends = span_of(consumer, partitions, self._where)
+        return {str(partition.partition): end for partition, end in ends.items()}
+
+    def close(self) -> None:
+        """Let go of the cluster; polling connects again."""
+        self._leave()
+        self._end_replay()
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    @property
+    def _where(self) -> str:
+        return f"topic {self.topic!r} at {self._cluster.servers}"
+
+    def _leave(self) -> None:
+        """Let go of the consumer; the next one goes on where this one stood."""
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False, timeout_ms=1_000)
+            self._consumer, self._at, self._ends = None, {}, {}
+
+    def _end_replay(self) -> None:
+        if self._replay is not None:
+            self._replay.close()
+            self._replay = None
+
+    def _offsets(self, partitions: Iterable[str], which: OffsetSpec) -> Position:
+        """Ask for an offset of each partition.
+
+        The consumer's own connection answers only when the fetch before is answered, which waits
+        for messages.
+        """
+        if self._admin is None:
+            self._admin = self._cluster.admin()
+        asked = {TopicPartition(self.topic, int(name)): which for name in partitions}
+        with told(self._where):
+            found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
+        return {str(partition.partition): place.offset for partition, place in found.items()}
+
+    def _fetch(self, limit: int, wait_ms: int) -> list[Message]:
+        consumer = self._assigned()
+        try:
+            with told(self._where):
+                found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
+                # Also past what is never given, such as the marks that end transactions.
+                for partition in consumer.assignment():
+                    place = consumer.position(partition, timeout_ms=MOMENT_MS)
+                    self._at[str(partition.partition)] = place
+        except UnavailableError as error:
+            if is_out_of_range(error):
+                self._at = {}  # where the partitions begin is looked up anew
+                return []
+            if not is_damaged(error):
+                raise
+            self._leave()
+            return self._past_damage(error)
+        self._next = dict(self._at)
+        return [
+            as_message(record, self._max_bytes)
+            for partition in sorted(found, key=lambda partition: partition.partition)
+            for record in found[partition]
+        ]
+
+    def _past_damage(self, error: UnavailableError) -> list[Message]:
+        """Return what stands for the damaged messages that come next, and go on after them."""
+        damage = find_damage(self._cluster, self.topic, self._next)
+        if damage is None:
+            raise error
+        if self._on_corrupt != "skip":
+            raise ConnectorError(
+                f"{self._where}: {damage}. Bring the topic back from a copy, or set on_corrupt = "
+                '"skip" where the pipeline reads it, to go on after them with a dead letter'
+            )
+        self._next[str(damage.partition)] = damage.end
+        return [damage.message()]
+
+    def _assigned(self) -> KafkaConsumer:
+        """Return the consumer, reading all partitions there are now from where they stand."""
+        consumer, numbers = self._known()
+        if len(self._at) != len(numbers) or self._at != self._next:
+            self._place(consumer, [TopicPartition(self.topic, n) for n in numbers])
+        return consumer
+
+    def _known(self) -> tuple[KafkaConsumer, list[int]]:
+        """Return the consumer and the partitions' numbers, the topic being the one it was."""
+        if self._consumer is None:
+            self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
+        numbers = numbers_of(self._consumer, self.topic, self._where)
+        found = topic_id(self._consumer, self.topic)
+        if None not in (found, self._id) and found != self._id:
+            raise another(self._where)
+        self._id = found or self._id
+        return self._consumer, numbers
+
+    def _place(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+        """Send the consumer to where reading goes on, as far as it does not stand there."""
+        names = [str(partition.partition) for partition in partitions]
+        if unknown := sorted(set(self._next) - set(names)):
+            raise ConnectorError(
+                f"topic {self.topic!r} has no partition {unknown[0]!r}, which was read before: it "
+                "is not the same topic; put that one back, or begin anew with an empty state"
+            )
+        starts, ends = span_of(consumer, partitions, self._where)
+        places = {}
+        for name, partition in zip(names, partitions, strict=True):
+            places[name] = self._next.get(name, starts[partition])
+            if places[name] < starts[partition] and self._on_gap == "continue":
+                _log.error(
+                    "%s: offsets %d to %d of partition %s were deleted before they were read, and "
+                    "are passed over",
+                    self._where,
+                    places[name],
+                    starts[partition] - 1,
+                    name,
+                )
+                self._gaps[name] = (places[name], starts[partition])
+                places[name] = starts[partition]
+            check_place(self.topic, name, places[name], starts[partition], ends[partition])
+        if consumer.assignment() != set(partitions):
+            consumer.assign(partitions)
+            self._at = {}
+        for name, partition in zip(names, partitions, strict=True):
+            if self._at.get(name) != places[name]:
+                consumer.seek(partition, places[name])
+                self._at[name] = places[name]
+        self._next = dict(places)
+        self._ends = {str(partition.partition): end for partition, end in ends.items()}
+
+
+class KafkaSink(Sink):
+    """Appends to a topic; within a transaction of the same cluster, that one writes for it.
+
+    Parameters
+    ----------
+    cluster : KafkaCluster
+    topic : str
+    """
+
+    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self._written: list[bytes] = []
+        self._producer: KafkaProducer | None = None
+
+    def write(self, payloads: Sequence[bytes]) -> None:
+        """Keep `payloads` until `flush`."""
+        self._written.extend(payloads)
+
+    def flush(self) -> None:
+        """Return once every replica has what was written; after an error, call it again."""
+        if not self._written:
+            return
+        if self._producer is None:
+            self._producer = self.cluster.producer()
+        where = f"topic {self.topic!r} at {self.cluster.servers}"
+        write = partial(self._write, self._producer)
+        try:
+            with told(where):
+                in_time(self.cluster, where, {self.topic: CREATE_AGAIN}, write)
+        except ConnectorError:
+            # What a producer failed to bring it may still bring: that one is not used again.
+            discard(self._producer)
+            self._producer = None
+            raise
+        self._written.clear()
+
+    def close(self) -> None:
+        """Let go of the cluster; flushing connects again. What was not flushed is dropped."""
+        self._written.clear()
+        if self._producer is not None:
+            discard(self._producer)
+            self._producer = None
+
+    def _write(self, producer: KafkaProducer) -> None:
+        dispatch = Dispatch(producer, self.cluster.servers)
+        with dispatch.arriving(MOMENT_MS / 1000):
+            for payload in self._written:
+                dispatch.send(self.topic, payload)

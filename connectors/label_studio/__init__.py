@@ -1,0 +1,1 @@
+"""Label Studio: its interface for programs, and a project in which people answer."""

@@ -1,0 +1,205 @@
+"""What decoding gives: records and labels in columns, and dead letters that say what was wrong."""
+
+import codecs
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.written import DeadLetter, Reason, Time, milliseconds
+
+__all__ = ["Decoded", "DecodedLabels", "Labels", "Records", "time_reader"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """The records of some messages, in their order."""
+
+    ids: list[str]
+    times: list[Time]
+    X: npt.NDArray[np.float32]
+    """float32 (n, D), C order, columns as `Schema.features`; NaN where a value is missing."""
+    messages: list[Message]
+    """The message each record came in."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: Sequence[int]) -> "Records":
+        """Return the records at `rows`, in that order."""
+        return Records(
+            [self.ids[row] for row in rows],
+            [self.times[row] for row in rows],
+            self.X[np.asarray(rows, dtype=np.intp)],
+            [self.messages[row] for row in rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of some messages, in their order."""
+
+    ids: list[str]
+    labels: list[Any]
+    """Text or whole numbers, as the schema says: never both."""
+    times: list[Time]
+    sources: list[str | None]
+    """Who gave each label, where the message says so."""
+    messages: list[Message]
+    """The message each label came in."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Decoded(NamedTuple):
+    """The records in some messages, and the dead letters of those that could not be used."""
+
+    records: Records
+    dead: list[DeadLetter]
+
+
+class DecodedLabels(NamedTuple):
+    """The labels in some messages, and the dead letters of those that could not be used."""
+
+    labels: Labels
+    dead: list[DeadLetter]
+
+
+class Desk:
+    """Sorts the messages of one poll into parsed ones and dead letters."""
+
+    def __init__(
+        self, messages: Sequence[Message], max_bytes: int, source: str, time: int | None
+    ) -> None:
+        self._messages = messages
+        self._max_bytes = max_bytes
+        self._source = source
+        self._time = time
+        self._dead: dict[int, DeadLetter] = {}
+
+    @property
+    def dead(self) -> list[DeadLetter]:
+        """The dead letters, in the order of their messages."""
+        return [self._dead[index] for index in sorted(self._dead)]
+
+    def reject(self, index: int, reason: Reason, detail: str) -> None:
+        """Make message `index` a dead letter."""
+        self._dead[index] = DeadLetter.of(
+            self._messages[index], reason, detail, source=self._source, time=self._time
+        )
+
+    def parse(
+        self, decoder: msgspec.json.Decoder[Any], required: dict[str, Reason]
+    ) -> tuple[list[int], list[tuple[Any, ...]]]:
+        """Decode every message: the indices of the usable ones, and their values as tuples.
+
+        The first fields of the decoder's struct must be there and not be empty text: `required`
+        gives, in their order, what each is called and the reason when it is not.
+        """
+        decode, astuple = decoder.decode, msgspec.structs.astuple
+        kept: list[int] = []
+        parsed: list[tuple[Any, ...]] = []
+        for index, message in enumerate(self._messages):
+            payload = message.payload
+            if message.damage is not None:
+                self.reject(index, "corrupt", message.damage)
+                continue
+            if message.size > self._max_bytes or message.size > len(payload):
+                self.reject(index, "too_large", self._explain_size(message))
+                continue
+            try:
+                if not payload.isascii():
+                    codecs.utf_8_decode(payload, "strict", True)  # msgspec skips unread text unseen
+                values = astuple(decode(payload))
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                self.reject(index, *explain(payload, error))
+                continue
+            for value, (name, reason) in zip(values, required.items(), strict=False):
+                if value is None or value == "":
+                    missing = "absent or null" if value is None else "empty"
+                    self.reject(index, reason, f"field {name!r} is {missing}")
+                    break
+            else:
+                kept.append(index)
+                parsed.append(values)
+        return kept, parsed
+
+    def _explain_size(self, message: Message) -> str:
+        if message.size > self._max_bytes:
+            return f"{message.size} bytes, more than max_record_bytes = {self._max_bytes}"
+        return f"the source kept {len(message.payload)} of {message.size} bytes: raise its limit"
+
+
+def time_reader(field: str | None) -> Callable[[Message], float | None]:
+    """Return what gives a message's time in milliseconds since the epoch, None where it has none.
+
+    That is when it was written, where its source knows, and otherwise what its `field` says.
+    """
+    if field is None:
+        return attrgetter("time")
+    struct = msgspec.defstruct("Timed", [("time", Time, None)], rename={"time": field})
+    decode = msgspec.json.Decoder(struct).decode
+
+    def read(message: Message) -> float | None:
+        if message.time is not None:
+            return message.time
+        try:
+            return milliseconds(decode(message.payload).time)  # type: ignore[attr-defined]
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None  # decoding it in its batch says what is wrong
+
+    return read
+
+
+_PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_LITERAL = re.compile(rb"NaN|Infinity")
+_WORDS = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "null": "null",
+    "object": "an object",
+    "str": "text",
+}
+
+
+def explain(payload: bytes, error: Exception) -> tuple[Reason, str]:
+    """Turn what decoding `payload` raised into a reason and a detail that a person reads."""
+    if not payload.strip():
+        return "empty", "there is nothing in it"
+    if isinstance(error, RecursionError):
+        return "bad_json", "nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return "bad_json", f"not UTF-8: byte 0x{payload[error.start]:02x} at {error.start}"
+    if isinstance(error, msgspec.ValidationError):
+        return _explain_value(str(error))
+    place = _BYTE.search(str(error))
+    literal = _LITERAL.match(payload, int(place[1])) if place else None
+    if place and literal:
+        word = literal[0].decode()
+        return "bad_json", f"{word} at byte {place[1]} is not JSON: write null"
+    text = str(error).removeprefix("JSON is malformed: ")
+    return "bad_json", text[:1].lower() + text[1:]
+
+
+def _explain_value(text: str) -> tuple[Reason, str]:
+    match = _PATH.match(text)
+    what, path = (match["what"], match["path"]) if match else (text, None)
+    where = "the message" if path is None else f"field {path!r}"
+    if what == "Number out of range":
+        return "infinite", f"{where}: the number is too large"
+    plain = re.sub(
+        r"`([^`]*)`",
+        lambda kinds: " or ".join(_WORDS.get(kind, kind) for kind in kinds[1].split(" | ")),
+        what,
+    )
+    return "wrong_type", f"{where}: {plain[:1].lower()}{plain[1:]}"

@@ -1,0 +1,1 @@
+"""The embedded log: streams in one SQLite file, and commits to it."""

@@ -1,0 +1,171 @@
+"""The embedded log: any number of streams in one SQLite file.
+
+Each stream is a table `(offset, payload)`, which the sqlite3 shell reads and writes as well:
+`INSERT INTO labels (payload) VALUES ('{"id": "7", "label": "grass"}')`. Offsets start at 0 and are
+never given twice, so old rows may be deleted once nobody needs to read them again.
+
+The file must be on a local disk: SQLite's locks and its write-ahead log do not hold over a network
+file system. Its `-wal` and `-shm` companions belong to it: they move with it, or not at all.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from streamboost.connectors.base import Message, Position, Sink, Source
+from streamboost.connectors.sqlite.database import (
+    Database,
+    append,
+    checked_stream,
+    end_of,
+    table_exists,
+)
+from streamboost.errors import ConfigurationError, ConnectorError
+
+__all__ = ["SqliteSink", "SqliteSource"]
+
+_PARTITION = "0"
+
+
+class SqliteSource(Source):
+    """Reads a stream; it gives nothing as long as the stream, or the file, is not there yet.
+
+    Parameters
+    ----------
+    path : path to the file
+    stream : str
+        Lower-case letters, digits, `_`, `-` and `.`, starting with a letter.
+    max_bytes : int
+        What of a payload is held in memory: of a longer one, the first `max_bytes` + 1 bytes are
+        given, with its true size.
+
+    Raises
+    ------
+    ConnectorError
+        While polling, when the stream ends before the position: it is not the one read before.
+    UnavailableError
+        When others keep the file locked.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "log.db"
+    >>> source, sink = SqliteSource(path, "labels"), SqliteSink(path, "labels")
+    >>> source.poll(10)
+    []
+    >>> sink.write([b'{"id": "7", "label": "grass"}']); sink.flush()
+    >>> source.poll(10)
+    [Message(payload=b'{"id": "7", "label": "grass"}', partition='0', offset=0, size=29)]
+    >>> source.close(); sink.close()
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], stream: str, max_bytes: int = 1_000_000
+    ) -> None:
+        if max_bytes < 1:
+            raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
+        self._database = Database(path)
+        self._stream = checked_stream(stream)
+        self._max_bytes = max_bytes
+        self._next = 0
+
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` messages."""
+        if limit < 1:
+            return []
+        with self._database.reading() as connection:
+            end = 0 if connection is None else end_of(connection, self._stream)
+            if end < self._next:
+                raise ConnectorError(
+                    f"stream {self._stream!r} in {self._database.path} ends at offset {end}, and "
+                    f"reading should go on at {self._next}: this is not the file that was read "
+                    "before; put that one back, or begin anew with an empty state"
+                )
+            if connection is None or end == self._next:
+                return []
+            # As a blob: text is given byte for byte, whatever it holds.
+            rows = connection.execute(
+                f"SELECT offset, substr(CAST(payload AS BLOB), 1, ?), "
+                f'length(CAST(payload AS BLOB)) FROM "{self._stream}" '
+                "WHERE offset >= ? ORDER BY offset LIMIT ?",
+                (self._max_bytes + 1, self._next, limit),
+            ).fetchall()
+        messages = [
+            Message(payload or b"", _PARTITION, offset, size or 0) for offset, payload, size in rows
+        ]
+        self._next = messages[-1].offset + 1 if messages else end
+        return messages
+
+    def position(self) -> Position:
+        """Return the offset of the next message."""
+        return {_PARTITION: self._next}
+
+    def lag(self) -> int:
+        """Return how many offsets lie between the next message and the stream's end."""
+        with self._database.reading() as connection:
+            end = 0 if connection is None else end_of(connection, self._stream)
+        return max(end - self._next, 0)
+
+    def beginning(self) -> Position:
+        """Return the offset of the oldest message that was not deleted."""
+        with self._database.reading() as connection:
+            if connection is None or not table_exists(connection, self._stream):
+                return {_PARTITION: 0}
+            found = connection.execute(f'SELECT min(offset) FROM "{self._stream}"').fetchone()
+            first = end_of(connection, self._stream) if found[0] is None else int(found[0])
+        return {_PARTITION: first}
+
+    def seek(self, position: Position) -> None:
+        """Go on from an offset."""
+        unknown = sorted(set(position) - {_PARTITION})
+        if unknown:
+            raise ConnectorError(
+                f"stream {self._stream!r} has one partition, {_PARTITION!r}; the position names "
+                f"{unknown[0]!r}"
+            )
+        self._next = position.get(_PARTITION, 0)
+
+    def close(self) -> None:
+        """Close the file; polling opens it again."""
+        self._database.close()
+
+
+class SqliteSink(Sink):
+    """Appends to a stream, which it creates with its first message.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "log.db"
+    >>> sink = SqliteSink(path, "predictions")
+    >>> sink.write([b"{}"]); sink.flush(); sink.close()
+    """
+
+    def __init__(self, path: str | os.PathLike[str], stream: str) -> None:
+        self._database = Database(path)
+        self._stream = checked_stream(stream)
+        self._written: list[bytes] = []
+
+    @property
+    def path(self) -> Path:
+        """The file it writes to."""
+        return self._database.path
+
+    @property
+    def stream(self) -> str:
+        """The stream it appends to."""
+        return self._stream
+
+    def write(self, payloads: Sequence[bytes]) -> None:
+        """Keep `payloads` until `flush`."""
+        self._written.extend(payloads)
+
+    def flush(self) -> None:
+        """Append what was written, in one transaction; after an error it can be called again."""
+        if self._written:
+            with self._database.writing() as connection:
+                append(connection, self._stream, self._written)
+            self._written.clear()
+
+    def close(self) -> None:
+        """Close the file; flushing opens it again. What was not flushed is not written."""
+        self._written.clear()
+        self._database.close()

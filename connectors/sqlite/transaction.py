@@ -1,0 +1,197 @@
+"""Commits to the embedded log: what a batch writes, where its sources stand, and the journal.
+
+All of it is one transaction of the SQLite file that holds the streams.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from streamboost.connectors.base import Committed, Position, Sink, Transaction
+from streamboost.connectors.sqlite.database import Database, append, as_stored, table_exists
+from streamboost.connectors.sqlite.stream import SqliteSink
+from streamboost.errors import ConfigurationError, StateError
+
+__all__ = ["SqliteTransaction"]
+
+_PAGE = 256
+_FORMAT = 2
+"""Version of the journal, which goes by the minor release."""
+
+_READ = (_FORMAT, 1)
+"""A release reads its own and the one before it, which a commit turns into its own."""
+
+
+class SqliteTransaction(Transaction):
+    """Commits streams, positions and journal of one pipeline as one; it binds sinks of its file.
+
+    A crash at any moment leaves the batch whole or not there. Several pipelines may share a file;
+    of two processes that run the same one, the second to commit a batch is refused.
+
+    Parameters
+    ----------
+    path : path to the file
+    pipeline : str
+        The name under which positions and journal are kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "log.db"
+    >>> transaction, sink = SqliteTransaction(path, "demo"), SqliteSink(path, "predictions")
+    >>> transaction.commit(1, [(sink, [b"{}"])], {"records": {"0": 7}}, b'{"sequence": 1}')
+    >>> transaction.committed()
+    Committed(sequence=1, positions={'records': {'0': 7}})
+    >>> list(transaction.journal())
+    [(1, b'{"sequence": 1}')]
+    >>> transaction.close(); sink.close()
+    """
+
+    def __init__(self, path: str | os.PathLike[str], pipeline: str) -> None:
+        if not pipeline:
+            raise ConfigurationError("a pipeline needs a name: its journal is kept under it")
+        self._database = Database(path)
+        self._pipeline = pipeline
+
+    def committed(self) -> Committed | None:
+        """Return the newest batch that was committed, or None before the first."""
+        with self._database.reading() as connection:
+            return None if connection is None else self._committed(connection)
+
+    def commit(
+        self,
+        sequence: int,
+        writes: Sequence[tuple[Sink, Sequence[bytes]]],
+        positions: Mapping[str, Position],
+        journal: bytes,
+    ) -> None:
+        """Commit batch `sequence`, which must be the one after the last; the first is 1.
+
+        Raises StateError when it is not: somebody else has committed, or nothing was recovered.
+        Where others keep the file locked, or its disk is full (UnavailableError), nothing of the
+        batch is in it. Sinks that it does not bind are written before it is locked, and not once
+        more by the next call with the same batch.
+        """
+        if not all(self.binds(sink) for sink, _ in writes):
+            with self._database.reading() as connection:
+                self._before(sequence, connection)
+            self.write_unbound(sequence, writes)
+        with self._database.writing() as connection:
+            last = self._before(sequence, connection)
+            for sink, payloads in writes:
+                if isinstance(sink, SqliteSink) and self.binds(sink):
+                    append(connection, sink.stream, payloads)
+            _create_journal(connection)
+            everywhere = last.positions | dict(positions)
+            self._keep(connection, Committed(sequence, everywhere))
+            connection.execute(
+                "INSERT INTO _journal VALUES (?, ?, ?)",
+                (self._pipeline, sequence, as_stored(journal)),
+            )
+
+    def begin_after(self, committed: Committed) -> None:
+        """Have a log that holds no batch of the pipeline go on after `committed`.
+
+        Raises StateError where it does hold some.
+        """
+        with self._database.writing() as connection:
+            if self._committed(connection) is not None:
+                raise StateError(
+                    f"{self._database.path} holds batches of {self._pipeline!r}: it goes on after "
+                    "these, and nowhere else"
+                )
+            _create_journal(connection)
+            self._keep(connection, committed)
+
+    def pipelines(self) -> list[str]:
+        """Return the names under which batches were committed to the file."""
+        with self._database.reading() as connection:
+            if connection is None or not _has_journal(connection, self._database.path):
+                return []
+            return [name for (name,) in connection.execute("SELECT pipeline FROM _committed")]
+
+    def binds(self, sink: Sink) -> bool:
+        """Tell whether `sink` writes to the transaction's file."""
+        return isinstance(sink, SqliteSink) and sink.path == self._database.path
+
+    def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Give sequence and entry of every batch after batch `after`, reading page by page."""
+        while True:
+            with self._database.reading() as connection:
+                if connection is None or not _has_journal(connection, self._database.path):
+                    return
+                rows = connection.execute(
+                    "SELECT sequence, CAST(entry AS BLOB) FROM _journal "
+                    "WHERE pipeline = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+                    (self._pipeline, after, _PAGE),
+                ).fetchall()
+            if not rows:
+                return
+            yield from rows
+            after = rows[-1][0]
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        self._database.close()
+
+    def _keep(self, connection: sqlite3.Connection, committed: Committed) -> None:
+        positions = msgspec.json.encode(committed.positions).decode()
+        connection.execute(
+            "INSERT OR REPLACE INTO _committed VALUES (?, ?, ?)",
+            (self._pipeline, committed.sequence, positions),
+        )
+
+    def _before(self, sequence: int, connection: sqlite3.Connection | None) -> Committed:
+        """Return the batch that `sequence` follows; StateError where it follows none."""
+        found = None if connection is None else self._committed(connection)
+        last = found or Committed(0, {})
+        if sequence != last.sequence + 1:
+            raise StateError(
+                f"pipeline {self._pipeline!r} cannot commit batch {sequence} after batch "
+                f"{last.sequence} in {self._database.path}: another process commits here, or "
+                "the state is from another run; stop the other, then start again"
+            )
+        return last
+
+    def _committed(self, connection: sqlite3.Connection) -> Committed | None:
+        if not _has_journal(connection, self._database.path):
+            return None
+        row = connection.execute(
+            "SELECT sequence, positions FROM _committed WHERE pipeline = ?", (self._pipeline,)
+        ).fetchone()
+        if row is None:
+            return None
+        return Committed(row[0], msgspec.json.decode(row[1], type=dict[str, dict[str, int]]))
+
+
+def _create_journal(connection: sqlite3.Connection) -> None:
+    if table_exists(connection, "_format"):
+        connection.execute("UPDATE _format SET version = ? WHERE version < ?", (_FORMAT, _FORMAT))
+        return
+    connection.execute("CREATE TABLE _format (version INTEGER NOT NULL)")
+    connection.execute("INSERT INTO _format VALUES (?)", (_FORMAT,))
+    connection.execute(
+        "CREATE TABLE _committed "
+        "(pipeline TEXT PRIMARY KEY, sequence INTEGER NOT NULL, positions TEXT NOT NULL)"
+    )
+    connection.execute(
+        "CREATE TABLE _journal (pipeline TEXT, sequence INTEGER, entry NOT NULL, "
+        "PRIMARY KEY (pipeline, sequence)) WITHOUT ROWID"
+    )
+
+
+def _has_journal(connection: sqlite3.Connection, path: Path) -> bool:
+    """Tell whether anything was ever committed; StateError when it cannot be read."""
+    if not table_exists(connection, "_format"):
+        return False
+    (version,) = connection.execute("SELECT max(version) FROM _format").fetchone()
+    if version not in _READ:
+        raise StateError(
+            f"the journal in {path} has format {version}, and this release reads "
+            f"{' and '.join(map(str, sorted(_READ)))}: use streamboost 0.{version}, or begin anew "
+            "with an empty state folder"
+        )
+    return True

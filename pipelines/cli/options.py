@@ -1,0 +1,70 @@
+"""What the commands share: where the pipeline file is, signals, and errors without secrets."""
+
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamboost.errors import ConfigurationError, StreamBoostError
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.config.file import Config
+    from streamboost.pipelines.stop import Stop
+
+__all__ = ["DEFAULT_FILE", "PipelineFile", "exit_code", "masking", "stop_on_signals"]
+
+PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file.", show_default=True)]
+DEFAULT_FILE = Path("pipeline.toml")
+
+
+@contextmanager
+def masking(config: "Config") -> Iterator[None]:
+    """Keep the environment's values out of the errors and the log."""
+
+    def mask(record: logging.LogRecord) -> bool:
+        record.msg, record.args = config.mask(record.getMessage()), ()
+        return True
+
+    handlers = logging.getLogger().handlers[:]
+    for handler in handlers:
+        handler.addFilter(mask)
+    try:
+        yield
+    except StreamBoostError as error:
+        raise type(error)(config.mask(str(error))) from None
+    finally:
+        for handler in handlers:
+            handler.removeFilter(mask)
+
+
+def stop_on_signals(said: bytes) -> "Stop":
+    """Return a stop that SIGINT and SIGTERM ask for, which are ignored from then on.
+
+    `said` is written to standard error when they do.
+    """
+    from streamboost.pipelines.stop import Stop
+
+    stop = Stop()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # Past Python's buffers, which the interrupted line may be writing to.
+        os.write(2, said)
+        stop.request()
+        stop.end_waits()
+
+    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGTERM, ask)
+    return stop
+
+
+def exit_code(error: StreamBoostError) -> int:
+    """Return 2 where a setting is wrong, and 1 where something failed."""
+    return 2 if isinstance(error, ConfigurationError) else 1

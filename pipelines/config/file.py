@@ -1,0 +1,282 @@
+"""Reading a pipeline file: one TOML file, checked as a whole.
+
+Text in the form ``${NAME}`` takes the value of the environment variable NAME. Such values are
+shown and stored as ``${NAME}``, never as what they are. Relative paths start at the folder of the
+file. All that is wrong with a file is reported at once.
+
+Between two runs on the same state these may change: `state` (the folder may be moved),
+`batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `checkpoint_copy`, `on_gap`
+and `keep_versions` of [pipeline], `follow` and `on_corrupt` of [source] and [labels], all but
+`transactions` of [kafka], [monitor], [label_studio], and where [predictions], [dead_letters] and,
+unless a dataset answers them, [requests] go. All else decides what the state means, and a change is
+refused, also one of an environment variable's value. Paths are the same when they lead to the same
+place.
+"""
+
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.checks import LOG, contradictions, resolve
+from streamboost.pipelines.config.learner import SECTIONS, Core, build_core, check_pool
+from streamboost.pipelines.config.paths import check_files
+from streamboost.pipelines.config.problems import Problem, describe
+from streamboost.pipelines.config.sections import RiverOracle, Sections
+from streamboost.pipelines.config.variables import Variables, names_in
+from streamboost.pipelines.span import Span
+
+__all__ = ["LOG", "Config", "load", "parse"]
+
+_CHANGEABLE = {
+    "pipeline": {
+        "state",
+        "batch_records",
+        "batch_labels",
+        "poll_interval",
+        "checkpoint_every",
+        "checkpoint_copy",
+        "on_gap",
+        "keep_versions",
+    },
+    "source": {"follow", "on_corrupt"},
+    "labels": {"follow", "on_corrupt"},
+    "predictions": {"connector", "stream", "path", "topic"},
+    "requests": {"connector", "stream", "path", "topic"},
+    "dead_letters": {"connector", "stream", "path", "topic"},
+    "monitor": {"port", "publish_every"},
+}
+_ASIDE = {"label_studio"}
+"""Sections that say nothing of the pipeline itself: they may come, change and go."""
+
+_ITERATIONS = 100_000
+"""Of the fingerprint's hash, so that a guess at a value in it costs something."""
+
+Tables = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A pipeline file that was checked.
+
+    `sections` has the connectors' and the pipeline's settings, `core` the learner's parts.
+    `written` is the whole, defaults included, with environment values as ``${NAME}``.
+    """
+
+    sections: Sections
+    core: Core
+    folder: Path
+    written: Tables = field(repr=False)
+    variables: Variables = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self.sections.pipeline.name
+
+    @property
+    def state(self) -> Path:
+        """The folder of the pipeline's state."""
+        return self.resolve(self.sections.pipeline.state)
+
+    @property
+    def commits_to_kafka(self) -> bool:
+        """Whether journal and positions are kept in Kafka, not in the state's log."""
+        return self.sections.kafka is not None and self.sections.kafka.transactions
+
+    def resolve(self, path: str) -> Path:
+        """Return `path` as seen from the pipeline file's folder."""
+        return resolve(self.folder, path)
+
+    def mask(self, text: str) -> str:
+        """Return `text` with the environment's values as ``${NAME}``."""
+        return self.variables.mask(text)
+
+    def to_toml(self) -> str:
+        """Return the whole configuration, defaults included and secrets masked."""
+        return toml.write(self.written)
+
+    def binding(self) -> Tables:
+        """Return the part of the configuration that must not change between runs, masked."""
+        return self._binding(self.written)
+
+    def place(self, path: str) -> str:
+        """Return where `path` leads, seen from the file's folder if it lies within."""
+        place, folder = (Path(os.path.realpath(p)) for p in (self.resolve(path), self.folder))
+        return str(place.relative_to(folder) if place.is_relative_to(folder) else place)
+
+    def fingerprint(self, salt: str) -> str:
+        """Return `salt` and a hash of all that must not change between runs, values included."""
+        tables = self._binding(_resolved(self.sections, self.core))
+        for values in tables.values():
+            if values.get("path") is not None:
+                values["path"] = self.place(values["path"])
+        binding = json.dumps(tables, sort_keys=True)
+        digest = hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS)
+        return f"{salt}:{digest.hex()}"
+
+    def changeable(self) -> dict[str, set[str]]:
+        """Return the keys of each section that may change between two runs on one state."""
+        free = dict(_CHANGEABLE)
+        if self.sections.kafka is not None:
+            free["kafka"] = set(self.sections.kafka.model_dump()) - {"transactions"}
+        if isinstance(self.sections.labels, RiverOracle):
+            del free["requests"]  # its position is one in the log of requests
+        return free
+
+    def _binding(self, tables: Tables) -> Tables:
+        free = self.changeable()
+        return {
+            section: {k: v for k, v in values.items() if k not in free.get(section, ())}
+            for section, values in tables.items()
+            if section not in _ASIDE
+        }
+
+
+def load(path: str | os.PathLike[str]) -> Config:
+    """Read and check a pipeline file; ConfigurationError says everything that is wrong with it."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{path}: there is no such file; `streamboost init {path}` writes one to start from"
+        ) from None
+    except IsADirectoryError:
+        raise ConfigurationError(f"{path}: is a folder; name the pipeline file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read as text: {error}") from error
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: not valid TOML: {error}") from error
+    return parse(tables, path.parent.resolve(), name=str(path))
+
+
+def parse(
+    tables: Mapping[str, Any],
+    folder: Path,
+    *,
+    name: str = "the configuration",
+    environment: Mapping[str, str] = os.environ,
+) -> Config:
+    """Check `tables`, the content of a pipeline file in `folder` that errors call `name`."""
+    problems: list[Problem] = []
+    variables = Variables(environment, folder)
+    values = {
+        section: _substitute(table, section, None, variables, problems)
+        for section, table in tables.items()
+    }
+    sections = _check(values, tables, problems)
+    core_tables = {s: values.get(s, {}) for s in SECTIONS}
+    core: Core | None = None
+    if all(isinstance(table, dict) for table in core_tables.values()):
+        built = build_core(core_tables)
+        if isinstance(built, Core):
+            core = built
+        else:
+            problems += built
+    if sections is not None:
+        problems += contradictions(sections, tables, folder)
+        problems += check_files(sections, folder)
+    if sections is not None and core is not None:
+        problems += check_pool(core.query, Span.parse(sections.pipeline.join_window))
+    if sections is None or core is None or problems:
+        masked = [Problem(p.section, p.key, variables.mask(p.text)) for p in problems]
+        raise ConfigurationError(_report(name, masked))
+    written = _as_written(_resolved(sections, core), tables)
+    return Config(sections, core, folder, written, variables)
+
+
+def _substitute(
+    value: Any,
+    section: str,
+    key: str | None,
+    variables: Variables,
+    problems: list[Problem],
+) -> Any:
+    """Return `value` with the environment's values in place of their names."""
+    if isinstance(value, dict):
+        return {
+            name: _substitute(inner, section, name, variables, problems)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_substitute(inner, section, key, variables, problems) for inner in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        return variables.put_into(value)
+    except KeyError as error:
+        text = f"the environment variable {error.args[0]} is not set: set it before starting"
+        problems.append(Problem(section, key, text))
+        return value
+
+
+def _check(
+    values: Mapping[str, Any], tables: Mapping[str, Any], problems: list[Problem]
+) -> Sections | None:
+    try:
+        return Sections.model_validate(values)
+    except ValidationError as error:
+        known = [field.alias or name for name, field in Sections.model_fields.items()]
+        for entry in error.errors(include_url=False, include_input=False):
+            section, *rest = entry["loc"]
+            given = tables.get(str(section))
+            for key in rest[-1:]:
+                given = given.get(key) if isinstance(given, dict) else None
+            if entry["type"] == "union_tag_invalid":
+                given = tables[str(section)]["connector"]
+            model = _model_of(str(section), tables.get(str(section)))
+            problems.append(describe(entry, given, known, model))
+        return None
+
+
+def _model_of(section: str, table: Any) -> type[BaseModel]:
+    """Return the model whose keys `section` has, which may depend on its connector."""
+    for name, info in Sections.model_fields.items():
+        if (info.alias or name) == section:
+            for model in (info.annotation, *get_args(info.annotation)):
+                if not (isinstance(model, type) and issubclass(model, BaseModel)):
+                    continue
+                tag = model.model_fields.get("connector")
+                connector = table.get("connector") if isinstance(table, dict) else None
+                if tag is None or connector in get_args(tag.annotation):
+                    return model
+    return Sections
+
+
+def _resolved(sections: Sections, core: Core) -> Tables:
+    """Return every section with its defaults."""
+    tables = sections.model_dump(by_alias=True) | core.settings
+    return {section: values for section, values in tables.items() if values is not None}
+
+
+def _as_written(resolved: Tables, tables: Mapping[str, Any]) -> Tables:
+    """Return `resolved` with the environment's values as the file has them."""
+    return {
+        section: {
+            key: tables[section][key] if _is_masked(tables, section, key) else value
+            for key, value in values.items()
+        }
+        for section, values in resolved.items()
+    }
+
+
+def _is_masked(tables: Mapping[str, Any], section: str, key: str) -> bool:
+    return bool(names_in(json.dumps(tables.get(section, {}).get(key, ""))))
+
+
+def _report(name: str, problems: list[Problem]) -> str:
+    lines = [str(problem) for problem in dict.fromkeys(problems)]
+    if len(lines) == 1:
+        return f"{name}: {lines[0]}"
+    return f"{name} has {len(lines)} problems:" + "".join(f"\n  {line}" for line in lines)

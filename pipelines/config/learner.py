@@ -1,0 +1,210 @@
+"""The learner that a pipeline file describes.
+
+[committee], [working_set], [schedule] and [query] take the parameters of the classes they
+configure; names, defaults and limits stand there and nowhere else. A "sketch" committee has the
+stream learner's own defaults, which suit few labels. [committee] label_lags and calibrate are the
+learner's. TOML has no null: the text "none" stands for None.
+
+The learner's `coverage` has no key, since predictions carry no label sets; nor has the window of
+the newest figures, so that those of two pipelines compare.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from streamboost.active.query import QueryStrategy
+from streamboost.active.utilities import UTILITIES
+from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.reweighting.gamble import GambleClassifier
+from streamboost.pipelines.config.problems import Problem, unknown_key
+from streamboost.pipelines.span import Span
+from streamboost.stream.estimators import Trainable, default_estimator
+from streamboost.stream.labelled_rows.working_set import WorkingSet
+from streamboost.stream.lags import Lags
+from streamboost.stream.learner import StreamLearner
+from streamboost.stream.training.schedule import Schedule
+
+__all__ = ["SECTIONS", "Core", "build_core", "check_pool", "default_settings"]
+
+Part = TypeVar("Part")
+
+SECTIONS = ("committee", "working_set", "schedule", "query")
+
+ESTIMATORS: dict[str, Callable[[], Trainable]] = {
+    "sketch": default_estimator,
+    "gamble": GambleClassifier,
+}
+STRATEGIES = (*UTILITIES, "all")
+EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0, "mode": "stream"}
+
+CHOICES = {"committee": {"estimator", "label_lags", "calibrate"}, "query": {"strategy"}}
+NONE = "none"
+NOT_IN_A_FILE = {"random_state", "n_jobs", "estimator", "utility", "categorical_features"}
+"""Parameters a file has no key for: the seed is [pipeline] seed, a batch is scored by one thread,
+`estimator` names the committee's kind, the utility follows from [query] strategy, and a record's
+features are numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The parts of a learner, and the settings they came to, defaults included."""
+
+    label_lags: int
+    calibrate: bool
+    estimator: Trainable
+    working_set: WorkingSet
+    schedule: Schedule
+    query: QueryStrategy
+    settings: dict[str, dict[str, Any]]
+
+    def learner(self, n_features: int, seed: int) -> StreamLearner:
+        """Return a learner of these parts, for records of `n_features`, that knows nothing yet."""
+        return StreamLearner(
+            self.estimator,
+            self.working_set,
+            self.schedule,
+            self.query,
+            n_features=self.label_lags + n_features,
+            random_state=seed,
+            calibrate=self.calibrate,
+            label_lags=self.label_lags,
+        )
+
+
+def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem]:
+    """Build the parts from their sections; return everything that is wrong if anything is."""
+    problems: list[Problem] = []
+    committee, query = dict(sections["committee"]), dict(sections["query"])
+    kind = _choose(committee, "committee", "estimator", tuple(ESTIMATORS), problems)
+    lags = committee.pop("label_lags", 0)
+    if _build("committee", Lags, {"label_lags": lags}, problems) is None:
+        lags = 0
+    calibrate = committee.pop("calibrate", True)
+    if not isinstance(calibrate, bool):
+        text = f"must be true or false, and is {calibrate!r}"
+        problems.append(Problem("committee", "calibrate", text))
+    strategy = _choose(query, "query", "strategy", STRATEGIES, problems)
+    fixed: dict[str, Any] = {"utility": strategy}
+    if strategy == "all":
+        fixed = EVERY_LABEL
+        problems += [
+            Problem("query", key, 'strategy "all" buys every label: leave this key out')
+            for key in sorted(fixed.keys() & query.keys())
+        ]
+    known = ESTIMATORS[kind]().get_params()
+    estimator = _build("committee", partial(_estimator, kind, lags), committee, problems, known)
+    working_set = _build("working_set", WorkingSet, sections["working_set"], problems)
+    schedule = _build("schedule", Schedule, sections["schedule"], problems)
+    asked = _build("query", partial(QueryStrategy, **fixed), query, problems)
+    if estimator is None or working_set is None or schedule is None or asked is None or problems:
+        return problems
+    settings = {
+        "committee": {"estimator": kind, "label_lags": lags, "calibrate": calibrate}
+        | _in_a_file(estimator.get_params()),
+        "working_set": _in_a_file(asdict(working_set)),
+        "schedule": _in_a_file(asdict(schedule)),
+        "query": {"strategy": strategy} | _in_a_file(_without(asdict(asked), fixed)),
+    }
+    return Core(lags, calibrate, estimator, working_set, schedule, asked, settings)
+
+
+def check_pool(query: QueryStrategy, join_window: Span) -> list[Problem]:
+    """Return what keeps a pool's records from being asked for: that they may be gone by then."""
+    held = join_window.records
+    if query.mode != "pool" or (held is not None and held >= query.window):
+        return []
+    return [
+        Problem(
+            "query",
+            "mode",
+            f'"pool" asks for any of the newest {query.window} records, which [pipeline] '
+            f"join_window ({join_window}) may not hold: give it a number of records, at least "
+            "[query] window",
+        )
+    ]
+
+
+def default_settings() -> dict[str, dict[str, Any]]:
+    """Return what the four sections come to when a file leaves them out."""
+    core = build_core({section: {} for section in SECTIONS})
+    assert isinstance(core, Core)
+    return core.settings
+
+
+def _estimator(kind: str, lags: int, **params: Any) -> Trainable:
+    estimator = ESTIMATORS[kind]()
+    assert isinstance(estimator, BoostingClassifier)
+    estimator.set_params(**params)
+    if lags:  # labels are categories, and stand before the record's features
+        estimator.set_params(categorical_features=list(range(lags)))
+    estimator.check_parameters()
+    return estimator
+
+
+def _choose(
+    values: dict[str, Any],
+    section: str,
+    key: str,
+    choices: tuple[str, ...],
+    problems: list[Problem],
+) -> str:
+    """Take `key` out of `values`: one of `choices`, the first if it is not there."""
+    value = values.pop(key, choices[0])
+    if value in choices:
+        return str(value)
+    words = ", ".join(f'"{choice}"' for choice in choices)
+    problems.append(Problem(section, key, f"must be one of {words}, and is {value!r}"))
+    return choices[0]
+
+
+def _build(
+    section: str,
+    make: Callable[..., Part],
+    values: Mapping[str, Any],
+    problems: list[Problem],
+    known: Iterable[str] | None = None,
+) -> Part | None:
+    """Make a part from its section's `values`, or note all that is wrong with them."""
+    before = len(problems)
+    values = _known(section, values, known or inspect.signature(make).parameters, problems)
+    while (error := _error_of(make, values)) is not None:
+        # An error is about the keys without which it is not the same; then the next one shows.
+        about = [k for k in values if _error_of(make, _without(values, [k])) != error]
+        problems.append(Problem(section, about[0] if len(about) == 1 else None, error))
+        values = _without(values, about)
+        if not about:
+            break
+    return make(**values) if len(problems) == before else None
+
+
+def _error_of(make: Callable[..., object], values: Mapping[str, Any]) -> str | None:
+    try:
+        make(**values)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _without(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in keys}
+
+
+def _known(
+    section: str, values: Mapping[str, Any], parameters: Iterable[str], problems: list[Problem]
+) -> dict[str, Any]:
+    """Return the values that have a parameter, noting the others as problems."""
+    known = set(parameters) - NOT_IN_A_FILE
+    offered = known | CHOICES.get(section, set())
+    problems += [unknown_key(section, key, offered) for key in sorted(values.keys() - known)]
+    return {key: None if value == NONE else value for key, value in values.items() if key in known}
+
+
+def _in_a_file(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: NONE if value is None else value
+        for key, value in values.items()
+        if key not in NOT_IN_A_FILE
+    }

@@ -1,0 +1,228 @@
+"""The pipeline file that `streamboost init` writes."""
+
+from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.learner import default_settings
+
+__all__ = ["render"]
+
+_RIVER_ABOUT = """\
+# A streamboost pipeline. As it stands, it predicts River's ImageSegments and buys the labels it
+# asks for from the dataset itself. `streamboost check` says whether the file is right and
+# `streamboost run` starts it. Lines that begin with "# key =" show the value used without them.
+#
+"""
+
+_KAFKA_ABOUT = """\
+# A streamboost pipeline over Kafka topics. `streamboost check --create-topics` says whether the
+# file is right and creates the topics, and `streamboost run` starts it. Lines that begin with
+# "# key =" show the value used without them.
+#
+"""
+
+_JOB = """\
+# Relative paths start at this file's folder. Text such as "${NAME}" takes the value of the
+# environment variable NAME.
+#
+# Once the pipeline has run, these may still be changed: state (if its folder is moved),
+# batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, on_gap,
+# keep_versions, follow, port, and where predictions, dead letters and (unless a dataset answers
+# them) requests go. Any other change needs a new state folder.
+
+[pipeline]
+name = "segments"
+# state = "state"           # folder of the log and the state
+# seed = 0                  # all random choices of the learner follow from it
+batch_records = 10          # most records in one batch; all are predicted by the committee
+                            # from before it
+# batch_labels = 500        # most labels in one batch
+# join_window = 10000       # how long a record waits for its label: records, or "2h"
+# poll_interval = 0.1       # seconds to rest when nothing came
+# checkpoint_every = 100    # batches from one checkpoint to the next, which bounds what a restart
+                            # has to replay
+# checkpoint_copy = "copies"  # a folder, or an address such as "s3://bucket/copies": each
+                            # checkpoint is copied there, and outlives the state folder
+# on_gap = "stop"           # or "continue": restart without what can no longer be replayed
+# keep_versions = 10        # committees kept to roll back to
+
+[schema]
+# id = "id"                 # the field that names a record
+# time = "time"             # the field with the record's time; without it there is none
+# label = "string"          # or "integer"
+# numeric = "auto"          # the features: found in the first records, or a list of names
+# max_record_bytes = 1000000
+
+"""
+
+_RIVER = """\
+# Where records come from: files, sqlite or river.
+[source]
+connector = "river"
+dataset = "ImageSegments"
+# connector = "files"       # JSON Lines: {"id": "7", "width": 1.5, ...}; or CSV with a header
+# path = "records.jsonl"    # (.csv), Parquet (.parquet), or "-": JSON Lines from standard input
+# follow = false            # whether lines are still being added
+# connector = "sqlite"      # a stream of a SQLite log; without a path, of the log in the state
+# stream = "records"
+# path = "log.db"
+
+# Where labels come from: {"id": "7", "label": "grass"}.
+[labels]
+connector = "river"
+dataset = "ImageSegments"
+delay = 20                  # records that pass before a label comes
+# connector = "files"
+# path = "labels.jsonl"
+# follow = true
+
+# Records whose labels are known beforehand: learned before the first record, at no cost. Each has
+# the features of a record and a field "label".
+[bootstrap]
+# path = "known.csv"        # or JSON Lines, or Parquet
+
+# Where messages go: sqlite or files. While all three are streams of the log in the state, each
+# message is written exactly once, whatever happens.
+[predictions]
+connector = "sqlite"
+stream = "predictions"
+
+[requests]
+connector = "sqlite"
+stream = "requests"
+# expires_after = 100000    # how long an answer is waited for: records, or "7d"
+
+[dead_letters]
+connector = "sqlite"
+stream = "dead_letters"
+
+"""
+
+_KAFKA = """\
+# The cluster. Beside the two keys below, any option of kafka-python's clients may stand here.
+[kafka]
+bootstrap_servers = "localhost:9092"
+# transactions = true       # each message exactly once, whatever happens; with false, the journal
+                            # is kept in the state folder, and after a crash messages may come twice
+# security_protocol = "SASL_SSL"
+# sasl_mechanism = "SCRAM-SHA-512"
+# sasl_plain_username = "streamboost"
+# sasl_plain_password = "${KAFKA_PASSWORD}"
+
+# Records, {"id": "7", "width": 1.5, ...}. The topics of all sections are called after the pipeline.
+[source]
+connector = "kafka"
+# topic = "segments.records"
+
+# Labels, {"id": "7", "label": "grass"}.
+[labels]
+connector = "kafka"
+# topic = "segments.labels"
+
+[predictions]
+connector = "kafka"
+# topic = "segments.predictions"
+
+[requests]
+connector = "kafka"
+# topic = "segments.requests"
+# expires_after = 100000    # how long an answer is waited for: records, or "7d"
+
+[dead_letters]
+connector = "kafka"
+# topic = "segments.dead_letters"
+
+"""
+
+_LEARNER = """\
+# Which labels to buy.
+[query]
+strategy = "margin"         # where the committee is unsure; or "entropy", "least_confident",
+                            # "vote_entropy", "random", or "all"
+budget = 0.1                # share of the records whose label may be bought
+# burst = ?  # requests over any n records stay within budget * n + burst
+# audit = ?  # share of the budget spent at random, to estimate accuracy by
+# window = ?  # the newest records, among which a new one is ranked, or the pool
+# Seldom needed: another way to choose among the records, and labels ahead of the budget.
+# mode = ?  # decide on arrival; or "pool": ask for the best of the newest records
+# round_size = ?  # with "pool": how many are asked for together
+# rule = ?  # how "stream" decides; or "quantile_filter", "variable_uncertainty"
+# loan = ?  # labels to start with, repaid evenly until record expected_records
+# expected_records = ?  # length of the stream; a loan needs it
+
+# What is trained. "none" stands for no value here and below.
+[committee]
+estimator = "sketch"        # or "gamble"
+# label_lags = ?  # the newest so many known labels are features too
+# calibrate = ?  # probabilities at the temperature that suits the labels asked for
+# n_estimators = ?  # rounds of a training
+# learning_rate = ?
+# max_leaf_nodes = ?
+# Seldom needed: how trees grow.
+# min_child_weight = ?  # least second derivative in a leaf ("gamble": least weight)
+# l2_regularization = ?  # larger values hold back leaves of few records
+# max_bins = ?  # values of a feature told apart; none: by the number of records
+# max_depth = ?  # of a tree, from one split on; none: max_leaf_nodes decides
+# max_features = ?  # share of the features a tree may use; none: by their number
+# subsample = ?  # share of the records a tree is grown on
+
+# The labelled records that training sees.
+[working_set]
+# kind = ?  # the newest; or "time", "reservoir" (of all), "balanced" (by class)
+# size = ?  # at most so many, whatever the kind
+# seconds = ?  # given with kind = "time" and only then: how long one stays
+# Seldom needed: what each weighs.
+# weights = ?  # or "half_life", or "zipf": 1/i for the i-th newest
+# half_life = ?  # given with weights = "half_life" and only then, in records
+# propensity_clip = ?  # a number weighs one by 1/chance of being asked for, at most so much
+
+# When training happens: looked at with each label.
+[schedule]
+# first = ?  # least labels for the first training
+# growth = ?  # factor by which labels grow from one retraining to the next
+# retrain_every = ?  # most labels from one retraining to the next
+# extend_every = ?  # labels from one training to an extension; none: no extension
+# extend_estimators = ?  # rounds that an extension adds
+# max_estimators = ?  # a committee that would grow past it is retrained
+# training = ?  # or "background": in a thread, while predicting goes on
+# promotion = ?  # or "better": once it makes no more errors than the one that serves
+# on_drift = ?  # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
+# drift_signal = ?  # in wrong answers; or "margin", without labels; or "both"
+# Seldom needed: training by the clock, full committees, labels that follow one another.
+# retrain_seconds = ?  # most seconds from one retraining to the next
+# extend_seconds = ?  # seconds from one training to an extension
+# at_limit = ?  # or "drop_oldest", whose committee serves if it then errs less
+# shadow = ?  # most labels by which that and "better" are judged
+# correction_rounds = ?  # stumps grown anew at every label; 5 where labels follow one another
+# correction_rows = ?  # the newest so many that they are grown on
+# correction_half_life = ?  # labels after which one of these weighs half as much
+
+# For those who watch it, on 127.0.0.1: /healthz, /readyz, and /metrics for Prometheus, which wants
+# the token in the state folder's metrics.token. How it does stands in the folder's status.db.
+[monitor]
+# port = 0                  # 0 serves none
+# publish_every = 1.0       # seconds from one status to the next; 0 writes none
+
+# People may answer in a project of Label Studio, with `streamboost label-studio` beside this:
+#   [label_studio]
+#   url = "http://localhost:8080"
+#   project = 1
+#   token = "${LABEL_STUDIO_TOKEN}"
+"""
+
+_COMMENT_COLUMN = 28
+
+
+def render(*, kafka: bool = False) -> str:
+    """Return the file, with the learner's defaults in the places marked with "?"."""
+    about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
+    settings = default_settings()
+    section, lines = "", []
+    for line in (about + _JOB + connectors + _LEARNER).splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        head, mark, comment = line.partition(" = ?")
+        if mark:
+            value = settings[section][head.removeprefix("# ")]
+            setting = f"{head} = {toml.render(value)}"
+            line = f"{setting:<{_COMMENT_COLUMN - 2}}  {comment.strip()}".rstrip()
+        lines.append(line + "\n")
+    return "".join(lines)

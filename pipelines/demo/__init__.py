@@ -1,0 +1,1 @@
+"""The demonstration: what asking well is worth, on real records."""

@@ -1,0 +1,93 @@
+"""How the demo looks: a progress bar on a terminal, a line now and then elsewhere, a table."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from streamboost.pipelines.demo import compare as demo
+
+__all__ = ["following", "table"]
+
+LEGEND = "2nd half: accuracy on the later half of the records;\nbalanced: mean over the classes"
+NO_FIGURE = "\N{EN DASH}"
+NARROW = 100
+"""Columns below which there is no room for a bar."""
+
+LINE_EVERY = 500
+"""Records between two lines where there is no terminal to draw on."""
+
+
+@contextmanager
+def following(console: Console) -> Iterator[Callable[[demo.Progress], None]]:
+    """Give a function that shows where the runs stand, on `console`."""
+    if not console.is_terminal:
+        yield lambda progress: _print_some(console, progress)
+        return
+    columns = (
+        TextColumn("{task.description:<6}"),
+        *([BarColumn(bar_width=24)] if console.width >= NARROW else []),
+        TextColumn("{task.completed:>5,.0f} of {task.total:,.0f} records"),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=console) as bar:
+
+        def show(progress: demo.Progress) -> None:
+            name = _name(progress.strategy)
+            if name not in tasks:
+                tasks[name] = bar.add_task(name, total=progress.of, state="")
+            bar.update(tasks[name], completed=progress.records, state=_state(progress))
+
+        yield show
+
+
+def _print_some(console: Console, progress: demo.Progress) -> None:
+    batch = 10
+    if progress.records % LINE_EVERY < batch or progress.records == progress.of:
+        console.print(
+            f"{_name(progress.strategy)}: {progress.records:,} of {progress.of:,} records, "
+            f"{_state(progress)}"
+        )
+
+
+def _state(progress: demo.Progress) -> str:
+    labels = "1 label" if progress.labels == 1 else f"{progress.labels:,} labels"
+    return f"accuracy {progress.accuracy:6.1%}, {labels} bought, {progress.trees} trees"
+
+
+def _name(strategy: str) -> str:
+    return strategy.replace("_", " ")
+
+
+def table(rows: Sequence[demo.Row]) -> Table:
+    """Return the rows as a table."""
+    title = "ImageSegments, every record predicted on arrival"
+    made = Table(
+        title=title,
+        title_justify="left",
+        caption=LEGEND,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    made.add_column("strategy", no_wrap=True)
+    for heading in ("labels", "accuracy", "2nd half", "balanced", "seconds", "records/s"):
+        made.add_column(heading, justify="right")
+    for row in rows:
+        ran = row.strategy != "repeat_last"  # which is read off another row's run
+        made.add_row(
+            _name(row.strategy),
+            f"{row.labels:,}",
+            f"{row.accuracy:.1%}",
+            f"{row.accuracy_second_half:.1%}",
+            f"{row.balanced_accuracy:.1%}",
+            f"{row.seconds:.1f}" if ran else NO_FIGURE,
+            f"{row.records_per_second:,.0f}" if ran else NO_FIGURE,
+        )
+    return made

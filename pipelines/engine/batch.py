@@ -1,0 +1,242 @@
+"""What a batch changed: its messages, its journal entry, and what was learned."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import msgspec
+import numpy as np
+
+from streamboost.active.query import Requests
+from streamboost.boosting.committee import Committee
+from streamboost.connectors.base import Sink
+from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.written import Prediction, Request, features_of
+from streamboost.errors import StateError
+from streamboost.pipelines.engine.held_records import Arrival
+from streamboost.pipelines.engine.intake import JOINED, Ranges
+from streamboost.pipelines.engine.joined import Joined
+from streamboost.pipelines.state.commands import Command
+from streamboost.stream.scoring import Scored
+from streamboost.stream.training.schedule import Training
+
+__all__ = [
+    "Effects",
+    "Entry",
+    "Messages",
+    "Outputs",
+    "chain",
+    "predictions",
+    "requests",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where a pipeline's messages go."""
+
+    predictions: Sink
+    requests: Sink
+    dead_letters: Sink
+
+    def close(self) -> None:
+        """Close the three."""
+        for sink in (self.predictions, self.requests, self.dead_letters):
+            sink.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """What a batch writes."""
+
+    predictions: list[bytes]
+    requests: list[bytes]
+    dead_letters: list[bytes]
+
+    def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+        """Return which messages go where."""
+        return [
+            (outputs.predictions, self.predictions),
+            (outputs.requests, self.requests),
+            (outputs.dead_letters, self.dead_letters),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """All that one step did, for the commit and for whoever watches.
+
+    `records` are those that were predicted, `scored` their predictions, `asked` the requests,
+    `joined` the labels that were learned, `bootstrapped` how many of them were known beforehand,
+    `ignored` how many of each kind were dropped, `commands` those it obeyed,
+    `gap` the batches before it (first, last) whose labels are lost,
+    `trainings` those that were started, `committee` the one that serves now, `promoted` its
+    version where it began to in this batch. `digest` chains it all to the batches before.
+    """
+
+    sequence: int
+    tick: int
+    records: Records
+    scored: Scored
+    asked: Requests
+    joined: Joined
+    bootstrapped: int
+    ignored: dict[str, int]
+    commands: Sequence[Command]
+    gap: tuple[int, int] | None
+    trainings: Sequence[Training]
+    committee: Committee | None
+    promoted: int | None
+    messages: Messages
+    digest: str
+    journal: bytes
+
+
+def predictions(records: Records, scored: Scored, asked: Requests, sequence: int) -> list[bytes]:
+    """Return the predictions of a batch, in the order of its records."""
+    best = scored.probabilities.max(axis=1, initial=-np.inf)
+    known = set(asked.ids)
+    rows = zip(
+        records.ids,
+        records.times,
+        scored.labels.tolist(),
+        np.where(best < 0, np.nan, best).tolist(),
+        scored.margins.tolist(),
+        strict=True,
+    )
+    return [
+        Prediction(
+            id, time, label, probability, margin, scored.version, id in known, sequence
+        ).encode()
+        for id, time, label, probability, margin in rows
+    ]
+
+
+def requests(
+    asked: Requests,
+    arrivals: Sequence[Arrival],
+    scored: Scored,
+    features: Sequence[str],
+    expires: int | None,
+    sequence: int,
+) -> list[bytes]:
+    """Return the requests of a batch, each with all that somebody needs to answer it.
+
+    `arrivals` are the records asked for, and `scored` what is predicted for them now.
+    """
+    classes = scored.classes.tolist()
+    messages = []
+    for row, (id, arrival) in enumerate(zip(asked.ids, arrivals, strict=True)):
+        request = Request(
+            id=id,
+            time=arrival.time,
+            features=features_of(features, arrival.x[-len(features) :]),  # behind the labels' lags
+            label=scored.labels[row],
+            probabilities=dict(zip(classes, scored.probabilities[row].tolist(), strict=True)),
+            utility=float(asked.utility[row]),
+            propensity=float(asked.propensity[row]),
+            expires=expires,
+            sequence=sequence,
+        )
+        messages.append(request.encode())
+    return messages
+
+
+def chain(
+    digest: str,
+    records: Records,
+    messages: Messages,
+    joined: Joined,
+    trainings: Sequence[Training],
+) -> str:
+    """Return the BLAKE2b of the digest before and what this batch changed.
+
+    That is the features it took in, every message it wrote, the labels it learned and the
+    trainings it started.
+    """
+    hashed = hashlib.blake2b(bytes.fromhex(digest), digest_size=32)
+    hashed.update(records.X.tobytes())
+    for written in (messages.predictions, messages.requests, messages.dead_letters):
+        hashed.update(f"{len(written)}\n".encode())
+        for message in written:
+            hashed.update(message + b"\n")
+    learned = [joined.ids, joined.labels, joined.propensity]
+    hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
+    return hashed.hexdigest()
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the journal says of a batch: all that a replay needs beside the messages themselves.
+
+    Attributes
+    ----------
+    sequence
+        The batch's number; the first is 1.
+    ranges
+        For each source and partition, the offsets [start, end) that it read.
+    read
+        How many records and labels these held, and how many of them known beforehand.
+    tick
+        The clock at its start, in milliseconds since the epoch.
+    commands
+        Those it obeyed.
+    swap
+        The version a thread had trained and that came in with it.
+    promoted
+        The version that began to serve.
+    trainings
+        Those that were started.
+    digest
+        Chains what the batch changed to the batches before.
+    environment
+        The releases and processor at work; given where they are not those of the batch before.
+    gap
+        Batches (first, last) before this one whose labels it has not learned: they were given up.
+    caught_up
+        The sources, of records and labels, of which everything had been read since the batch
+        before.
+    resumed
+        Whether it is the first batch of a run.
+    deleted
+        The offsets within `ranges` that were deleted before they were read.
+    identities
+        What tells the sources from others of their names; given where they are not those before.
+    origin
+        What a lost state folder is made again from: `schema`, `configuration` (what of it binds,
+        secrets masked) and its `fingerprint`; given with `environment`.
+    """
+
+    sequence: int
+    ranges: Ranges
+    read: dict[str, int]
+    tick: int
+    commands: list[Command]
+    swap: int | None
+    promoted: int | None
+    trainings: list[Training]
+    digest: str
+    environment: dict[str, str] | None = None
+    gap: tuple[int, int] | None = None
+    caught_up: Sequence[str] = JOINED
+    resumed: bool = False
+    deleted: Ranges = {}
+    identities: dict[str, str] | None = None
+    origin: dict[str, str] | None = None
+
+    def encode(self) -> bytes:
+        """Return it as JSON."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, message: bytes) -> "Entry":
+        """Read what `encode` wrote; StateError where this release cannot."""
+        try:
+            return _decode(message)
+        except msgspec.MsgspecError as error:
+            raise StateError(
+                f"the journal entry {message[:80]!r} cannot be read: {error}; use the release "
+                "that wrote it"
+            ) from error
+
+
+_decode = msgspec.json.Decoder(Entry).decode

@@ -1,0 +1,50 @@
+"""Records whose labels are known beforehand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.written import DeadLetter
+
+__all__ = ["Known", "known_beforehand"]
+
+Label = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Labelled records: ids, features float32 (n, D), labels."""
+
+    ids: list[str]
+    X: npt.NDArray[np.float32]
+    labels: list[Label]
+
+
+def known_beforehand(
+    schema: Schema, messages: Sequence[Message], tick: int
+) -> tuple[Known, list[DeadLetter]]:
+    """Decode messages that are a record and its label in one, in their order.
+
+    Each that cannot be used is one dead letter, even if both its halves are wrong.
+
+    >>> lines = [b'{"id": 1, "a": 2, "label": "x"}', b'{"id": 2, "a": "wide"}']
+    >>> messages = [Message(line, "0", i, len(line)) for i, line in enumerate(lines)]
+    >>> known, dead = known_beforehand(Schema(numeric=["a"]), messages, tick=0)
+    >>> known.ids, known.X.tolist(), known.labels
+    (['1'], [[2.0]], ['x'])
+    >>> [letter.reason for letter in dead]
+    ['wrong_type']
+    """
+    records, damaged = schema.decode(messages, source="bootstrap", time=tick)
+    labels, unread = schema.decode_labels(messages, source="bootstrap", time=tick)
+    # A message is the same object in both; equal ones at two places are not.
+    label_of = {id(m): label for m, label in zip(labels.messages, labels.labels, strict=True)}
+    rows = [row for row, message in enumerate(records.messages) if id(message) in label_of]
+    usable = records.take(rows)
+    known = Known(usable.ids, usable.X, [label_of[id(message)] for message in usable.messages])
+    dead = {tuple(letter.position.items()): letter for letter in (*unread, *damaged)}
+    return known, [dead[place] for place in sorted(dead)]

@@ -1,0 +1,147 @@
+"""The newest records of a stream, in arrays."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.connectors.messages.written import Time
+from streamboost.pipelines.span import Moment, Span
+
+__all__ = ["Arrival", "Label", "Window"]
+
+Label = str | int
+
+
+class Arrival(NamedTuple):
+    """One record as it arrived, with the prediction made then and the time it bears."""
+
+    x: np.ndarray
+    arrived: Moment
+    predicted: Label | None
+    time: Time = None
+
+
+class Window:
+    """Records in order of arrival: added at the end, leaving at the front, found by id.
+
+    The live rows are `[_start, _end)` of arrays with room at their end. When that room is used
+    up, the live rows move to the front, or into arrays twice the size if they fill half of them:
+    a constant cost per record.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+        self._start = 0
+        self._end = 0
+        self._base = 0  # number of the record that would stand at row 0
+        self._number: dict[str, int] = {}
+        self._ids: list[str] = []
+        self._predicted: list[Label | None] = []
+        self._times: list[Time] = []
+        self._X = np.empty((256, n_features), dtype=np.float32)
+        self._records = np.empty(256, dtype=np.int64)
+        self._ticks = np.empty(256, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._number
+
+    def __getitem__(self, id: str) -> Arrival:
+        return self._arrival(self._number[id] - self._base)
+
+    def add(
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        predicted: Sequence[Label | None],
+        now: Moment,
+        times: Sequence[Time] | None = None,
+    ) -> None:
+        """Append records that arrive one after the other, the first right after `now`."""
+        records = np.arange(now.records, now.records + len(ids)) + 1
+        ticks = np.full(len(ids), now.tick)
+        self._append(ids, X, predicted, times or [None] * len(ids), records, ticks)
+
+    def leave(self, span: Span, now: Moment) -> Iterator[tuple[str, Arrival]]:
+        """Remove the records whose `span` is over at `now`, oldest first, and give them."""
+        while self._start < self._end:
+            arrival = self._arrival(self._start)
+            if not span.over(arrival.arrived, now):
+                return
+            id = self._ids[self._start]
+            del self._number[id]
+            self._start += 1
+            yield id, arrival
+
+    def rows(self) -> np.ndarray:
+        """Return the features of the records held, float32 of shape (n, n_features)."""
+        return self._X[self._start : self._end].copy()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the features, for `restore`."""
+        live = slice(self._start, self._end)
+        return {
+            "ids": self._ids[live],
+            "predicted": self._predicted[live],
+            "times": self._times[live],
+            "records": self._records[live].tolist(),
+            "ticks": self._ticks[live].tolist(),
+        }
+
+    @classmethod
+    def restore(cls, state: dict[str, Any], X: np.ndarray) -> "Window":
+        """Return a window that holds what `to_json` and `rows` gave."""
+        window = cls(X.shape[1])
+        window._append(
+            state["ids"],
+            X,
+            state["predicted"],
+            state["times"],
+            state["records"],
+            state["ticks"],
+        )
+        return window
+
+    def _arrival(self, row: int) -> Arrival:
+        moment = Moment(int(self._records[row]), int(self._ticks[row]))
+        return Arrival(self._X[row].copy(), moment, self._predicted[row], self._times[row])
+
+    def _append(
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        predicted: Sequence[Label | None],
+        times: Sequence[Time],
+        records: Any,
+        ticks: Any,
+    ) -> None:
+        self._make_room(len(ids))
+        rows = slice(self._end, self._end + len(ids))
+        first = self._base + self._end
+        self._X[rows], self._records[rows], self._ticks[rows] = X, records, ticks
+        self._ids += ids
+        self._predicted += predicted
+        self._times += times
+        self._number.update(zip(ids, range(first, first + len(ids)), strict=True))
+        self._end = rows.stop
+
+    def _make_room(self, n: int) -> None:
+        if self._end + n <= len(self._X):
+            return
+        live = slice(self._start, self._end)
+        needed = len(self) + n
+        capacity = len(self._X)
+        while capacity < 2 * needed:
+            capacity *= 2
+        for name in ("_X", "_records", "_ticks"):
+            old = getattr(self, name)
+            new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
+            new[: len(self)] = old[live]
+            setattr(self, name, new)
+        for held in (self._ids, self._predicted, self._times):
+            del held[: self._start]
+        self._base += self._start
+        self._start, self._end = 0, live.stop - live.start

@@ -1,0 +1,321 @@
+"""Labels find their records: what is held, for how long, and what each label does.
+
+Every record is held with its features and the prediction made on its arrival for `window`
+records (or seconds). A record whose label was asked for stays until its request expires. A label
+that comes before its record waits for one window. Waits go on only while all records there are
+have been read, and requests expire only while all records and labels have: nobody can answer what
+a backlog asks while it is read, and what is to be found in it was not late.
+
+==============================================  ============================  ===============
+a label arrives                                 what happens                  counted as
+==============================================  ============================  ===============
+for a record whose label was asked for          learnt, with its propensity   ``answered``
+for a held record that nobody asked for         learnt, propensity NaN        ``unasked``
+before its record                               waits; learnt with the record ``early``, and then
+                                                when that comes               as above
+after an unasked record left the window         dropped: its features are     ``late``
+                                                gone
+after its request expired                       dropped                       ``expired``
+again, with the value it had                    dropped                       ``duplicate``
+again, with another value                       dropped: the first stays      ``conflicting``
+and no record came while it waited              dropped                       ``unknown``
+==============================================  ============================  ===============
+
+What a record's label was, or why it is gone, is remembered for one more window after the record
+left; a label later than that cannot be told from an early one, waits like it, and ends as
+``unknown``. A label of a class never seen before is simply learnt. A record whose id is still
+held is a duplicate: it is not predicted again, and goes to the dead letters.
+
+A step calls, in this order, `advance` (what has run out leaves), `fresh` (duplicates out), `add`
+(the batch's records) and `resolve` (the batch's labels).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.connectors.messages.written import Time
+from streamboost.pipelines.engine.held_records import Arrival, Label, Window
+from streamboost.pipelines.engine.intake import JOINED
+from streamboost.pipelines.engine.joined import IGNORED, JoinCounts, Joined
+from streamboost.pipelines.span import Lived, Moment, Span
+from streamboost.storage import Arrays, pack_json, unpack_json
+
+__all__ = ["Join"]
+
+MOST_WAITING = 100_000
+"""Labels that wait for their records; with so many, no more are to be read until records come."""
+
+MOST_REQUESTS = 100_000
+"""Requests that are open; beyond it the oldest expire, as a backlog may ask for any number."""
+
+
+class Gone(NamedTuple):
+    """What is remembered of a record that is no longer held."""
+
+    since: Moment
+    label: Label | None
+    expired: bool
+
+
+class Request(NamedTuple):
+    """A label that was asked for and has not come; `since` is what it expires by."""
+
+    since: Moment
+    propensity: float
+    asked: Moment
+
+
+class Join:
+    """Hold records until their labels come; see the module's table for the rules.
+
+    Parameters
+    ----------
+    window : how long every record is held, and how long an early label waits
+    expires_after : how long a requested record is held, counted from the request
+    n_features : length of a record's row
+
+    Memory is bounded by the records of two windows, plus the requests that are open (at most the
+    budget's share of `expires_after`, and its burst).
+    """
+
+    def __init__(self, window: Span, expires_after: Span, n_features: int) -> None:
+        self.window = window
+        self.expires_after = expires_after
+        self.counts = JoinCounts()
+        self._now = Moment(0, 0)
+        self._window = Window(n_features)
+        self._pinned: dict[str, Arrival] = {}
+        self._requests: dict[str, Request] = {}
+        self._answers: dict[str, Label] = {}  # labels of the records in the window
+        self._lapsed: set[str] = set()  # records in the window whose request has expired
+        self._gone: dict[str, Gone] = {}
+        self._waiting: dict[str, tuple[Moment, Label]] = {}
+        self._for_records = Lived(self._now, self._now)
+        self._for_labels = Lived(self._now, self._now)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more labels may wait for their records."""
+        return len(self._waiting) < MOST_WAITING
+
+    def in_numbers(self) -> dict[str, int]:
+        """Return the counts so far, and how much is held at this moment."""
+        return asdict(self.counts) | {
+            "held_records": len(self._window) + len(self._pinned),
+            "open_requests": len(self._requests),
+            "waiting_labels": len(self._waiting),
+        }
+
+    def ignored(self) -> dict[str, int]:
+        """Return how many labels of each kind were dropped so far."""
+        return {kind: getattr(self.counts, kind) for kind in IGNORED}
+
+    def advance(
+        self, tick: int, caught_up: Collection[str] = JOINED, *, resumed: bool = False
+    ) -> list[str]:
+        """Let what has run out at `tick` leave; return the ids whose request expired.
+
+        `caught_up` names those of "records" and "labels" of which everything had been read at some
+        time since the batch before was; with `resumed`, nobody looked in all that time.
+        """
+        self._now = Moment(self.counts.records, tick)
+        for lived, is_counted in (
+            (self._for_records, "records" in caught_up),
+            (self._for_labels, len(caught_up) == len(JOINED)),
+        ):
+            lived.advance(self._now, records=is_counted, time=is_counted and not resumed)
+        expired = self._expire_requests()
+        self._shrink_window()
+        for id in self._run_out(self._gone, self.window, self._now):
+            del self._gone[id]
+        waited = self._run_out(self._waiting, self.window, self._for_records.moment)
+        for id in waited:
+            del self._waiting[id]
+        self.counts.unknown += len(waited)
+        return expired
+
+    def fresh(self, ids: Sequence[str]) -> list[bool]:
+        """Tell for each id whether no held record, nor an earlier one of `ids`, has it."""
+        seen: set[str] = set()
+        fresh = []
+        for id in ids:
+            fresh.append(not (id in self._window or id in self._pinned or id in seen))
+            seen.add(id)
+        self.counts.duplicate_ids += len(ids) - sum(fresh)
+        return fresh
+
+    def add(
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        predicted: Sequence[Label | None],
+        asked: Sequence[str],
+        propensity: np.ndarray,
+        times: Sequence[Time] | None = None,
+    ) -> Joined:
+        """Hold a batch's records, note its requests, and return the labels that waited for them.
+
+        Parameters
+        ----------
+        ids, X, predicted : the batch's records, features of shape (n, D), and predictions
+        asked, propensity : whose labels are asked for now, and with what probability each was;
+            these may be records of earlier batches that are still held
+        times : the times that the batch's records bear, if any
+        """
+        self._window.add(ids, X, predicted, self._now, times)
+        self.counts.records += len(ids)
+        self._now = Moment(self.counts.records, self._now.tick)
+        for id, p in zip(asked, propensity, strict=True):
+            self._requests[id] = Request(self._for_labels.at(self._now), float(p), self._now)
+        joined = Joined()
+        for id in ids:
+            self._gone.pop(id, None)
+            if self._waiting and id in self._waiting:
+                self._learn(joined, id, self._waiting.pop(id)[1])
+        return joined
+
+    def held(self, id: str) -> Arrival:
+        """Return the record `id`, which must have arrived within the window."""
+        return self._window[id]
+
+    @property
+    def open_requests(self) -> Mapping[str, Request]:
+        """The requests that wait for an answer, by their record's id, the oldest first."""
+        return MappingProxyType(self._requests)
+
+    def requested(self, id: str) -> Arrival:
+        """Return the record `id`, whose request is open."""
+        return self._window[id] if id in self._window else self._pinned[id]
+
+    def resolve(self, labels: Sequence[tuple[str, Label]], joined: Joined) -> None:
+        """Give each label to its record, appending to `joined`, or count why it is dropped."""
+        counts = self.counts
+        counts.labels += len(labels)
+        for id, label in labels:
+            known = self._known(id)
+            if known is not None:
+                self._count_repeat(known, label)
+            elif id in self._lapsed:
+                counts.expired += 1
+            elif id in self._window or id in self._pinned:
+                self._learn(joined, id, label)
+            elif id in self._gone:
+                self._count_gone(self._gone[id])
+            else:
+                counts.early += 1
+                self._waiting[id] = (self._for_records.at(self._now), label)
+
+    def _known(self, id: str) -> Label | None:
+        """Return the label that `id` already has, here or while it waits."""
+        if id in self._answers:
+            return self._answers[id]
+        if id in self._waiting:
+            return self._waiting[id][1]
+        gone = self._gone.get(id)
+        return gone.label if gone else None
+
+    def _count_repeat(self, known: Label, label: Label) -> None:
+        if known == label:
+            self.counts.duplicate += 1
+        else:
+            self.counts.conflicting += 1
+
+    def _count_gone(self, gone: Gone) -> None:
+        if gone.expired:
+            self.counts.expired += 1
+        else:
+            self.counts.late += 1
+
+    def _learn(self, joined: Joined, id: str, label: Label) -> None:
+        request = self._requests.pop(id, None)
+        if request is None:
+            self.counts.unasked += 1
+        else:
+            self.counts.answered += 1
+        propensity = request.propensity if request else float("nan")
+        if id in self._window:
+            joined.take(id, self._window[id], label, propensity)
+            self._answers[id] = label
+        else:
+            joined.take(id, self._pinned.pop(id), label, propensity)
+            self._gone[id] = Gone(self._now, label, expired=False)
+
+    def _expire_requests(self) -> list[str]:
+        expired = self._run_out(self._requests, self.expires_after, self._for_labels.moment)
+        surplus = len(self._requests) - len(expired) - MOST_REQUESTS
+        expired += islice(islice(self._requests, len(expired), None), max(surplus, 0))
+        for id in expired:
+            del self._requests[id]
+            if self._pinned.pop(id, None) is not None:
+                self._gone[id] = Gone(self._now, None, expired=True)
+            else:
+                self._lapsed.add(id)
+        return expired
+
+    def _shrink_window(self) -> None:
+        for id, arrival in self._window.leave(self.window, self._now):
+            if id in self._requests:
+                self._pinned[id] = arrival
+                continue
+            label = self._answers.pop(id, None)
+            self._gone[id] = Gone(self._now, label, expired=id in self._lapsed)
+            self._lapsed.discard(id)
+
+    def _run_out(self, table: dict[str, Any], span: Span, now: Moment) -> list[str]:
+        """Return the ids at the front of `table` whose `span`, from their first field, is over."""
+        over = []
+        for id, entry in table.items():
+            if not span.over(entry[0], now):
+                break
+            over.append(id)
+        return over
+
+    def to_arrays(self) -> Arrays:
+        """Return everything the join holds, for `restore`; the two are exact inverses."""
+        state = {
+            "counts": asdict(self.counts),
+            "now": self._now,
+            "lived": [(x.moment, x.counted) for x in (self._for_records, self._for_labels)],
+            "window": self._window.to_json(),
+            "pinned": [(id, a.arrived, a.predicted, a.time) for id, a in self._pinned.items()],
+            "requests": [(id, *request) for id, request in self._requests.items()],
+            "answers": list(self._answers.items()),
+            "lapsed": sorted(self._lapsed),
+            "gone": [(id, *gone) for id, gone in self._gone.items()],
+            "waiting": [(id, *waiting) for id, waiting in self._waiting.items()],
+        }
+        pinned = [arrival.x for arrival in self._pinned.values()]
+        shape = (len(pinned), self._window.n_features)
+        return {
+            "state": pack_json(state),
+            "window": self._window.rows(),
+            "pinned": np.array(pinned, dtype=np.float32).reshape(shape),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become the join that wrote `arrays`."""
+        state = unpack_json(arrays["state"])
+        self.counts = JoinCounts(**state["counts"])
+        self._now = Moment(*state["now"])
+        self._window = Window.restore(state["window"], arrays["window"])
+        self._pinned = {
+            id: Arrival(x, Moment(*arrived), predicted, time)
+            for (id, arrived, predicted, time), x in zip(
+                state["pinned"], arrays["pinned"], strict=True
+            )
+        }
+        lived = state.get("lived", [[state["now"]] * 2] * 2)  # release 0.1 counted everything
+        self._for_records, self._for_labels = (Lived(*(Moment(*m) for m in x)) for x in lived)
+        self._requests = {
+            id: Request(Moment(*at), p, Moment(*(asked or [at])[0]))
+            for id, at, p, *asked in state["requests"]
+        }
+        self._answers = dict(state["answers"])
+        self._lapsed = set(state["lapsed"])
+        self._gone = {id: Gone(Moment(*at), *rest) for id, at, *rest in state["gone"]}
+        self._waiting = {id: (Moment(*at), label) for id, at, label in state["waiting"]}

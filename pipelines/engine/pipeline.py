@@ -1,0 +1,320 @@
+"""What one batch does: all that a pipeline knows, and the step that changes it.
+
+Nothing here does input or output or reads a clock: given the same batches it does the same, whether
+they arrive or are replayed.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from streamboost.active.query import Requests
+from streamboost.boosting.committee import Committee
+from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.written import DeadLetter
+from streamboost.pipelines.engine.batch import (
+    Effects,
+    Entry,
+    Messages,
+    chain,
+    predictions,
+    requests,
+)
+from streamboost.pipelines.engine.bootstrap import known_beforehand
+from streamboost.pipelines.engine.held_records import Arrival
+from streamboost.pipelines.engine.intake import Inputs
+from streamboost.pipelines.engine.join import Join
+from streamboost.pipelines.engine.joined import Joined
+from streamboost.pipelines.span import Moment
+from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.versions import Versions
+from streamboost.storage import Arrays, part
+from streamboost.stream.learner import StreamLearner
+from streamboost.stream.training.schedule import Training
+
+__all__ = ["Stepper"]
+
+_log = logging.getLogger(__name__)
+
+
+class Stepper:
+    """Predicts the records of a batch, asks for labels, and learns from those that came.
+
+    Parameters
+    ----------
+    schema : Schema whose features are known
+    learner, join : what is known of labels and records
+    versions : where committees are kept to roll back to
+
+    Attributes
+    ----------
+    sequence : number of the newest batch; the first is 1
+    digest : chains what the batches changed
+    tick : the clock's reading at the start of the newest batch
+    dead_letters : how many there were
+    bootstrapped : labels learned that were known beforehand
+    lost_batches : how many were given up, not learned from, where the journal had a gap
+    deleted_unread : messages that retention took away before they were read
+    lap : told the name of each part of a step at its end; nothing here depends on it
+    notes : what the next journal entry says besides: `environment`, `origin`, `gap`
+    """
+
+    def __init__(
+        self, schema: Schema, learner: StreamLearner, join: Join, versions: Versions
+    ) -> None:
+        self.schema = schema
+        self.learner = learner
+        self.join = join
+        self.versions = versions
+        self.sequence = 0
+        self.digest = ""
+        self.tick = 0
+        self.dead_letters = 0
+        self.bootstrapped = 0
+        self.lost_batches = 0
+        self.deleted_unread = 0
+        self.notes: dict[str, Any] = {}
+        self.lap: Callable[[str], None] = _nothing
+
+    def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
+        """Take one batch in, and the committee a thread has trained; return all that follows."""
+        self.sequence += 1
+        self.tick = inputs.tick
+        self.deleted_unread += inputs.count_deleted()
+        ignored, served = self.join.ignored(), self.learner.committee
+        bootstrapped = self.bootstrapped
+        started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
+        expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
+        self.learner.expire(expired)
+        sound, damaged = self.schema.decode(inputs.records, source="records", time=inputs.tick)
+        records, repeated = self._part_repeated(sound, inputs.tick)
+        self.lap("decode")
+        X = self.learner.with_lags(records.X)
+        scored = self.learner.score(X)
+        self.lap("score")
+        asked = self.learner.query(X, scored, records.ids)
+        self.lap("query")
+        joined = self.join.add(
+            records.ids,
+            X,
+            scored.labels.tolist(),
+            asked.ids,
+            asked.propensity,
+            records.times,
+        )
+        unusable = self._take_known(inputs, joined)
+        requested = self._write_requests(inputs.tick, asked)
+        labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
+        self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
+        self.lap("join")
+        with self._training_once(started, wanted=bool(inputs.bootstrap)):
+            started += self._learn(joined, inputs.tick)
+        self.lap("learn")
+        dead = [*unusable, *sorted([*damaged, *repeated], key=_place), *unread]
+        messages = Messages(
+            predictions(records, scored, asked, self.sequence),
+            requested,
+            [letter.encode() for letter in dead],
+        )
+        self.dead_letters += len(dead)
+        self.digest = chain(self.digest, records, messages, joined, started)
+        promoted = self._keep(swap, served)
+        journal = self._journal(inputs, swap, promoted, started).encode()
+        self.lap("messages")
+        return Effects(
+            sequence=self.sequence,
+            tick=inputs.tick,
+            records=records,
+            scored=scored,
+            asked=asked,
+            joined=joined,
+            bootstrapped=self.bootstrapped - bootstrapped,
+            ignored={kind: n - ignored[kind] for kind, n in self.join.ignored().items()},
+            commands=inputs.commands,
+            gap=self.notes.get("gap"),
+            trainings=started,
+            committee=self.learner.committee,
+            promoted=promoted,
+            messages=messages,
+            digest=self.digest,
+            journal=journal,
+        )
+
+    def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return all that the next step depends on: arrays, and a manifest."""
+        arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
+        arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
+        manifest = {
+            "sequence": self.sequence,
+            "digest": self.digest,
+            "tick": self.tick,
+            "dead_letters": self.dead_letters,
+            "bootstrapped": self.bootstrapped,
+            "lost_batches": self.lost_batches,
+            "deleted_unread": self.deleted_unread,
+            "notes": self.notes,
+            "committee": self.committee_in_numbers(),
+            "ledger": asdict(self.learner.ledger),
+            "join": self.join.in_numbers(),
+            "evaluation": self.learner.evaluation.in_numbers(),
+        }
+        return arrays, manifest
+
+    def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
+        """Become the one that gave this snapshot."""
+        self.learner = StreamLearner.restore(part(arrays, "learner."))
+        self.join.restore(part(arrays, "join."))
+        self.sequence = manifest["sequence"]
+        self.digest = manifest["digest"]
+        self.tick = manifest["tick"]
+        self.dead_letters = manifest["dead_letters"]
+        self.bootstrapped = manifest["bootstrapped"]
+        self.lost_batches = manifest["lost_batches"]
+        self.deleted_unread = manifest.get("deleted_unread", 0)  # release 0.1 knew none
+        self.notes = dict(manifest["notes"])
+
+    def committee_in_numbers(self) -> dict[str, int]:
+        """Return how the committee stands, and what is being trained."""
+        learner, trainer = self.learner, self.learner.trainer
+        numbers = {
+            "labels": learner.n_labels,
+            "version": 0,
+            "rounds": 0,
+            "trees": 0,
+            "classes": 0,
+            "running": trainer.running.version if trainer.running else 0,
+            "challenger": trainer.challenger.version if trainer.challenger else 0,
+            "paused": int(trainer.paused),
+        }
+        if (committee := learner.committee) is not None:
+            numbers |= {
+                "version": committee.version,
+                "rounds": committee.n_rounds,
+                "trees": committee.n_trees,
+                "classes": len(committee.classes),
+            }
+        return numbers
+
+    def _obey(self, commands: Sequence[Command]) -> list[Training]:
+        """Obey `commands`; return the trainings they started."""
+        started: list[Training] = []
+        for command in commands:
+            _log.info("batch %d obeys: %s", self.sequence, command)
+            if command.version is not None:
+                started += self.learner.swap(self.versions[command.version])
+            elif command.command == "promote":
+                started += self.learner.trainer.promote()
+            elif command.command == "pause":
+                self.learner.trainer.pause()
+            elif command.command == "resume":
+                started += self.learner.trainer.go_on()
+            else:
+                started += self.learner.trainer.retrain()
+        return started
+
+    def _part_repeated(self, records: Records, tick: int) -> tuple[Records, list[DeadLetter]]:
+        """Part the records whose id is still held from the others."""
+        fresh = self.join.fresh(records.ids)
+        if all(fresh):
+            return records, []
+        window = self.join.window
+        repeated = [
+            DeadLetter.of(
+                message,
+                "duplicate_id",
+                f"a record with the id {id!r} is held already: ids must not come again within "
+                f"join_window ({window})",
+                source="records",
+                time=tick,
+            )
+            for id, message, first in zip(records.ids, records.messages, fresh, strict=True)
+            if not first
+        ]
+        return records.take([row for row, first in enumerate(fresh) if first]), repeated
+
+    def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
+        """Add the records whose labels are known beforehand to those that are learned."""
+        known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick)
+        arrived = Moment(self.join.counts.records, inputs.tick)
+        X = self.learner.with_lags(known.X)
+        for id, x, label in zip(known.ids, X, known.labels, strict=True):
+            joined.take(id, Arrival(x, arrived, None), label, float("nan"))
+        self.bootstrapped += len(known.ids)
+        return unusable
+
+    @contextmanager
+    def _training_once(self, started: list[Training], *, wanted: bool) -> Iterator[None]:
+        """Train at the end, if at all, where labels known beforehand come in.
+
+        No record is predicted between them, so that trainings on a part of them would be lost.
+        """
+        trainer = self.learner.trainer
+        if not wanted or trainer.paused:
+            yield
+            return
+        trainer.pause()
+        yield
+        started += trainer.go_on()
+
+    def _learn(self, joined: Joined, tick: int) -> Sequence[Training]:
+        if not joined.ids:
+            return ()
+        return self.learner.learn(
+            joined.ids,
+            np.stack(joined.rows),
+            joined.labels,
+            tick=tick,
+            propensity=np.array(joined.propensity),
+            predicted=joined.predicted,
+        )
+
+    def _keep(self, swap: Committee | None, served: Committee | None) -> int | None:
+        """Keep the committees of this batch; return the version that came to serve in it."""
+        committee = self.learner.committee
+        self.versions.add([swap, self.learner.trainer.challenger, committee])
+        return committee.version if committee and committee is not served else None
+
+    def _write_requests(self, tick: int, asked: Requests) -> list[bytes]:
+        """Put what is asked for into messages, as the committee that asks sees it."""
+        arrivals = [self.join.held(id) for id in asked.ids]
+        X = np.array([arrival.x for arrival in arrivals], dtype=np.float32)
+        features = self.schema.features
+        scored = self.learner.score(X.reshape(len(arrivals), self.learner.n_features or 0))
+        expires = self.join.expires_after.end(Moment(self.join.counts.records, tick))
+        return requests(asked, arrivals, scored, features, expires, self.sequence)
+
+    def _journal(
+        self,
+        inputs: Inputs,
+        swap: Committee | None,
+        promoted: int | None,
+        started: list[Training],
+    ) -> Entry:
+        return Entry(
+            sequence=self.sequence,
+            ranges=inputs.ranges,
+            read=inputs.count(),
+            tick=inputs.tick,
+            commands=inputs.commands,
+            swap=swap.version if swap else None,
+            promoted=promoted,
+            trainings=started,
+            digest=self.digest,
+            caught_up=inputs.caught_up,
+            resumed=inputs.resumed,
+            deleted=inputs.deleted,
+            **self.notes,
+        )
+
+
+def _nothing(part: str) -> None:
+    pass
+
+
+def _place(letter: DeadLetter) -> tuple[str, int]:
+    return next(iter(letter.position.items()))

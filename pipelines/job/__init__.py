@@ -1,0 +1,1 @@
+"""What the commands do: run, check, inspect, verify, and what these put together."""

@@ -1,0 +1,225 @@
+"""Trying a configuration without running it."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from streamboost.connectors.base import Message, Source, Transaction
+from streamboost.connectors.messages.inference import absent, beginning
+from streamboost.connectors.messages.written import DeadLetter
+from streamboost.errors import ConnectorError, DataError, StreamBoostError
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.config.sections import KafkaTopic
+from streamboost.pipelines.engine.bootstrap import known_beforehand
+from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
+from streamboost.pipelines.job.connect import Connectors, connect
+from streamboost.pipelines.job.rebuild import refuse_lost
+from streamboost.pipelines.job.run import first_messages, has_begun
+from streamboost.pipelines.label_studio import run as label_studio
+from streamboost.pipelines.state.copies import Folder, copies_of
+from streamboost.pipelines.state.folder import State
+
+__all__ = ["Finding", "check", "guarantee"]
+
+
+_ONCE = "standard input, which is read once: not tried"
+
+
+class Finding(NamedTuple):
+    """What trying one part of a configuration showed."""
+
+    part: str
+    ok: bool
+    text: str
+
+
+def check(config: Config) -> Iterator[Finding]:
+    """Try every connector of `config`, reading a little and writing nothing.
+
+    Only at the address of copies a file is written and removed: nothing else tells whether one can.
+    """
+    state = State(config.state)
+    if config.sections.kafka is not None:
+        from streamboost.pipelines.job.topics import refuse_missing
+
+        found = _try(config, "kafka", partial(refuse_missing, config))
+        yield found
+        if not found.ok:  # the rest would say the same, each after a while
+            return
+    with closing(connect(config, state.log)) as connectors:
+        messages: list[Message] = []
+
+        def read_records() -> str:
+            if not connectors.records.replays:
+                return _ONCE
+            messages.extend(first_messages(connectors.records))
+            return _amount(len(messages))
+
+        yield _try(config, "state", partial(_standing, config, state, connectors.transaction))
+        yield _try(config, "source", read_records)
+        yield _try(config, "schema", partial(_settled, config, state, messages))
+        yield _try(config, "labels", partial(_labels, config, connectors.labels))
+        if connectors.bootstrap is not None:
+            yield _try(config, "bootstrap", partial(_known, state, messages, config, connectors))
+        for name in ("predictions", "requests", "dead_letters"):
+            section = getattr(config.sections, name)
+            if isinstance(section, KafkaTopic):
+                yield Finding(name, True, f"topic {section.topic} is there")
+                continue
+            path = state.log if section.path is None else config.resolve(section.path)
+            yield _try(config, name, partial(_writable, path))
+    if config.sections.pipeline.checkpoint_copy is not None:
+        yield _try(config, "copies", partial(_copied, config))
+    if config.sections.label_studio is not None:
+        yield _try(config, "label_studio", partial(_project, config))
+
+
+def guarantee(config: Config) -> str:
+    """Say how often each message is written, whatever happens, and why."""
+    with closing(connect(config, State(config.state).log)) as connectors:
+        outputs = connectors.outputs
+        sinks = {
+            "predictions": outputs.predictions,
+            "requests": outputs.requests,
+            "dead_letters": outputs.dead_letters,
+        }
+        inputs = {"source": connectors.records, "labels": connectors.labels}
+        once = [name for name, source in inputs.items() if not source.replays]
+        outside = [name for name, sink in sinks.items() if not connectors.transaction.binds(sink)]
+    if once:
+        return (
+            f"at most once: {_listed(once)} {'comes' if len(once) == 1 else 'come'} by standard "
+            "input, which cannot be read again; after a crash, what was read and not committed is "
+            'lost, and going on needs [pipeline] on_gap = "continue", which gives up what was '
+            "learned since the newest checkpoint"
+        )
+    journal = "the journal and the positions"
+    if not outside and config.commits_to_kafka:
+        return f"exactly once: all outputs are topics of the cluster that holds {journal}"
+    if not outside:
+        return f"exactly once: all outputs are streams of the log that holds {journal}"
+    holder = "the cluster" if config.commits_to_kafka else "the log"
+    return (
+        f"at least once: {_listed(outside)} {'lies' if len(outside) == 1 else 'lie'} outside "
+        f"{holder} that holds {journal}; after a crash some messages may stand there twice, with "
+        "the same id (dead letters: with the same source and position)"
+    )
+
+
+def _try(config: Config, part: str, attempt: Callable[[], str]) -> Finding:
+    try:
+        return Finding(part, True, config.mask(attempt()))
+    except StreamBoostError as error:
+        return Finding(part, False, config.mask(str(error)))
+
+
+def _standing(config: Config, state: State, transaction: Transaction) -> str:
+    """Say from where the next run goes on; StateError where it would refuse."""
+    _writable(state.log)
+    if state.is_running():
+        raise state.held()
+    committed = transaction.committed()
+    refuse_lost(config, committed, copies_of(config))
+    state.verify(config, begun=has_begun(state, transaction, committed))
+    found = state.start_at(committed.sequence if committed else None)
+    if committed is None:
+        return "fresh"
+    refuse_elsewhere(made_elsewhere(journalled(transaction, found, committed.sequence), found))
+    start = found[1]["sequence"] if found else 0
+    missed = f", {committed.sequence - start} of them replayed" if found else ", all replayed"
+    return f"goes on after batch {committed.sequence}{missed * (start < committed.sequence)}"
+
+
+def _settled(config: Config, state: State, messages: list[Message]) -> str:
+    """Say what the features are; DataError where the records at the start do not fit."""
+    named = config.sections.schema_.build()
+    schema = state.schema() or named
+    if not messages and not schema.resolved:
+        return "the numeric fields will be found in the first records"
+    schema, sentence = schema.infer(messages)
+    dead = _few(schema.decode(messages).dead, len(messages))
+    if named.resolved and (missing := absent([m.payload for m in messages], named.features)):
+        raise DataError(missing)
+    return f"{sentence} {dead}" if dead else sentence
+
+
+def _labels(config: Config, source: Source) -> str:
+    """Say how many labels are there; DataError where most of them cannot be used."""
+    if not source.replays:
+        return _ONCE
+    messages = first_messages(source)
+    dead = _few(config.sections.schema_.build().decode_labels(messages).dead, len(messages))
+    return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
+
+
+def _known(state: State, records: list[Message], config: Config, connectors: Connectors) -> str:
+    """Say how many known records are there; DataError where most of them cannot be used."""
+    assert connectors.bootstrap is not None
+    messages = first_messages(connectors.bootstrap)
+    schema = state.schema() or config.sections.schema_.build()
+    if not schema.resolved and records:
+        schema, _ = schema.infer(records)
+    if not messages or not schema.resolved:
+        return _amount(len(messages))
+    known, dead = known_beforehand(schema, messages, 0)
+    said = _few(dead, len(messages))
+    if missing := absent([m.payload for m in messages], schema.features):
+        raise DataError(missing)
+    return f"{_amount(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
+
+
+def _copied(config: Config) -> str:
+    """Say how many copies there are; ConnectorError where none can be written."""
+    copies = copies_of(config)
+    assert copies is not None
+    name = f"{config.name}.check"
+    if isinstance(copies.place, Folder):
+        _writable(copies.place.path / name)
+    else:
+        copies.place.write(name, b"")
+        copies.place.remove(name)
+    known = copies.sequences
+    newest = f", the newest of batch {known[0]}" if known else ""
+    return f"{copies.place} can be written; copies there: {len(known)}{newest}"
+
+
+def _project(config: Config) -> str:
+    studio, choices = label_studio.project_of(config)
+    return f"{studio.where}, choices {', '.join(choices.labels)}"
+
+
+def _few(dead: Sequence[DeadLetter], n: int) -> str:
+    """Say why some of `n` messages are damaged; DataError where most are."""
+    if not dead:
+        return ""
+    if 2 * len(dead) > n:
+        first = dead[0]
+        raise DataError(
+            f"{len(dead)} of {n} would be dead letters, first: {first.detail}, in "
+            f"{beginning(first.payload)}"
+        )
+    reasons = ", ".join(sorted({letter.reason for letter in dead}))
+    return f"{len(dead)} of {n} would be dead letters: {reasons}."
+
+
+def _amount(n: int) -> str:
+    return "nothing there yet" if n == 0 else f"{n} message{'s' * (n > 1)} read"
+
+
+def _writable(path: Path) -> str:
+    # Unlike Path.exists, this does not raise within folders that may not be searched.
+    found = next(place for place in (path, *path.absolute().parents) if os.path.exists(place))
+    if found == path and not path.is_file():
+        raise ConnectorError(f"{path} cannot be written: it is not a file; name one")
+    if found != path and not found.is_dir():
+        raise ConnectorError(f"{path} cannot be written: {found} is not a folder; mend the path")
+    if not os.access(found, os.W_OK if found == path else os.W_OK | os.X_OK):
+        raise ConnectorError(f"{path} cannot be written: {found} does not allow it")
+    return f"{path} can be written"
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1])] * bool(names[:-1]) + names[-1:])

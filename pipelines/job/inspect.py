@@ -1,0 +1,167 @@
+"""What a state folder says about its pipeline."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streamboost.connectors.base import Committed
+from streamboost.connectors.sqlite.transaction import SqliteTransaction
+from streamboost.errors import StateError
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.engine.backlog import lag_of
+from streamboost.pipelines.job import figures
+from streamboost.pipelines.job.connect import Connectors, connect
+from streamboost.pipelines.monitoring.last_error import last_trouble
+from streamboost.pipelines.state.folder import State
+
+__all__ = ["describe", "in_words"]
+
+_WORDS = {
+    "committee": {
+        "labels": "labels learned",
+        "version": "of the committee that serves",
+        "rounds": "of boosting in it",
+        "trees": "in it",
+        "classes": "it tells apart",
+        "running": "the version that is being trained",
+        "challenger": "the version that is judged before it may serve",
+        "paused": "yes: nothing is trained, and the committee stays",
+    },
+    "ledger": {
+        "requests": "labels asked for",
+        "audits": "of them at random",
+        "answered": "of them learned",
+        "expired": "of them given up",
+        "tokens": "labels that could still be asked for",
+    },
+    "join": {
+        "records": "predicted",
+        "duplicate_ids": "records whose id was held already (dead letters)",
+        "labels": "labels that came",
+        "answered": "labels that answered a request (learned)",
+        "unasked": "labels that came without a request (learned)",
+        "early": "labels that came before their record",
+        "late": "labels that came after their record had left the join window (dropped)",
+        "expired": "labels that came after their request had expired (dropped)",
+        "duplicate": "labels that came again with the same value (dropped)",
+        "conflicting": "labels that came again with another value (dropped: the first stays)",
+        "unknown": "labels whose record never came (dropped)",
+        "held_records": "records kept for labels to come",
+        "open_requests": "requests that wait for an answer",
+        "waiting_labels": "labels that wait for their record",
+    },
+}
+_TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labels"}
+
+
+def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
+    """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
+
+    `sequence` and `positions` are those of the newest committed batch, `units` what the positions
+    count. `lag` is how many messages there are beyond these, where `config`, the pipeline's, is
+    given and its sources can tell. What stands under `checkpoint` is as of the newest one, whose
+    batch it names; `last_error` is what went wrong last, in this run or an earlier one.
+    """
+    state = State(path)
+    name = state.name()
+    if name is None:
+        raise StateError(
+            f"{path} is not the state folder of a pipeline: name the folder that [pipeline] state "
+            "of its file names, or the file"
+        )
+    if config is None:
+        if state.commits_to_kafka():
+            raise StateError(
+                f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline "
+                "file"
+            )
+        lag: dict[str, int] = {}
+        with closing(SqliteTransaction(state.log, name)) as transaction:
+            committed = transaction.committed()
+    else:
+        with closing(connect(config, state.log)) as connectors:
+            committed = connectors.transaction.committed()
+            lag = _lag(connectors, committed)
+    saved = state.checkpoints.newest()
+    trouble = last_trouble(state.last_error)
+    return {
+        "name": name,
+        "running": state.is_running(),
+        "sequence": committed.sequence if committed else 0,
+        "positions": committed.positions if committed else {},
+        "units": state.units(),
+        "lag": lag,
+        "last_error": None if trouble is None else msgspec.structs.asdict(trouble),
+        "checkpoint": saved[1] if saved else None,
+    }
+
+
+def _lag(connectors: Connectors, committed: Committed | None) -> dict[str, int]:
+    """Return how many messages there are beyond what is committed, by source."""
+    positions = committed.positions if committed else {}
+    lag = {}
+    for name, source in (("records", connectors.records), ("labels", connectors.labels)):
+        if not source.replays:
+            continue
+        source.seek(positions.get(name, {}))
+        if (messages := lag_of(source)) is not None:
+            lag[name] = messages
+    return lag
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """Return what `describe` found, for a person to read."""
+    running = "running" if found["running"] else "not running"
+    sequence, checkpoint = found["sequence"], found["checkpoint"]
+    lines = [f"pipeline {found['name']}: {running}, {_many(sequence, 'batch')} committed"]
+    if not sequence and checkpoint is None:
+        return "\n".join([*lines, "nothing has been read yet"])
+    for source, position in found["positions"].items():
+        unit = found["units"].get(source, "records")
+        # Those of commands are times, which are nobody's measure of how far it has come.
+        if source == "commands" or (source == "bootstrap" and not any(position.values())):
+            continue
+        for partition, offset in position.items():
+            place = f", partition {partition}" if len(position) > 1 else ""
+            lines.append(f"{source + place:<16} goes on after {offset:,} {unit}")
+        if source in found["lag"]:
+            lines.append(f"{'':<16} {found['lag'][source]:,} more to be read")
+    if trouble := found["last_error"]:
+        when = f"{trouble['time']}, after batch {trouble['sequence']}"
+        lines.append(f"last error       {when}: {trouble['text']}")
+    if checkpoint is None:
+        return "\n".join([*lines, "no checkpoint yet: a restart replays from the beginning"])
+    behind = sequence - checkpoint["sequence"]
+    ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
+    lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
+    lines += _counters(checkpoint)
+    lines += figures.in_words(checkpoint["evaluation"])
+    if versions := checkpoint["versions"]:
+        lines.append(f"  versions kept    {' '.join(map(str, versions))}")
+    if checkpoint["lost_batches"]:
+        lines.append(f"  lost             {_many(checkpoint['lost_batches'], 'batch')} of labels")
+    if unread := checkpoint.get("deleted_unread"):
+        lines.append(f"  lost             {unread:,} messages that were deleted unread")
+    return "\n".join(lines)
+
+
+def _counters(checkpoint: Mapping[str, Any]) -> Iterator[str]:
+    for part, words in _WORDS.items():
+        rows = [(key, checkpoint[part].get(key, 0), text) for key, text in words.items()]
+        if part == "ledger":
+            text = "labels known beforehand (learned; they cost nothing)"
+            rows.append(("bootstrapped", checkpoint["bootstrapped"], text))
+        if part == "join":
+            rows.append(("dead_letters", checkpoint["dead_letters"], "messages not usable"))
+        rows = [row for row in rows if row[1]]
+        if rows:
+            yield f"  {_TITLES[part]}"
+        for key, value, text in rows:
+            yield f"    {key.replace('_', ' '):<15} {value:>10,.10g}  {text}"
+
+
+def _many(n: int, word: str) -> str:
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}es"

@@ -1,0 +1,65 @@
+"""Watching a running pipeline from outside, as [monitor] says."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.state.folder import State
+
+__all__ = ["monitored"]
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def monitored(config: Config, state: State, pipeline: Pipeline) -> Iterator[None]:
+    """Publish its status and serve /healthz, /readyz and /metrics meanwhile, as configured."""
+    with ExitStack() as stack:
+        if config.sections.monitor.port:
+            stack.enter_context(_served(config.sections.monitor.port, state, pipeline))
+        if config.sections.monitor.publish_every:
+            stack.enter_context(_published(config, state, pipeline))
+        yield
+
+
+@contextmanager
+def _served(port: int, state: State, pipeline: Pipeline) -> Iterator[None]:
+    from streamboost.pipelines.monitoring.http import HealthServer, kept_token
+    from streamboost.pipelines.monitoring.metrics import Metrics
+
+    metrics = Metrics(pipeline)
+    token = kept_token(state.token)
+    server = HealthServer(port, token, lambda: pipeline.is_ready, metrics.expose)
+    pipeline.observers.append(metrics)
+    pipeline.turns.append(metrics.turn)
+    with closing(server):
+        _log.info(
+            "http://127.0.0.1:%d has /healthz, /readyz and /metrics, whose token is in %s",
+            server.port,
+            state.token,
+        )
+        yield
+
+
+@contextmanager
+def _published(config: Config, state: State, pipeline: Pipeline) -> Iterator[None]:
+    from streamboost.pipelines.status.documents import about
+    from streamboost.pipelines.status.publisher import Publisher
+
+    every = config.sections.monitor.publish_every
+    publisher = Publisher(
+        pipeline, state.path, about(config, pipeline), every=every, mask=config.mask
+    )
+    pipeline.observers.append(publisher)
+    pipeline.rehearsals.append(publisher.replayed)
+    pipeline.turns.append(publisher.turn)
+    pipeline.on_trouble.append(publisher.trouble)
+    with closing(publisher):
+        publisher.turn()
+        try:
+            yield
+        except Exception as error:
+            publisher.trouble(str(error) or type(error).__name__)
+            raise

@@ -1,0 +1,284 @@
+"""From a configuration to a pipeline that is ready to run."""
+
+import gc
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+
+from streamboost.connectors.base import Committed, Message, Source, Transaction
+from streamboost.connectors.messages.decoded import time_reader
+from streamboost.connectors.messages.schema import Inferred, Schema
+from streamboost.connectors.sqlite.transaction import SqliteTransaction
+from streamboost.errors import ConnectorError, DataError
+from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.engine.in_step import APART
+from streamboost.pipelines.engine.intake import Intake
+from streamboost.pipelines.engine.join import Join
+from streamboost.pipelines.engine.loop import Observer, Pipeline, Stop
+from streamboost.pipelines.engine.replay import recover
+from streamboost.pipelines.job.connect import Connectors, connect, sources
+from streamboost.pipelines.job.copying import copied
+from streamboost.pipelines.job.monitor import monitored
+from streamboost.pipelines.job.rebuild import rebuild as make_again
+from streamboost.pipelines.job.rebuild import refuse_lost
+from streamboost.pipelines.monitoring.last_error import Troubles
+from streamboost.pipelines.monitoring.logs import stamped
+from streamboost.pipelines.span import Span
+from streamboost.pipelines.state.copies import copies_of
+from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.environment import environment
+from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.versions import Versions
+
+__all__ = ["build_pipeline", "first_messages", "has_begun", "run"]
+
+_log = logging.getLogger(__name__)
+
+INFERRED_FROM = 200
+"""Records looked at to find the numeric fields."""
+
+CHECKED_BYTES = 1_000_000_000
+"""Of the log, whose structure is checked at the start; of a larger one by `inspect --verify`."""
+
+QUIET = 1.0
+"""Seconds without a further record after which fewer must do."""
+
+
+def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
+    """Return what the source begins with, leaving it where it was."""
+    position = source.position()
+    messages = source.poll(most)
+    source.seek(position)
+    return messages
+
+
+def _settle_schema(
+    config: Config, state: State, records: Source, stop: Stop, *, until_idle: bool
+) -> Schema | None:
+    """Return the schema with its features, waiting for the first records if they must be seen.
+
+    None says that no record came before it was time to stop.
+    """
+    known = state.schema()
+    if known is not None:
+        return known
+    schema = config.sections.schema_.build()
+    if not schema.resolved:
+        interval = config.sections.pipeline.poll_interval
+        found = _infer(schema, records, stop, interval, until_idle)
+        if found is None:
+            return None
+        schema, sentence = found
+        _log.info("%s", sentence)
+    state.keep_schema(schema)
+    return schema
+
+
+def _infer(
+    schema: Schema, records: Source, stop: Stop, interval: float, until_idle: bool
+) -> Inferred | None:
+    """Find the features once enough records are there, or no more come for a while.
+
+    Damaged messages are waited out, unless they are all that enough of them hold. With
+    `until_idle`, what is there must do, unless more is on its way.
+    """
+    seen, since = 0, 0.0
+    while not stop.requested:
+        messages = first_messages(records)
+        if len(messages) > seen:
+            seen, since = len(messages), time.monotonic()
+        if until_idle and not records.is_open:
+            return schema.infer(messages) if messages else None
+        if seen >= INFERRED_FROM:
+            return schema.infer(messages)
+        if seen and time.monotonic() - since >= QUIET:
+            try:
+                return schema.infer(messages)
+            except DataError as error:
+                _log.warning("%s. It is tried again when more records come", error)
+                since = math.inf
+        stop.rest(interval)
+    return None
+
+
+def has_begun(state: State, transaction: Transaction, committed: Committed | None) -> bool:
+    """Tell whether the state holds what some configuration has led to."""
+    if committed is not None or state.checkpoints.sequences:
+        return True
+    # The log is the state's own, so a batch of any name is this pipeline's, or was.
+    return isinstance(transaction, SqliteTransaction) and bool(transaction.pipelines())
+
+
+def _take_over(config: Config, transaction: Transaction, stop: Stop) -> Committed | None:
+    """Become the one who commits, and return the newest committed batch.
+
+    A cluster that cannot be reached is waited for, unless asked to stop.
+    """
+    is_waiting = False
+    while True:
+        try:
+            if config.sections.kafka is not None:
+                from streamboost.pipelines.job import topics
+
+                topics.refuse_missing(config)
+            transaction.fence()
+            return transaction.committed()
+        except ConnectorError as error:
+            if not config.commits_to_kafka or not error.retriable or stop.requested:
+                raise
+            if not is_waiting:
+                _log.warning("%s. It is tried again until it succeeds", error)
+            is_waiting = True
+            stop.rest(config.sections.pipeline.poll_interval)
+
+
+def run(
+    config: Config,
+    *,
+    until_idle: bool = False,
+    upgrade: bool = False,
+    rebuild: bool = False,
+    stop: Stop | None = None,
+    observer: Observer | None = None,
+) -> int:
+    """Run the pipeline of `config` until asked to stop, from where its last run ended.
+
+    Returns the sequence of the newest batch, 0 where there is none.
+
+    It also goes on after a kill or a power cut, by replaying from the newest checkpoint; batches
+    that another release made are replayed with `upgrade` alone. With `rebuild` it makes a state
+    folder that was lost again. Every other end leaves a checkpoint, but for one within a batch:
+    what was learned and what was committed have parted then.
+
+    Where signals end its waits (`Stop.end_waits`), that is Interrupted.
+    """
+    state = State(config.state)
+    stop = stop or Stop()
+    with (
+        stop.interruptible(),
+        state.locked(),
+        closing(connect(config, state.log)) as connectors,
+    ):
+        refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
+        committed = _take_over(config, connectors.transaction, stop)
+        copies = copies_of(config)
+        if rebuild:
+            committed = make_again(config, state, connectors.transaction, committed, copies)
+        else:
+            refuse_lost(config, committed, copies)
+        newest = committed.sequence if committed else 0
+        state.adopt(config, begun=has_begun(state, connectors.transaction, committed))
+        checkpoint = state.start_at(committed.sequence if committed else None)
+        begin = f"going on after batch {newest}" if committed else "starting"
+        _log.info("%s: %s; Ctrl-C stops", config.name, begin)
+        troubles = Troubles(state.last_error, config.mask, lambda: newest)
+        with troubles.noted():
+            schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
+            if schema is None:
+                return 0
+            pipeline = build_pipeline(
+                config, state, schema, connectors, stop, observer, troubles.note
+            )
+            troubles.sequence = lambda: pipeline.sequence
+            with stamped(troubles.sequence), monitored(config, state, pipeline):
+                on_gap = config.sections.pipeline.on_gap
+                recover(pipeline, checkpoint, newest, on_gap=on_gap, upgrade=upgrade)
+                if stop.requested:
+                    return newest
+                _go_on(pipeline, state, committed)
+                with copied(copies, pipeline):
+                    return _work(pipeline, state, until_idle=until_idle)
+
+
+def _work(pipeline: Pipeline, state: State, *, until_idle: bool) -> int:
+    """Run a recovered pipeline, and leave a checkpoint behind; return the newest batch."""
+    with pipeline.stop.interruptible(False):
+        try:
+            with _set_aside():
+                pipeline.run(until_idle=until_idle)
+        finally:
+            if pipeline.is_settled and pipeline.sequence > pipeline.checkpointed:
+                with state.told():
+                    pipeline.checkpoint()
+    return pipeline.sequence
+
+
+@contextmanager
+def _set_aside() -> Iterator[None]:
+    """Let the collector pass over what is there already.
+
+    It is little that dies of modules, kernels and a recovered state, and going through it again
+    and again takes as long as half of the sending of messages does.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _go_on(pipeline: Pipeline, state: State, committed: Committed | None) -> None:
+    """Have a recovered pipeline read on, and nothing left of what may have come after."""
+    if committed is None:
+        return
+    pipeline.intake.seek(committed.positions)
+    state.checkpoints.drop_after(committed.sequence)
+    pipeline.versions.forget_after(pipeline.learner.trainer.made)
+    if pipeline.notes:
+        pipeline.try_checkpoint()
+
+
+def build_pipeline(
+    config: Config,
+    state: State,
+    schema: Schema,
+    connectors: Connectors,
+    stop: Stop | None = None,
+    observer: Observer | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+) -> Pipeline:
+    """Make the pipeline of `config` over `connectors`; it knows nothing yet."""
+    section, requests = config.sections.pipeline, config.sections.requests
+    learner = config.core.learner(len(schema.features), section.seed)
+    width, window = len(schema.features) + config.core.label_lags, Span.parse(section.join_window)
+    pipeline = Pipeline(
+        schema,
+        learner,
+        Join(window, Span.parse(requests.expires_after), width),
+        Intake(
+            connectors.records,
+            connectors.labels,
+            connectors.commands,
+            connectors.bootstrap,
+            most_records=section.batch_records,
+            most_labels=section.batch_labels,
+            record_time=time_reader(schema.time),
+            label_time=time_reader("time"),
+            apart=APART if window.records is None else max(window.records // 2, 1),
+        ),
+        connectors.outputs,
+        connectors.transaction,
+        versions=Versions(state.versions, section.keep_versions),
+        checkpoints=state.checkpoints,
+        checkpoint_every=section.checkpoint_every,
+        stop=stop,
+        poll_interval=section.poll_interval,
+        observer=observer,
+        on_trouble=on_trouble,
+        watched=partial(sources, config, state.log),
+    )
+    origin = {
+        "schema": schema.to_json(),
+        "configuration": toml.write(config.binding()),
+        "fingerprint": state.fingerprint(),
+    }
+    pipeline.about = {
+        "fingerprint": state.fingerprint(),
+        "environment": environment(),
+        "origin": origin,
+    }
+    return pipeline

@@ -1,0 +1,84 @@
+"""Proving a state: replaying the journal must end in the same bits."""
+
+from contextlib import closing
+
+from streamboost.errors import StateError
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.engine.replay import (
+    Elsewhere,
+    Replay,
+    digest_of,
+    journalled,
+    made_elsewhere,
+)
+from streamboost.pipelines.job.connect import connect
+from streamboost.pipelines.job.run import build_pipeline
+from streamboost.pipelines.state.checkpoints import Checkpoint
+from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.environment import environment
+from streamboost.pipelines.state.folder import State
+
+__all__ = ["verify"]
+
+
+def verify(config: Config) -> str:
+    """Replay the journal up to the newest checkpoint and compare the two, writing nothing.
+
+    It begins at the journal's beginning where that is still there, else at the oldest checkpoint;
+    where another release of streamboost made a part of it, at the oldest checkpoint after that.
+    The pipeline may be running meanwhile. Returns what was found to hold.
+
+    Raises
+    ------
+    GapError
+        When there is nothing to replay from.
+    StateError
+        When the log is damaged, a batch or the state does not come out as it did, or was made in
+        another environment.
+    """
+    state = State(config.state)
+    newest, schema = state.checkpoints.newest(), state.schema()
+    if newest is None or schema is None:
+        raise StateError(f"{state.path}: there is no checkpoint to verify: run the pipeline first")
+    refuse_damage(state.log)
+    until = newest[1]["sequence"]
+    with closing(connect(config, state.log)) as connectors:
+        first = next(connectors.transaction.journal(), (0, b""))[0]
+        start = None if first == 1 else _oldest(state)
+        before = made_elsewhere(journalled(connectors.transaction, start, until), start)
+        if before is not None:
+            _refuse_all(before, until)
+            start = _oldest(state, before.last)
+        begin = start[1]["sequence"] if start else 0
+        pipeline = build_pipeline(config, state, schema, connectors)
+        replay = Replay(pipeline, start)
+        replay.run(until)
+        found, expected = digest_of(*pipeline.snapshot()), digest_of(*newest)
+    if not replay.is_same:
+        raise StateError(
+            f"{state.path}: not all of it was made with these releases on this processor, so that "
+            "nothing can be said of its bits; verify it where it was made"
+        )
+    if found != expected:
+        raise StateError(
+            f"{state.path}: replaying batches {begin + 1} to {until} ends in another state than "
+            f"the checkpoint of batch {until}: {found} instead of {expected}"
+        )
+    said = f"batches {begin + 1} to {until} replayed: bit for bit the checkpoint's state {found}"
+    if before is None:
+        return said
+    return f"batches {before} and cannot be compared; {said}"
+
+
+def _oldest(state: State, at_least: int = 0) -> Checkpoint:
+    """Return the oldest checkpoint of batch `at_least` or after."""
+    return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= at_least))
+
+
+def _refuse_all(before: Elsewhere, until: int) -> None:
+    """Raise StateError where another release made all there is."""
+    if before.last >= until:
+        raise StateError(
+            f"batches {before}, and this is {environment()['streamboost']}, which cannot compare "
+            "them: verify them with that release, or again once this one has made some"
+        )

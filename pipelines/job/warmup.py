@@ -1,0 +1,59 @@
+"""Compiling the kernels before they are needed.
+
+numba compiles a kernel on its first call and keeps the result on disk, so the first training on
+a machine takes many times as long as any later one. Doing it beforehand keeps that out of the
+first batches.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from streamboost.pipelines.config.learner import ESTIMATORS
+from streamboost.stream.estimators import default_estimator
+from streamboost.stream.learner import StreamLearner
+from streamboost.stream.training.schedule import Schedule
+
+__all__ = ["warm_up"]
+
+ANNOUNCEMENT = (
+    "Loading the kernels; the first time on a machine they are compiled, up to half a minute ..."
+)
+PATIENCE = 1.0
+"""Seconds after which it is announced: loading compiled kernels takes less."""
+
+
+def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(ESTIMATORS)) -> float:
+    """Train, extend and score a small committee of each kind; return the seconds it took.
+
+    `say` is told, from another thread, when this means compiling.
+    """
+    timer = threading.Timer(PATIENCE, say, [ANNOUNCEMENT])
+    timer.daemon = True
+    timer.start()
+    try:
+        start = time.perf_counter()
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(64, 3)).astype(np.float32)
+        X[::7, 0] = np.nan
+        y = np.arange(64) % 3
+        for name in estimators:
+            estimator = ESTIMATORS[name]()
+            committee = estimator.train(X, y, np.ones(64), seed=0, n_estimators=2)
+            committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
+            committee.probabilities(committee.decision(X))
+        _follow_labels(X, y)
+        return time.perf_counter() - start
+    finally:
+        timer.cancel()
+
+
+def _follow_labels(X: np.ndarray, y: np.ndarray) -> None:
+    """Correct a committee by the newest labels, as a schedule per label does."""
+    estimator = default_estimator()
+    estimator.set_params(n_estimators=1)
+    learner = StreamLearner(estimator, schedule=Schedule.per_label(first=len(X)))
+    learner.learn([""] * len(X), X, y)
+    learner.score(X)

@@ -1,0 +1,1 @@
+"""Answers from Label Studio: requests become tasks, annotations become labels."""

@@ -1,0 +1,101 @@
+"""Label Studio as the place where people answer: requests become tasks, annotations labels.
+
+A process of its own beside the pipeline: it reads the requests that the pipeline has written, and
+writes labels where the pipeline reads them. Nothing it does, and no way it ends, touches what the
+pipeline promises.
+
+A request is noted in ``label_studio.db`` before its task is sent, and its task is found again by
+the text in its data. Where a sending is in doubt, the project is searched before anything is sent
+once more. What is written as a label is read back from the labels themselves, so that none is
+written twice. A request that is no longer open loses its task, unless somebody has worked on it.
+"""
+
+import logging
+from contextlib import closing
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.label_studio.project import Choices, LabelStudio
+from streamboost.errors import ConfigurationError, UnavailableError
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.job.connect import feeder, follower
+from streamboost.pipelines.label_studio.bridge import Bridge, whole_number
+from streamboost.pipelines.label_studio.tasks import FILE, Book
+from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.stop import Stop
+
+__all__ = ["project_of", "run"]
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_REST = 60.0
+"""Seconds from one attempt to the next while they fail."""
+
+
+def project_of(config: Config) -> tuple[LabelStudio, Choices]:
+    """Return the project of `config`, and the tag that takes the answers.
+
+    Raises ConfigurationError where the project does not suit the pipeline.
+    """
+    section = config.sections.label_studio
+    assert section is not None
+    studio = LabelStudio(section.url, section.project, section.token)
+    choices = studio.choices(section.choices)
+    if config.sections.schema_.label == "integer":
+        for label in choices.labels:
+            whole_number(label, studio.where)
+    return studio, choices
+
+
+def run(config: Config, stop: Stop, *, once: bool = False) -> None:
+    """Carry requests and answers until asked to stop; with `once`, what there is now.
+
+    What fails and may pass is tried again, ever more seldom, but for `once`; other errors end it.
+    """
+    if config.sections.label_studio is None:
+        raise ConfigurationError(
+            "[label_studio]: this section is missing; give it url, project and "
+            'token = "${NAME}", with the token in the environment variable NAME'
+        )
+    interval, rest = config.sections.label_studio.poll_interval, 0.0
+    state = State(config.state)
+    book = Book(state.path / FILE)
+    with (
+        closing(feeder(config, "labels", state.log)) as answers,
+        closing(follower(config, "requests", state.log)) as requests,
+        closing(follower(config, "labels", state.log)) as labels,
+        book.held(),
+    ):
+        bridge: Bridge | None = None
+        while not stop.requested:
+            try:
+                if bridge is None:
+                    bridge = _bridge(config, book, requests, labels, answers)
+                bridge.turn()
+                rest = interval
+            except UnavailableError as error:
+                if once:
+                    raise
+                if rest <= interval:
+                    _log.warning("%s. It is tried again until it succeeds", error)
+                rest = min(2 * max(rest, interval), max(_LONGEST_REST, 2 * interval))
+            if once:
+                return
+            stop.rest(rest)
+
+
+def _bridge(config: Config, book: Book, requests: Source, labels: Source, answers: Sink) -> Bridge:
+    studio, choices = project_of(config)
+    publishes = config.sections.monitor.publish_every > 0
+    _log.info("%s: people answer in %s; Ctrl-C stops", config.name, studio.where)
+    return Bridge(
+        config.name,
+        studio,
+        choices,
+        book,
+        requests,
+        labels,
+        answers,
+        StatusReader(config.state) if publishes else None,
+        whole=config.sections.schema_.label == "integer",
+    )

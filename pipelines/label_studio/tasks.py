@@ -1,0 +1,170 @@
+"""``label_studio.db``: which request is which task, noted before the server is asked for it."""
+
+import fcntl
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Literal
+
+import msgspec
+
+from streamboost.connectors.base import Position
+from streamboost.connectors.sqlite.database import Database, table_exists
+from streamboost.errors import StateError
+
+__all__ = ["FILE", "Book", "Row"]
+
+FILE = "label_studio.db"
+
+Stage = Literal["new", "sent", "open", "done"]
+"""A request is new, then sent, and open once its task's number is known; done, it stays that."""
+
+KEPT = 100_000
+"""Requests that are done and still known, so that one that is read again makes no second task."""
+
+_TABLES = (
+    "CREATE TABLE requests (number INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, "
+    "id TEXT NOT NULL, sequence INTEGER NOT NULL, request BLOB, stage TEXT NOT NULL, "
+    "task INTEGER, sent REAL, answered INTEGER NOT NULL DEFAULT 0)",
+    "CREATE INDEX by_id ON requests (id)",
+    "CREATE INDEX in_hand ON requests (stage) WHERE stage != 'done'",
+    "CREATE TABLE positions (source TEXT PRIMARY KEY, position TEXT NOT NULL)",
+)
+_COLUMNS = "key, id, sequence, request, stage, task, sent, answered"
+
+_position = msgspec.json.Decoder(Position).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A request.
+
+    Attributes
+    ----------
+    key
+        What tells it from all others.
+    id, sequence
+        The record's, and that of the batch that asked.
+    request
+        The message.
+    stage
+        How far it has come.
+    task
+        The number of its task.
+    sent
+        When its task was sent, in seconds since the epoch.
+    answered
+        Whether a label of the record has been read.
+    """
+
+    key: str
+    id: str
+    sequence: int
+    request: bytes
+    stage: Stage = "new"
+    task: int | None = None
+    sent: float | None = None
+    answered: bool = False
+
+
+class Book:
+    """The file at `path`; each method leaves it whole, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._database = Database(path)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep others from it meanwhile; StateError at once where somebody has it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StateError(
+                    f"{self.path} is in use: `streamboost label-studio` runs for this pipeline "
+                    "already; stop it first"
+                ) from None
+            try:
+                yield
+            finally:
+                self._database.close()
+
+    def position(self, source: str) -> Position:
+        """Return where reading `source` goes on."""
+        with self._writing() as connection:
+            query = "SELECT position FROM positions WHERE source = ?"
+            found = connection.execute(query, (source,)).fetchone()
+        return _position(found[0]) if found else {}
+
+    def take(self, source: str, position: Position, rows: Iterable[Row]) -> None:
+        """Note requests that were read, but for those known, and where reading goes on."""
+        with self._writing() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO requests (key, id, sequence, request, stage) "
+                "VALUES (?, ?, ?, ?, 'new')",
+                ((row.key, row.id, row.sequence, row.request) for row in rows),
+            )
+            _move(connection, source, position)
+
+    def answered(self, source: str, position: Position, ids: Sequence[str]) -> None:
+        """Note whose labels were read, and where reading goes on."""
+        with self._writing() as connection:
+            connection.executemany(
+                "UPDATE requests SET answered = 1 WHERE id = ? AND stage != 'done'",
+                ((id,) for id in ids),
+            )
+            _move(connection, source, position)
+
+    def rows(self, stage: Stage, limit: int = -1) -> list[Row]:
+        """Return the requests at `stage`, the oldest first."""
+        with self._writing() as connection:
+            found = connection.execute(
+                f"SELECT {_COLUMNS} FROM requests WHERE stage = ? ORDER BY number LIMIT ?",
+                (stage, limit),
+            ).fetchall()
+        return [Row(*columns) for columns in found]
+
+    def send(self, rows: Iterable[Row], now: float) -> None:
+        """Note that the tasks of `rows` are about to be made."""
+        self._set("stage = 'sent', sent = ?", [(now, row.key) for row in rows])
+
+    def recall(self, rows: Iterable[Row]) -> None:
+        """Note that the tasks of `rows` were not made."""
+        self._set("stage = 'new', sent = NULL", [(row.key,) for row in rows])
+
+    def open(self, tasks: Mapping[str, int]) -> None:
+        """Note the numbers of tasks, by their keys."""
+        self._set("stage = 'open', task = ?", [(task, key) for key, task in tasks.items()])
+
+    def close(self, rows: Iterable[Row]) -> None:
+        """Note that `rows` are done with; forget the oldest that are."""
+        self._set("stage = 'done', request = NULL", [(row.key,) for row in rows])
+        with self._writing() as connection:
+            connection.execute(
+                "DELETE FROM requests WHERE stage = 'done' AND number <= "
+                "(SELECT max(number) FROM requests) - ?",
+                (KEPT,),
+            )
+
+    def _set(self, what: str, values: Sequence[tuple[object, ...]]) -> None:
+        with self._writing() as connection:
+            connection.executemany(f"UPDATE requests SET {what} WHERE key = ?", values)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._database.writing() as connection:
+            if not table_exists(connection, "requests"):
+                for statement in _TABLES:
+                    connection.execute(statement)
+            yield connection
+
+
+def _move(connection: Connection, source: str, position: Position) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO positions VALUES (?, ?)",
+        (source, msgspec.json.encode(position).decode()),
+    )

@@ -1,0 +1,140 @@
+"""What a running pipeline says in its log."""
+
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import msgspec
+
+from streamboost.connectors.messages.written import DeadLetter
+from streamboost.pipelines.engine.batch import Effects
+
+__all__ = ["Report"]
+
+_log = logging.getLogger(__name__)
+
+EVERY = 10.0
+"""Seconds between two lines."""
+
+UNKNOWN = 0.01
+"""The share of labels that may meet no record before somebody is warned."""
+
+_decode = msgspec.json.Decoder(DeadLetter).decode
+
+_IGNORED = {
+    "late": "came after its record had left the join window",
+    "expired": "came after its request had expired",
+    "duplicate": "came again, with the value it had",
+    "conflicting": "came again with another value, and the first stays",
+    "unknown": "was waited for by no record",
+}
+
+
+@dataclass(slots=True)
+class Report:
+    """Counts what the batches of one run did, and logs it from time to time and at the end.
+
+    The first dead letter of each reason and the first ignored label of each kind are told of.
+    """
+
+    records: int = 0
+    requests: int = 0
+    labels: int = 0
+    bootstrapped: int = 0
+    unlabelled: int = 0
+    trainings: int = 0
+    sequence: int = 0
+    dead: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    _said: float = field(default_factory=time.monotonic)
+    _has_warned: bool = False
+
+    def __call__(self, effects: Effects) -> None:
+        """Count one batch."""
+        self.sequence = effects.sequence
+        self.records += len(effects.records)
+        self.requests += len(effects.asked)
+        self.labels += len(effects.joined.ids) - effects.bootstrapped
+        self.bootstrapped += effects.bootstrapped
+        self.unlabelled += sum(label is None for label in effects.scored.labels.tolist())
+        self.trainings += len(effects.trainings)
+        for message in effects.messages.dead_letters:
+            self._bury(_decode(message))
+        for kind, n in effects.ignored.items():
+            if n and not self.ignored[kind]:
+                _log.info("the first ignored label (%s) %s", kind, _IGNORED[kind])
+            self.ignored[kind] += n
+        if time.monotonic() - self._said >= EVERY:
+            self._said = time.monotonic()
+            self._judge_unknown()
+            version = effects.committee.version if effects.committee else 0
+            _log.info(
+                "batch %d: %s; trained %s, committee version %d",
+                self.sequence,
+                self._counts(),
+                _times(self.trainings),
+                version,
+            )
+
+    def _judge_unknown(self) -> None:
+        """Warn once of labels that met no record, where they are more than one in a hundred."""
+        unknown, all_ = self.ignored["unknown"], self.labels + self.ignored.total()
+        if self._has_warned or unknown <= UNKNOWN * all_:
+            return
+        self._has_warned = True
+        _log.warning(
+            "%d of %d labels met no record, and are lost: see that labels bear the ids of their "
+            "records, and that [pipeline] join_window is long enough",
+            unknown,
+            all_,
+        )
+
+    def close(self, sequence: int) -> None:
+        """Log what the run came to; `sequence` is that of the newest batch, 0 if there is none."""
+        if not self.sequence:
+            _log.info(
+                f"nothing new since batch {sequence}" if sequence else "nothing was there to read"
+            )
+            return
+        self._judge_unknown()
+        empty = f", {self.unlabelled:,} predicted before the first label (label null)"
+        _log.info(
+            "stopped after batch %d: %s%s",
+            sequence,
+            self._counts(),
+            empty if self.unlabelled else "",
+        )
+
+    def _counts(self) -> str:
+        parts = [
+            f"{_counted(self.records, 'record')} in this run",
+            f"{_counted(self.requests, 'label')} asked for",
+            f"{self.labels:,} learned",
+            _counted(self.dead.total(), "dead letter"),
+        ]
+        if self.bootstrapped:
+            parts.insert(0, f"{_counted(self.bootstrapped, 'label')} known beforehand learned")
+        if ignored := self.ignored.total():
+            parts.append(f"{_counted(ignored, 'label')} ignored")
+        return ", ".join(parts)
+
+    def _bury(self, letter: DeadLetter) -> None:
+        if not self.dead[letter.reason]:
+            where = ", ".join(f"partition {p}, offset {o}" for p, o in letter.position.items())
+            _log.warning(
+                "the first dead letter (%s): %s; in the %s, %s",
+                letter.reason,
+                letter.detail,
+                letter.source,
+                where,
+            )
+        self.dead[letter.reason] += 1
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n:,} times"

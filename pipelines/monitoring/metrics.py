@@ -1,0 +1,203 @@
+"""What a running pipeline tells Prometheus."""
+
+import math
+import time
+from collections.abc import Callable
+
+import msgspec
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+from streamboost.connectors.messages.written import DeadLetter
+from streamboost.pipelines.engine.batch import Effects
+from streamboost.pipelines.engine.loop import Pipeline
+
+__all__ = ["Metrics"]
+
+_decode = msgspec.json.Decoder(DeadLetter).decode
+
+_BOUNDS = {"": "", "low_": ", least", "high_": ", most"}
+"""Of the accuracy and the ends of its 95 % interval."""
+
+_EVERY = 1.0
+"""Seconds from one look at the accuracy to the next: it takes about one in a thousand of them."""
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+_Reading = tuple[str, Callable[[], float]]
+"""What a gauge tells, and what gives its value."""
+
+
+class Metrics:
+    """Counts what batches did since the process began; called with the effects of each.
+
+    What is not a count is read from the pipeline when somebody asks, so that the loop has next to
+    nothing to do for it. `clock` gives seconds that never go back.
+    """
+
+    def __init__(self, pipeline: Pipeline, clock: Callable[[], float] = time.monotonic) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # CPU time, memory, open files; on Linux
+        self._pipeline = pipeline
+        self._clock = clock
+        self._is_stale = True
+        self._judged = -math.inf
+        self._batches = self._counter("batches", "Batches committed.")
+        self._records = self._counter("records", "Records predicted.")
+        self._requests = self._counter("requests", "Labels asked for.")
+        self._labels = self._counter("labels", "Labels learned, those of [bootstrap] not counted.")
+        self._bootstrap = self._counter("bootstrap_labels", "Labels known beforehand, learned.")
+        self._ignored = self._counter("labels_ignored", "Labels dropped.", "kind")
+        self._dead = self._counter("dead_letters", "Messages that could not be used.", "reason")
+        self._trainings = self._counter("trainings", "Trainings started.", "kind")
+        self._seconds = Histogram(
+            "streamboost_batch_seconds",
+            "From reading a batch to its commit.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._committed = self._gauge(
+            "last_commit_timestamp_seconds", "When the newest batch was committed; 0: none was."
+        )
+        self._lag = self._gauge("lag_messages", "Messages there are to be read.", "source")
+        self._stalled = self._gauge(
+            "source_stalled", "1 while the lag grows and polls return nothing.", "source"
+        )
+        self._margin = self._gauge(
+            "replay_margin_messages",
+            "Messages a source holds beyond what the oldest checkpoint needs.",
+            "source",
+        )
+        self._judge_into()
+        self._read_from(pipeline)
+
+    def _judge_into(self) -> None:
+        """Make the gauges that `turn` sets."""
+        self._accuracy = {
+            bound: self._gauge(
+                f"accuracy_{bound}ratio",
+                f"Share of the newest records predicted right on arrival{text}; NaN: unknown.",
+                "predictor",
+            )
+            for bound, text in _BOUNDS.items()
+        }
+        self._naive = self._gauge(
+            "asked_accuracy_ratio", "The same among the labels asked for, which are the hard ones."
+        )
+        self._naive.set(math.nan)
+
+    def __call__(self, effects: Effects) -> None:
+        """Count one batch."""
+        now = time.time()
+        self._batches.inc()
+        self._records.inc(len(effects.records))
+        self._requests.inc(len(effects.asked))
+        self._labels.inc(len(effects.joined.ids) - effects.bootstrapped)
+        self._bootstrap.inc(effects.bootstrapped)
+        for kind, n in effects.ignored.items():
+            self._ignored.labels(kind).inc(n)
+        for message in effects.messages.dead_letters:
+            self._dead.labels(_decode(message).reason).inc()
+        for training in effects.trainings:
+            self._trainings.labels(training.kind).inc()
+        self._seconds.observe(max(now - effects.tick / 1000, 0.0))
+        self._committed.set(now)
+        self._is_stale = True
+
+    def turn(self) -> None:
+        """Renew the figures of accuracy now and then; the loop calls it between batches."""
+        if not self._is_stale or self._clock() - self._judged < _EVERY:
+            return
+        self._is_stale, self._judged = False, self._clock()
+        report = self._pipeline.learner.evaluation.recent()
+        for predictor in ("committee", "repeat_last", "majority"):
+            found = getattr(report, predictor).accuracy
+            known = (found.value, found.low, found.high) if found else (math.nan,) * 3
+            for gauge, value in zip(self._accuracy.values(), known, strict=True):
+                gauge.labels(predictor).set(value)
+        asked = report.committee.naive_accuracy
+        self._naive.set(asked.value if asked else math.nan)
+
+    def expose(self) -> bytes:
+        """Return all of it in Prometheus' text format."""
+        watch = self._pipeline.watch
+        for gauge, values in ((self._lag, watch.lag), (self._margin, watch.margin)):
+            for source, value in list(values.items()):
+                gauge.labels(source).set(value)
+        for source in self._pipeline.intake.sources:
+            self._stalled.labels(source).set(source in watch.stalled)
+        return generate_latest(self.registry)
+
+    def _read_from(self, pipeline: Pipeline) -> None:
+        for name, (text, value) in (_of_learning(pipeline) | _of_work(pipeline)).items():
+            self._gauge(name, text).set_function(value)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"streamboost_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"streamboost_{name}", text, labels, registry=self.registry)
+
+
+def _of_learning(pipeline: Pipeline) -> dict[str, _Reading]:
+    def version() -> float:
+        committee = pipeline.learner.committee
+        return committee.version if committee else 0
+
+    def trees() -> float:
+        committee = pipeline.learner.committee
+        return committee.n_trees if committee else 0
+
+    return {
+        "committee_version": ("Of the committee that serves; 0: none.", version),
+        "committee_trees": ("Trees in it.", trees),
+        "known_labels": (
+            "Labels learned since the state began.",
+            lambda: pipeline.learner.n_labels,
+        ),
+        "budget_ratio": (
+            "Share of the records whose label may be bought.",
+            lambda: float(pipeline.learner.strategy.share),
+        ),
+        "budget_tokens": (
+            "Labels that could be asked for now.",
+            lambda: pipeline.learner.ledger.tokens,
+        ),
+    }
+
+
+def _of_work(pipeline: Pipeline) -> dict[str, _Reading]:
+    def checkpoint_time() -> float:
+        return pipeline.checkpoints.newest_time() if pipeline.checkpoints else 0.0
+
+    return {
+        "sequence": ("The newest batch.", lambda: pipeline.sequence),
+        "checkpoint_sequence": (
+            "The batch of the newest checkpoint.",
+            lambda: pipeline.checkpointed,
+        ),
+        "checkpoint_failed": (
+            "1 while the newest checkpoint that was due could not be taken.",
+            lambda: pipeline.lacks_checkpoint,
+        ),
+        "last_checkpoint_timestamp_seconds": (
+            "When the newest checkpoint was written; 0: none was.",
+            checkpoint_time,
+        ),
+        "held_records": (
+            "Records kept for labels to come.",
+            lambda: pipeline.join.in_numbers()["held_records"],
+        ),
+        "open_requests": (
+            "Requests that wait for an answer.",
+            lambda: pipeline.join.in_numbers()["open_requests"],
+        ),
+        "retrying": ("1 while a source or a commit is tried again.", lambda: pipeline.retrying),
+    }

@@ -1,0 +1,228 @@
+"""What stands before everything `serve` answers: pages, static files, the API and websockets.
+
+Each request passes, in this order: is it for one of our names, is it small enough, who asks, do
+they ask too often, and, where it could change something or open a websocket, does it come from one
+of our own pages. Nothing behind this is asked before all of it holds, but for the three paths that
+say nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from math import ceil
+from secrets import token_urlsafe
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streamboost.pipelines.service.access.limits import Rate
+from streamboost.pipelines.service.access.people import PROGRAM, People, Person
+from streamboost.pipelines.service.access.settings import Settings
+
+__all__ = ["LOGIN", "OPEN", "Guard"]
+
+_log = logging.getLogger(__name__)
+
+LOGIN = "/login"
+OPEN = frozenset({"/healthz", "/readyz", LOGIN})
+"""The paths that ask for no token: two that say yes or no, and the one that asks for its own."""
+
+_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_PAGE_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'"
+)
+"""For pages alone, whose own scripts and styles know the nonce of the answer they stand in."""
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    # Of our own pages; "no-referrer" would also take the Origin away that is asked for below.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_TOKEN_HINT = (
+    "open the login link that `streamboost serve` printed, or send `Authorization: Bearer TOKEN` "
+    "with the token from its file"
+)
+
+
+class Guard:
+    """Lets through to `app` what may pass, with who asks as ``scope["state"]["person"]``."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, people: People) -> None:
+        self.app = app
+        self._settings = settings
+        self._people = people
+        self._reads = Rate(*settings.reads)
+        self._writes = Rate(*settings.writes)
+        self._strangers = Rate(*settings.strangers)
+        self._messages = Rate(*settings.messages)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a refusal, or have `app` answer."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        refusal = self._refusal(HTTPConnection(scope))
+        if scope["type"] == "websocket":
+            if refusal is None:
+                await self.app(scope, self._paced(scope, receive), send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        dressed = _dressed(scope, send)
+        if refusal is not None:
+            await refusal(scope, receive, dressed)
+        else:
+            await self._pass(scope, receive, dressed)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have `app` answer, unless the body turns out larger than it said."""
+        left = self._settings.max_body
+        begun = False
+
+        async def counted() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise HTTPException(413, self._too_large_text, {"Connection": "close"})
+            return message
+
+        async def noticed(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, counted, noticed)
+        except HTTPException:
+            # Only what does not answer such errors itself lets it come here.
+            if begun:
+                raise
+            await self._too_large(scope)(scope, receive, send)
+
+    def _paced(self, scope: Scope, receive: Receive) -> Receive:
+        """Return `receive` for a websocket whose messages wait where they come too often."""
+        seat = scope["state"]["person"].seat
+
+        async def paced() -> Message:
+            message = await receive()
+            while message["type"] == "websocket.receive" and (wait := self._messages.wait(seat)):
+                await asyncio.sleep(wait)
+            return message
+
+        return paced
+
+    def _refusal(self, connection: HTTPConnection) -> Response | None:
+        """Return what is answered to a request that may not pass."""
+        scope, headers = connection.scope, connection.headers
+        if _host_of(headers.get("host", "")) not in self._settings.hosts:
+            return _refused(scope, 400, "this host name is not one of those allowed (--allow-host)")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length[:19]) > self._settings.max_body:
+            return self._too_large(scope)
+        person, by_cookie = self._who(connection)
+        scope.setdefault("state", {})["person"] = person
+        if wait := self._rate(scope, person).wait(_caller(scope, person)):
+            _log.warning("%s asks too often", "a stranger" if person is None else person.name)
+            return _refused(scope, 429, "too many requests", {"Retry-After": str(ceil(wait))})
+        if person is None and not self._is_open(scope):
+            return _refused(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
+        # Of what is only read, a browser says where it comes from if a script elsewhere asks.
+        is_reading = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        is_plain = person is None or (is_reading and "origin" not in headers)
+        if by_cookie and not is_plain and not _is_own(scope, headers):
+            return _refused(scope, 403, "this must come from one of this server's own pages")
+        return None
+
+    def _is_open(self, scope: Scope) -> bool:
+        return (
+            scope["type"] == "http" and scope["path"] in OPEN and scope["method"] in ("GET", "HEAD")
+        )
+
+    def _who(self, connection: HTTPConnection) -> tuple[Person | None, bool]:
+        """Return who asks, None for a stranger, and whether a cookie says so."""
+        scheme, _, given = connection.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._people.is_token(given.strip()):
+            return PROGRAM, False
+        cookie = connection.cookies.get(self._settings.cookie, "")
+        return (self._people.by_cookie(cookie) if cookie else None), True
+
+    def _rate(self, scope: Scope, person: Person | None) -> Rate:
+        if person is None:
+            return self._strangers
+        is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        return self._reads if is_read else self._writes
+
+    @property
+    def _too_large_text(self) -> str:
+        return f"a request may have {self._settings.max_body:,} bytes"
+
+    def _too_large(self, scope: Scope) -> Response:
+        # What is left of the body is not read: the connection ends with the answer.
+        return _refused(scope, 413, self._too_large_text, {"Connection": "close"})
+
+
+def _caller(scope: Scope, person: Person | None) -> str:
+    return (scope.get("client") or ("",))[0] if person is None else f"seat {person.seat}"
+
+
+def _host_of(value: str) -> str:
+    """Return the host of `host[:port]`, in small letters and without brackets."""
+    try:
+        parts = urlsplit(f"//{value}")
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return ""
+    return host if host is not None and parts.netloc == value and "@" not in value else ""
+
+
+def _is_own(scope: Scope, headers: Headers) -> bool:
+    """Tell whether the Origin is the one that the page itself came from."""
+    is_secure = scope["scheme"] in ("https", "wss")
+    own = f"{'https' if is_secure else 'http'}://{headers.get('host', '')}"
+    return headers.getlist("origin") == [own]
+
+
+def _refused(
+    scope: Scope, status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    if scope["path"].startswith("/api/"):
+        return JSONResponse({"detail": detail}, status, headers)
+    return PlainTextResponse(f"{status} {HTTPStatus(status).phrase}: {detail}\n", status, headers)
+
+
+def _dressed(scope: Scope, send: Send) -> Send:
+    """Return `send` with the headers that tell a browser what it may do with the answer.
+
+    Pages find the nonce they are to bear as ``scope["state"]["csp_nonce"]``.
+    """
+    nonce = scope.setdefault("state", {})["csp_nonce"] = token_urlsafe(16)
+    # A body that does not say its length may never end, and what is not asked for is read all
+    # the same, until the connection ends.
+    is_endless = "transfer-encoding" in Headers(scope=scope)
+
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            is_page = headers.get("content-type", "").startswith("text/html")
+            policy = _PAGE_POLICY.format(nonce=nonce) if is_page else _POLICY
+            headers.setdefault("Content-Security-Policy", policy)
+            if is_endless:
+                headers["Connection"] = "close"
+        await send(message)
+
+    return with_headers

@@ -1,0 +1,98 @@
+"""The API's labelling: one record at a time, for pages and programs of one's own."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from streamboost.pipelines.service.api.answers import described
+from streamboost.pipelines.service.api.common import Asker, Pipeline
+from streamboost.pipelines.service.api.write import LabelValue
+from streamboost.pipelines.service.labelling.store import Action, Entry, Stage
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/pipelines/{pipeline}/labelling")
+
+_WRITES = described(403, 404, 409, 413, 422, 503)
+
+
+class Before(BaseModel):
+    """The request that is before whoever asks, null where nothing is left for them."""
+
+    request: dict[str, Any] | None
+
+
+class Done(BaseModel):
+    """What somebody did with a record.
+
+    A label that is held goes to the pipeline in a few seconds, and survives a crash until then.
+    """
+
+    model_config = ConfigDict(from_attributes=True)
+
+    number: int
+    time: int = Field(description="milliseconds since 1970, UTC")
+    person: str
+    id: str
+    action: Action
+    label: str | int | None
+    stage: Stage
+
+
+class About(BaseModel):
+    """The record that is meant."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: Annotated[str, Field(min_length=1, max_length=10_000)]
+
+
+class Answer(About):
+    """A label for it."""
+
+    label: LabelValue
+
+
+@router.post("/next", responses=_WRITES)
+def next_request(served: Pipeline, asker: Asker) -> Before:
+    """Put the most useful request that is free before whoever asks, or keep the one that is."""
+    return Before(request=served.queue.next(asker))
+
+
+@router.post("/answer", responses=_WRITES)
+def answer(served: Pipeline, asker: Asker, given: Answer) -> Done:
+    """Hold a label for the record; it can be undone for a few seconds."""
+    return _done(served.queue.answer(asker, given.id, given.label))
+
+
+@router.post("/skip", responses=_WRITES)
+def skip(served: Pipeline, asker: Asker, given: About) -> Done:
+    """Have the record come again after everything else."""
+    return _done(served.queue.skip(asker, given.id))
+
+
+@router.post("/not-sure", responses=_WRITES)
+def not_sure(served: Pipeline, asker: Asker, given: About) -> Done:
+    """Leave the record to others."""
+    return _done(served.queue.not_sure(asker, given.id))
+
+
+@router.post("/undo", responses=_WRITES)
+def undo(served: Pipeline, asker: Asker) -> Done:
+    """Take back what was done last, as long as no label of it was written."""
+    return _done(served.queue.undo(asker))
+
+
+@router.get("/history", responses=described(404, 422, 503))
+def history(
+    served: Pipeline,
+    limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
+    below: Annotated[int, Query(ge=0, le=2**53, description="only numbers under this")] = 2**53,
+) -> list[Done]:
+    """Return who did what and when, the newest first."""
+    return [_done(entry) for entry in served.queue.history(limit, below)]
+
+
+def _done(entry: Entry) -> Done:
+    return Done.model_validate(entry)

@@ -1,0 +1,117 @@
+"""The API's writing half: labels, records and commands for pipelines, and logins for people."""
+
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from starlette.requests import Request
+
+from streamboost.connectors.messages.written import Label
+from streamboost.pipelines.service.access.guard import LOGIN
+from streamboost.pipelines.service.api.answers import described
+from streamboost.pipelines.service.api.common import Asker, Pipeline
+from streamboost.pipelines.state.commands import Command, Kind
+
+__all__ = ["LabelValue", "router"]
+
+router = APIRouter()
+
+_MOST = 1_000
+_WRITES = described(404, 403, 409, 413, 422, 503)
+
+_Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+LabelValue = Annotated[
+    str | _Integer, Field(description="text or a whole number, as the pipeline's labels are")
+]
+
+
+class _Given(BaseModel):
+    """Base of what is posted: no unknown field, no silent conversion."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class LabelIn(_Given):
+    """What a record turned out to be."""
+
+    id: Annotated[str, Field(min_length=1, max_length=10_000)]
+    label: LabelValue
+    time: str | _Integer | FiniteFloat | None = None
+    source: Annotated[str, Field(max_length=100)] | None = Field(None, description="who says so")
+
+
+class LabelsIn(_Given):
+    """Labels of any records, asked for or not."""
+
+    labels: Annotated[list[LabelIn], Field(min_length=1, max_length=_MOST)]
+
+
+class RecordsIn(_Given):
+    """Records, each with its id and features as the pipeline's schema names them."""
+
+    records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST)]
+
+
+class CommandIn(_Given):
+    """What the pipeline is to do; some commands name a kept version."""
+
+    command: Kind
+    version: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        Command(self.command, self.version)
+        return self
+
+
+class Written(BaseModel):
+    """How many are where the pipeline reads them, and as durable as that place makes them."""
+
+    written: int
+
+
+class Queued(BaseModel):
+    """What the pipeline obeys with its next batch."""
+
+    queued: str
+
+
+class LoginIn(_Given):
+    """Whom a login link is for."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Login(BaseModel):
+    """A login link that works once, for a day."""
+
+    path: str
+
+
+@router.post("/pipelines/{pipeline}/labels", status_code=201, responses=_WRITES)
+def post_labels(served: Pipeline, asker: Asker, given: LabelsIn) -> Written:
+    """Write labels to where the pipeline reads them: all of them, or none."""
+    labels = [Label(one.id, one.label, one.time, one.source or asker.name) for one in given.labels]
+    served.queue.post(asker, labels)
+    return Written(written=len(labels))
+
+
+@router.post("/pipelines/{pipeline}/records", status_code=201, responses=_WRITES)
+def post_records(served: Pipeline, given: RecordsIn) -> Written:
+    """Write records to where the pipeline reads them: all of them, or none."""
+    served.records.write(given.records)
+    return Written(written=len(given.records))
+
+
+@router.post("/pipelines/{pipeline}/commands", status_code=202, responses=_WRITES)
+def post_command(served: Pipeline, given: CommandIn) -> Queued:
+    """Queue a command; the pipeline refuses in its log what it cannot obey."""
+    command = Command(given.command, given.version)
+    served.tell(command)
+    return Queued(queued=str(command))
+
+
+@router.post("/logins", status_code=201, responses=described(403, 413, 422))
+def post_login(request: Request, given: LoginIn) -> Login:
+    """Make a login link for somebody else."""
+    return Login(path=f"{LOGIN}?key={request.app.state.people.invite(given.name)}")

@@ -1,0 +1,1 @@
+"""Records that wait for a person, and the labels that people give."""

@@ -1,0 +1,293 @@
+"""Who labels what: one record at a time, never the same one before two people.
+
+An answer is durable at once, and held for a few seconds in which it can be undone. Then it goes to
+where the pipeline reads its labels, and what was learned cannot be undone any more. A process that
+is killed in between writes what is due when it comes back. An answer may be written twice by that,
+which the pipeline notices; it is never lost.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, Protocol
+
+from streamboost.connectors.messages.written import Label
+from streamboost.errors import StateError
+from streamboost.pipelines.service.access.people import PROGRAM, Person
+from streamboost.pipelines.service.labelling.store import (
+    Action,
+    Entries,
+    Entry,
+    Stage,
+    newest,
+    put,
+    to_write,
+)
+from streamboost.pipelines.service.labelling.writers import LabelWriter
+
+__all__ = ["LabelQueue", "OpenRequests", "Request"]
+
+Request = dict[str, Any]
+"""A request message, with `fields`: what the record has beside its features."""
+
+_log = logging.getLogger(__name__)
+
+
+class OpenRequests(Protocol):
+    """Where the open requests are, as `StatusReader` tells them."""
+
+    def request_ids(self) -> list[str]:
+        """Return the records whose label is asked for, the most useful answer first."""
+
+    def request(self, id: str) -> Request | None:
+        """Return the open request for the record `id`."""
+
+
+class LabelQueue:
+    """Hands out the open requests, and takes the answers.
+
+    Any number of threads may use it, and several processes.
+
+    Parameters
+    ----------
+    path : its file
+    requests : where the open requests are
+    labels : where the labels go
+    grace : how long a label is held, in milliseconds
+    lease : how long a record that nobody comes back to stays with whoever has it, in milliseconds
+    clock : gives the milliseconds since 1970
+    mask : takes secrets out of a text
+
+    Raises
+    ------
+    StateError
+        By what answers a request that is closed, answered, or before somebody else.
+    DataError
+        By what gives a label that the pipeline could not read.
+    ConfigurationError
+        By what gives a label where the pipeline's labels cannot be written to.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        requests: OpenRequests,
+        labels: LabelWriter,
+        *,
+        grace: int = 3_000,
+        lease: int = 120_000,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        mask: Callable[[str], str] = str,
+    ) -> None:
+        self._entries = Entries(path, mask)
+        self._mask = mask
+        self._requests = requests
+        self._labels = labels
+        self._grace = grace
+        self._lease = lease
+        self._clock = clock
+        self._trouble: str | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why labels that are due could not be written the last time, None where all were."""
+        return self._trouble
+
+    def next(self, person: Person) -> Request | None:
+        """Return the request before `person`, or the most useful one that is free; None: no more.
+
+        Whoever looks at a record calls this again from time to time, which keeps it theirs. What
+        they skipped comes after everything else, and what they were not sure of never again.
+        """
+        ids = self._requests.request_ids()
+        with self._entries.writing() as connection:
+            connection.execute("DELETE FROM leases WHERE until <= ?", (self._clock(),))
+            chosen = self._before(connection, person) or self._free(connection, person, ids)
+            if chosen is not None:
+                self._give(connection, person, chosen["id"])
+        return chosen
+
+    def answer(self, person: Person, id: str, label: str | int) -> Entry:
+        """Hold the label that `person` gives the record `id`; it is durable then."""
+        self._labels.check([Label(id, label)])
+        return self._note(person, id, "label", label)
+
+    def skip(self, person: Person, id: str) -> Entry:
+        """Have the record `id` come to `person` after everything else; others may get it now."""
+        return self._note(person, id, "skip")
+
+    def not_sure(self, person: Person, id: str) -> Entry:
+        """Have the record `id` never come to `person` again; others may get it now."""
+        return self._note(person, id, "not_sure")
+
+    def undo(self, person: Person) -> Entry:
+        """Take back what `person` did last in this seat, and put that record before them again.
+
+        Raises StateError where there is nothing, or the label was written already.
+        """
+        with self._entries.writing() as connection:
+            found = newest(connection, 1, seat=person.seat)
+            if not found:
+                raise StateError("there is nothing to undo")
+            (last,) = found
+            if last.stage in ("writing", "written"):
+                raise StateError(
+                    f"the label {last.label!r} of record {last.id!r} was written already, and may "
+                    f"have been learned: it could be undone for {self._grace / 1000:g} seconds"
+                )
+            connection.execute(
+                "UPDATE entries SET stage = 'undone' WHERE number = ?", (last.number,)
+            )
+            if self._holder(connection, last.id) is None:
+                self._give(connection, person, last.id)
+        return last
+
+    def release(self, person: Person) -> None:
+        """Let others have what is before `person`, who goes away."""
+        with self._entries.writing() as connection:
+            connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
+
+    def post(self, person: Person, labels: Sequence[Label]) -> None:
+        """Write `labels` at once, of whatever records, and keep who gave them.
+
+        They are where the pipeline reads them when this returns.
+        """
+        self._labels.write(labels)
+        now = self._clock()
+        with self._entries.writing() as connection:
+            for label in labels:
+                request = self._requests.request(label.id)
+                sequence = 0 if request is None else request["sequence"]
+                # A program speaks for others; whoever has logged in answers for themselves.
+                name = (label.source if person == PROGRAM else None) or person.name
+                put(connection, Entry(0, now, name, person.seat, label.id, sequence, "label",
+                                      label.label, "written"))  # fmt: skip
+
+    def history(self, limit: int = 100, below: int = 2**62) -> list[Entry]:
+        """Return the newest entries, the newest first; of those numbered under `below`."""
+        with self._entries.reading() as connection:
+            return [] if connection is None else newest(connection, limit, below=below)
+
+    def write_due(self, *, at_once: bool = False) -> int:
+        """Write the labels that can no longer be undone, or all; return how many.
+
+        Those that cannot be written now are written by a later call, and `trouble` says why.
+        """
+        try:
+            due = self._due(at_once=at_once)
+            if due:
+                self._labels.write([_message(entry) for entry in due])
+                with self._entries.writing() as connection:
+                    connection.executemany(
+                        "UPDATE entries SET stage = 'written' WHERE number = ?",
+                        [(entry.number,) for entry in due],
+                    )
+        except Exception as error:  # whatever it is, what waits must be tried again
+            trouble = self._mask(str(error) or type(error).__name__)
+            if self._trouble != trouble:
+                _log.warning("labels wait to be written: %s", trouble)
+            self._trouble = trouble
+            return 0
+        self._trouble = None
+        return len(due)
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        self._entries.close()
+
+    def _note(
+        self, person: Person, id: str, action: Action, label: str | int | None = None
+    ) -> Entry:
+        request = self._requests.request(id)
+        if request is None:
+            raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
+        stage: Stage = "held" if action == "label" else "noted"
+        with self._entries.writing() as connection:
+            if self._holder(connection, id) not in (None, person.seat):
+                raise StateError(f"somebody else has record {id!r} before them: take another")
+            if _is_answered(connection, request):
+                raise StateError(f"record {id!r} was answered already: take another")
+            connection.execute("DELETE FROM leases WHERE id = ?", (id,))
+            return put(
+                connection,
+                Entry(0, self._clock(), person.name, person.seat, id, request["sequence"], action,
+                      label, stage),
+            )  # fmt: skip
+
+    def _before(self, connection: Connection, person: Person) -> Request | None:
+        """Return the request that `person` has before them, if nobody has answered it."""
+        row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
+        request = None if row is None else self._requests.request(row[0])
+        return None if request is None or _is_answered(connection, request) else request
+
+    def _free(self, connection: Connection, person: Person, ids: Sequence[str]) -> Request | None:
+        """Return the first request that nobody has or answered and `person` did not put aside.
+
+        Where there is none, the one that `person` skipped least often.
+        """
+        held = {id for (id,) in connection.execute("SELECT id FROM leases")}
+        skipped: list[tuple[int, int, Request]] = []
+        for place, id in enumerate(ids):
+            request = None if id in held else self._requests.request(id)
+            if request is None:
+                continue
+            done = _done(connection, request)
+            mine = [action for action, name in done if name == person.name]
+            if "not_sure" in mine or any(action == "label" for action, _ in done):
+                continue
+            if not mine:
+                return request
+            skipped.append((len(mine), place, request))
+        return min(skipped)[2] if skipped else None
+
+    def _give(self, connection: Connection, person: Person, id: str) -> None:
+        """Put the record `id` before `person`, and nothing else."""
+        connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
+        connection.execute(
+            "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)",
+            (id, person.seat, self._clock() + self._lease),
+        )
+
+    def _holder(self, connection: Connection, id: str) -> str | None:
+        """Return the seat that has the record `id` before it."""
+        row = connection.execute(
+            "SELECT seat FROM leases WHERE id = ? AND until > ?", (id, self._clock())
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    def _due(self, *, at_once: bool) -> list[Entry]:
+        """Return the labels to be written, which cannot be undone from now on."""
+        with self._entries.reading() as connection:
+            query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
+            if connection is None or connection.execute(query).fetchone() is None:
+                return []
+        now = self._clock()
+        with self._entries.writing() as connection:
+            # A clock that was set back holds no label for longer than it is to be held.
+            connection.execute(
+                "UPDATE entries SET stage = 'writing' "
+                "WHERE stage = 'held' AND (? OR time <= ? OR time > ?)",
+                (at_once, now - self._grace, now),
+            )
+            return to_write(connection)
+
+
+def _done(connection: Connection, request: Request) -> list[tuple[Action, str]]:
+    """Return what was done with the request, and by whom."""
+    return connection.execute(
+        "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
+        (request["id"], request["sequence"]),
+    ).fetchall()
+
+
+def _is_answered(connection: Connection, request: Request) -> bool:
+    return any(action == "label" for action, _ in _done(connection, request))
+
+
+def _message(entry: Entry) -> Label:
+    assert entry.label is not None
+    given = datetime.fromtimestamp(entry.time / 1000, UTC).isoformat(timespec="milliseconds")
+    return Label(entry.id, entry.label, given, entry.person)

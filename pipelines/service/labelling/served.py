@@ -1,0 +1,111 @@
+"""One pipeline, as `serve` sees it from outside."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamboost.connectors.base import Sink
+from streamboost.connectors.files.open import STDIN
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config.file import Config, load, parse
+from streamboost.pipelines.job.connect import feeder
+from streamboost.pipelines.service.labelling.queue import LabelQueue
+from streamboost.pipelines.service.labelling.store import FILE
+from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter, masked
+from streamboost.pipelines.state.commands import Command, queue_command
+from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.status.reader import StatusReader
+
+__all__ = ["Served", "find"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """What is read of a pipeline, and what is written to it.
+
+    It neither holds nor waits for the pipeline, which may run, rest or not have begun.
+    """
+
+    config: Config
+    status: StatusReader
+    queue: LabelQueue
+    labels: LabelWriter
+    records: RecordWriter
+
+    @classmethod
+    def of(cls, config: Config) -> "Served":
+        """Return the pipeline of `config`; nothing is opened before it is used."""
+        state, mask = State(config.state), config.mask
+        schema = state.schema() or config.sections.schema_.build()
+        status = StatusReader(state.path)
+        labels = LabelWriter(_feeder(config, "labels", state), schema, mask)
+        records = RecordWriter(_feeder(config, "source", state), schema, mask)
+        queue = LabelQueue(state.path / FILE, status, labels, mask=mask)
+        return cls(config, status, queue, labels, records)
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self.config.name
+
+    def tell(self, command: Command) -> None:
+        """Have the pipeline obey `command` with its next batch."""
+        with masked(self.config.mask):
+            queue_command(self.config.state, command)
+
+    def close(self) -> None:
+        """Let go of all files and connections."""
+        for part in (self.queue, self.labels, self.records, self.status):
+            part.close()
+
+
+def find(path: Path) -> Config:
+    """Return the configuration in a pipeline file, or in the state folder of a pipeline.
+
+    Raises ConfigurationError where it is neither, and StateError where the file was changed since
+    the pipeline began, so that labels would go astray.
+    """
+    config = _from_state(path) if path.is_dir() else load(path)
+    state = State(config.state)
+    if state.fingerprint():
+        state.verify(config, begun=True)
+    return config
+
+
+def _from_state(path: Path) -> Config:
+    """Return the configuration that a state folder keeps.
+
+    Its relative paths start where the pipeline file was, which the folder's own path tells as
+    long as it stands where it stood.
+    """
+    folder = state = path.resolve()
+    try:
+        tables = tomllib.loads((state / "config.toml").read_text(encoding="utf-8"))
+        written = Path(str(tables["pipeline"]["state"])).expanduser()
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigurationError(
+            f"{path} is not the state folder of a pipeline that has run ({error}): name the folder "
+            "that [pipeline] state of its file names, or the file"
+        ) from None
+    for _ in () if written.is_absolute() else written.parts:
+        folder = folder.parent
+    if (folder / written).resolve() != state or (written.is_absolute() and _has_relative(tables)):
+        raise ConfigurationError(
+            f"{path} does not tell where the pipeline file's relative paths start (state = "
+            f"{str(written)!r}): name the pipeline file"
+        )
+    return parse(tables, folder, name=str(state / "config.toml"))
+
+
+def _has_relative(tables: Mapping[str, Any]) -> bool:
+    paths = [table["path"] for table in tables.values() if "path" in table]
+    return any(path != STDIN and not Path(path).expanduser().is_absolute() for path in paths)
+
+
+def _feeder(config: Config, name: str, state: State) -> Sink | ConfigurationError:
+    try:
+        return feeder(config, name, state.log)
+    except ConfigurationError as error:
+        return error

@@ -1,0 +1,118 @@
+"""``labelling.db``: who has which record before them, and who did what with one, and when."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Literal
+
+from streamboost.connectors.sqlite.database import Database, table_exists
+from streamboost.errors import StateError
+from streamboost.pipelines.service.labelling.writers import masked
+
+__all__ = ["FILE", "Action", "Entries", "Entry", "Stage", "newest", "put", "to_write"]
+
+FILE = "labelling.db"
+
+Action = Literal["label", "skip", "not_sure"]
+Stage = Literal["held", "writing", "written", "noted", "undone"]
+"""What became of an action: a label is held, being written, then written; the others are noted."""
+
+_FORMAT = 1
+_TABLES = (
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, "
+    "person TEXT NOT NULL, seat TEXT NOT NULL, id TEXT NOT NULL, sequence INTEGER NOT NULL, "
+    "action TEXT NOT NULL, label, stage TEXT NOT NULL)",
+    "CREATE INDEX of_record ON entries (id, sequence)",
+    "CREATE INDEX of_seat ON entries (seat)",
+    "CREATE INDEX to_write ON entries (stage) WHERE stage IN ('held', 'writing')",
+    "CREATE TABLE leases (id TEXT PRIMARY KEY, seat TEXT NOT NULL, until INTEGER NOT NULL)",
+    f"PRAGMA user_version = {_FORMAT}",
+)
+_COLUMNS = "number, time, person, seat, id, sequence, action, label, stage"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What somebody did with a record, and when (milliseconds since 1970, UTC).
+
+    `sequence` is the batch that asked for the record, 0 where none did.
+    """
+
+    number: int
+    time: int
+    person: str
+    seat: str
+    id: str
+    sequence: int
+    action: Action
+    label: str | int | None
+    stage: Stage
+
+
+class Entries:
+    """The file at `path`, for any number of threads and processes; `mask` is for its errors."""
+
+    def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
+        self._database = Database(path)
+        self._mask = mask
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection | None]:
+        """Give a connection that sees one moment, None where nothing was ever written."""
+        with masked(self._mask), self._database.reading() as connection:
+            yield connection if connection and table_exists(connection, "entries") else None
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Give a connection within a transaction, with the tables made if need be."""
+        with masked(self._mask), self._database.writing() as connection:
+            if not table_exists(connection, "entries"):
+                for statement in _TABLES:
+                    connection.execute(statement)
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version != _FORMAT:
+                raise StateError(
+                    f"{self._database.path} has format {version}, and this release reads "
+                    f"{_FORMAT}: use the release that wrote it, or move the file away"
+                )
+            yield connection
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        self._database.close()
+
+
+def put(connection: Connection, entry: Entry) -> Entry:
+    """Add `entry`, and return it with its number."""
+    row = (entry.time, entry.person, entry.seat, entry.id, entry.sequence, entry.action)
+    cursor = connection.execute(
+        "INSERT INTO entries (time, person, seat, id, sequence, action, label, stage) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row, entry.label, entry.stage),
+    )
+    return Entry(int(cursor.lastrowid or 0), *row, entry.label, entry.stage)
+
+
+def newest(
+    connection: Connection, limit: int, *, below: int = 2**62, seat: str = ""
+) -> list[Entry]:
+    """Return the newest entries numbered under `below`, the newest first.
+
+    With `seat`, those of that seat which were not undone.
+    """
+    where = "seat = ? AND stage != 'undone'" if seat else "? = ''"
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM entries WHERE {where} AND number < ? ORDER BY number DESC LIMIT ?",
+        (seat, below, limit),
+    )
+    return [Entry(*row) for row in rows]
+
+
+def to_write(connection: Connection) -> list[Entry]:
+    """Return the labels that are being written, the oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM entries WHERE stage = 'writing' ORDER BY number"
+    )
+    return [Entry(*row) for row in rows]

@@ -1,0 +1,138 @@
+"""Labels and records from people and programs, into what the pipeline's own sources read."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from streamboost.connectors.base import Message, Sink, write_outside
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.written import DeadLetter, Label
+from streamboost.errors import ConfigurationError, DataError, StreamBoostError, UnavailableError
+
+__all__ = ["LabelWriter", "RecordWriter", "Writer", "masked"]
+
+Mask = Callable[[str], str]
+
+_PATIENCE = 1.0
+"""Seconds to wait for other writes to end."""
+
+
+@contextmanager
+def masked(mask: Mask) -> Iterator[None]:
+    """Take secrets out of the errors that are raised within."""
+    try:
+        yield
+    except StreamBoostError as error:
+        raise type(error)(mask(str(error))) from None
+
+
+class Writer:
+    """Appends to a source, one caller at a time; what it returned from is durable there.
+
+    Parameters
+    ----------
+    sink : what appends to the source, or why nothing can
+    mask : takes secrets out of a text
+    """
+
+    def __init__(self, sink: Sink | ConfigurationError, mask: Mask) -> None:
+        self._sink = sink
+        self._mask = mask
+        self._lock = threading.Lock()
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing can be written, None where it can."""
+        return str(self._sink) if isinstance(self._sink, ConfigurationError) else None
+
+    def _append(self, payloads: Sequence[bytes]) -> None:
+        # Whoever waits holds a thread that others need to read.
+        if not self._lock.acquire(timeout=_PATIENCE):
+            raise UnavailableError("an earlier write has not ended yet: try again later")
+        try:
+            with masked(self._mask):
+                write_outside(self._sink_or_raise(), payloads)
+        finally:
+            self._lock.release()
+
+    def _sink_or_raise(self) -> Sink:
+        if isinstance(self._sink, ConfigurationError):
+            raise ConfigurationError(str(self._sink))
+        return self._sink
+
+    def close(self) -> None:
+        """Let go of what the sink holds."""
+        with self._lock:
+            if isinstance(self._sink, Sink):
+                self._sink.close()
+
+
+class LabelWriter(Writer):
+    """Writes labels that `schema` can read back."""
+
+    def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
+        super().__init__(sink, mask)
+        self._schema = schema
+
+    def check(self, labels: Sequence[Label]) -> list[bytes]:
+        """Return the messages of `labels`.
+
+        Raises ConfigurationError where the source cannot be written to, and DataError where the
+        pipeline could not use one of them.
+        """
+        self._sink_or_raise()
+        try:
+            payloads = [label.encode() for label in labels]
+        except UnicodeEncodeError as error:
+            raise DataError(f"a label holds text that is not Unicode: {error}") from None
+        _, dead = self._schema.decode_labels(_as_read(payloads))
+        _refuse(dead, "label")
+        return payloads
+
+    def write(self, labels: Sequence[Label]) -> None:
+        """Append `labels`, or none of them, raising as `check` does; ConnectorError: none yet."""
+        self._append(self.check(labels))
+
+
+class RecordWriter(Writer):
+    """Writes records that `schema` can read back."""
+
+    def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
+        super().__init__(sink, mask)
+        # Without named features a record is judged by its id alone, as the pipeline will find them.
+        self._schema = schema if schema.resolved else _with_id_alone(schema)
+
+    def write(self, records: Sequence[dict[str, Any]]) -> None:
+        """Append `records`, or none of them.
+
+        Raises ConfigurationError where the source cannot be written to, DataError where the
+        pipeline could not use one of them, and ConnectorError where they are not written yet.
+        """
+        self._sink_or_raise()
+        try:
+            payloads = [
+                json.dumps(r, allow_nan=False, ensure_ascii=False).encode() for r in records
+            ]
+        except ValueError as error:
+            raise DataError(f"a record cannot stand in JSON: {error}") from None
+        _, dead = self._schema.decode(_as_read(payloads))
+        _refuse(dead, "record")
+        self._append(payloads)
+
+
+def _with_id_alone(schema: Schema) -> Schema:
+    # A name that no record has: a schema needs a feature, which may be absent.
+    name = f"{schema.id} and nothing else"
+    return Schema(schema.id, schema.time, schema.label, [name], schema.max_record_bytes)
+
+
+def _as_read(payloads: Sequence[bytes]) -> list[Message]:
+    return [Message(payload, "0", place, len(payload)) for place, payload in enumerate(payloads)]
+
+
+def _refuse(dead: Sequence[DeadLetter], what: str) -> None:
+    if dead:
+        place = dead[0].position["0"] + 1
+        raise DataError(f"{what} {place} cannot be used ({dead[0].reason}): {dead[0].detail}")

@@ -1,0 +1,254 @@
+"""The labelling page: one record at a time, the most useful first, answered by a key."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from nicegui.events import GenericEventArguments
+
+from streamboost.errors import StreamBoostError
+from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.labelling.store import Entry
+from streamboost.pipelines.service.pages import questions
+from streamboost.pipelines.service.pages.dashboard import UNSTARTED
+from streamboost.pipelines.service.pages.tables import Column, Table
+from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.service.pages.widgets import Answers, DataTable, Tag
+from streamboost.pipelines.wording import clock, plural, sentence
+
+__all__ = ["Desk"]
+
+HISTORY = 12
+"""Answers that are shown."""
+
+
+LOOK = 3.0
+"""Seconds between two looks whether the record is still open, which also keeps it theirs."""
+
+
+class Desk:
+    """What one person has before them: a record, the answers to give, and what was answered.
+
+    Parameters
+    ----------
+    served : the pipeline that asks
+    person : who answers
+    """
+
+    def __init__(self, served: Served, person: Person) -> None:
+        self._queue = served.queue
+        self._refusal = served.labels.refusal
+        self._person = person
+        self._view = View()
+        self._turn = 0
+        self._looked = 0.0
+        self._id: str | None = None
+        self._busy = asyncio.Lock()
+        with Tag("div", classes="desk"):
+            with Tag("section", classes="panel record", aria_labelledby="record-title"):
+                self._record = Record()
+            with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
+                Tag("h2", "What is it?", id="reply-title")
+                self._answers = Answers()
+                self._answers.on("given", self._given)
+                self._said = Tag("p", "", "said", role="status", aria_live="polite")
+            self._given_panel = Tag(
+                "section", classes="panel given", aria_labelledby="features-title"
+            )
+            with self._given_panel:
+                Tag("h2", "Features", id="features-title")
+                self._features = DataTable()
+            with Tag("section", classes="panel answered", aria_labelledby="history-title"):
+                Tag("h2", "Answered", id="history-title")
+                self._none = Tag("p", "Nothing yet.", "summary empty")
+                self._history = DataTable()
+        self._show(None)
+
+    async def refresh(self, view: View) -> None:
+        """Keep the record, or take the next one where it is gone."""
+        self._view = view
+        self._record.show_open(view.open_requests)
+        if self._busy.locked():
+            return
+        async with self._busy:
+            before = self._id
+            if before is None or asyncio.get_running_loop().time() - self._looked >= LOOK:
+                await self._next()
+            if before is not None and self._id != before:
+                self._said.text = f"Record {before} was answered or expired."
+            await self._show_history()
+
+    async def leave(self) -> None:
+        """Let others have the record."""
+        await asyncio.to_thread(self._queue.release, self._person)
+
+    async def _given(self, event: GenericEventArguments) -> None:
+        """Take what a person chose, unless it was meant for a record that has gone."""
+        given: Mapping[str, Any] = event.args
+        async with self._busy:
+            if given.get("turn") != self._turn:
+                return
+            try:
+                self._said.text = await asyncio.to_thread(self._take, given)
+            except StreamBoostError as error:
+                self._said.text = sentence(str(error))
+            self._turn += 1
+            await self._next()
+            await self._show_history()
+
+    def _take(self, given: Mapping[str, Any]) -> str:
+        action, label = given.get("action"), given.get("label")
+        if action == "undo":
+            return _taken_back(self._queue.undo(self._person))
+        if self._id is None:
+            return "There is no record to answer."
+        if action == "skip":
+            return f"Skipped {self._queue.skip(self._person, self._id).id}: it comes again later."
+        if action == "not_sure":
+            entry = self._queue.not_sure(self._person, self._id)
+            return f"Not sure of {entry.id}: it is left to others."
+        entry = self._queue.answer(self._person, self._id, self._as_label(label))
+        return f"Record {entry.id} is {entry.label}. U takes it back for a few seconds."
+
+    def _as_label(self, given: Any) -> str | int:
+        """Return a label as the pipeline's schema has it; what it cannot read, it will refuse."""
+        if self._view.document("pipeline").get("label_type") == "integer":
+            try:
+                return int(given)
+            except (TypeError, ValueError):
+                pass
+        return str(given)
+
+    async def _next(self) -> None:
+        request = await asyncio.to_thread(self._queue.next, self._person)
+        self._looked = asyncio.get_running_loop().time()
+        self._show(request)
+
+    async def _show_history(self) -> None:
+        entries = await asyncio.to_thread(self._queue.history, HISTORY)
+        self._none.set_visibility(not entries)
+        self._history.set_visibility(bool(entries))
+        self._history.show_table(_history(entries))
+
+    def _show(self, request: Mapping[str, Any] | None) -> None:
+        found: Mapping[str, Any] = request or {}
+        if found.get("id") != self._id:
+            self._turn += 1  # what is on its way was meant for another record
+        self._id = found.get("id")
+        view = self._view
+        about = view.document("pipeline")
+        self._record.show(found, about, self._refusal)
+        known = _known(found, view)
+        self._answers.show(
+            turn=self._turn,
+            open=request is not None and self._refusal is None,
+            choices=[asdict(one) for one in questions.choices(found, known)],
+            numeric=about.get("label_type") == "integer",
+        )
+        self._given_panel.set_visibility(bool(found))
+        self._features.show_table(
+            questions.features(found, view.document("features").get("features") or ())
+        )
+
+
+class Record:
+    """The record at the top of the page: what it is, why it is asked, and its further fields."""
+
+    def __init__(self) -> None:
+        self._open = Tag("p", "", "about")
+        with Tag("div", aria_live="polite"):
+            self._title = Tag("h2", "", id="record-title")
+            self._guess = Tag("p", "", "guess")
+            self._why = Tag("p", "", "why")
+        self._fields = Tag("dl", classes="fields")
+        self._shown: Mapping[str, Any] = {}
+
+    def show_open(self, n: int) -> None:
+        """Show how many requests are open."""
+        self._open.text = f"{plural(n, 'request')} open, the most useful answer first" if n else ""
+
+    def show(
+        self, request: Mapping[str, Any], about: Mapping[str, Any], refusal: str | None
+    ) -> None:
+        """Show a request; without one, say what to do."""
+        if not request:
+            self._title.text = "Nothing to label"
+            self._guess.text = ""
+            self._why.text = refusal or _idle(about)
+        else:
+            self._title.text = f"Record {request['id']}"
+            self._guess.text = _guess(request)
+            reason = questions.why(request, about.get("strategy") or {})
+            self._why.text = refusal or f"{reason} {questions.until(request)}".strip()
+        fields = request.get("fields") or {}
+        if fields != self._shown:
+            self._shown = fields
+            self._fields.clear()
+            with self._fields:
+                for name, value in fields.items():
+                    Tag("dt", str(name))
+                    with Tag("dd"):
+                        _show_field(value)
+
+
+def _show_field(value: Any) -> None:
+    kind = questions.kind_of(value)
+    if kind == "image":
+        Tag("img", src=value, alt="The image in this field")
+    elif kind == "link":
+        Tag("a", value, href=value, rel="noreferrer noopener", target="_blank")
+    else:
+        Tag("span", "missing" if value is None else str(value), kind)
+
+
+def _guess(request: Mapping[str, Any]) -> str:
+    label = request.get("label")
+    if label is None:
+        return "The committee had no guess."
+    share = (request.get("probabilities") or {}).get(str(label))
+    sure = "" if share is None else f", {100 * share:.0f} % sure"
+    return f"The committee guesses {label}{sure}."
+
+
+def _idle(about: Mapping[str, Any]) -> str:
+    if not about:
+        return UNSTARTED
+    return "Every request is answered, or with somebody else. New ones appear here by themselves."
+
+
+def _known(request: Mapping[str, Any], view: View) -> list[str | int]:
+    """Return the classes there are, as far as anybody knows."""
+    found: set[str | int] = set(view.document("learner").get("labels_of_classes") or ())
+    found |= set(view.document("classes").get("labels") or ())
+    if not found:
+        found = set(request.get("probabilities") or ())
+    return sorted(found, key=lambda label: (isinstance(label, str), label))
+
+
+def _taken_back(entry: Entry) -> str:
+    return f"Taken back: record {entry.id}."
+
+
+_ACTIONS: dict[str, Callable[[Entry], str]] = {
+    "label": lambda entry: str(entry.label),
+    "skip": lambda entry: "skipped",
+    "not_sure": lambda entry: "not sure",
+}
+_STAGES = {"held": "can be undone", "writing": "being written", "written": "written"}
+
+
+def _history(entries: Sequence[Entry]) -> Table:
+    columns = [Column(text, "words") for text in ("Record", "Answer", "Who", "When", "State")]
+    rows = [
+        [
+            entry.id,
+            _ACTIONS[entry.action](entry),
+            entry.person,
+            clock(entry.time),
+            _STAGES.get(entry.stage, "taken back" if entry.stage == "undone" else "noted"),
+        ]
+        for entry in entries
+    ]
+    return Table("The newest answers, by everybody", columns, rows, "")

@@ -1,0 +1,162 @@
+"""What a person is shown of a request, in words, before they answer it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from streamboost.pipelines.service.pages.tables import Cell, Column, Table
+from streamboost.pipelines.wording import NOTHING, amount, clock, percent
+
+__all__ = ["Choice", "Kind", "choices", "features", "kind_of", "until", "why"]
+
+KEYS = 9
+"""Classes that a digit stands for."""
+
+UNUSUAL = 4.0
+"""Standard deviations that fill a bar."""
+
+Request = Mapping[str, Any]
+Kind = Literal["image", "link", "text", "value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A class to choose.
+
+    `key` is the digit that stands for it, `share` what the committee gives it, `part` the same from
+    0 to 1, `guess` whether it is the committee's.
+    """
+
+    label: str | int
+    name: str
+    key: str | None
+    share: str | None
+    part: float
+    guess: bool
+
+
+def choices(request: Request, known: Sequence[str | int]) -> list[Choice]:
+    """Return the classes to choose from.
+
+    Up to nine keep their places, so that a key means the same for every record. Of more, the nine
+    likeliest come first, and have the keys.
+
+    >>> request = {"label": "b", "probabilities": {"a": 0.25, "b": 0.75}}
+    >>> [(one.key, one.name, one.share, one.guess) for one in choices(request, ["a", "b", "c"])]
+    [('1', 'a', '25.0 %', False), ('2', 'b', '75.0 %', True), ('3', 'c', None, False)]
+    """
+    probabilities = request.get("probabilities") or {}
+    shares = {label: probabilities.get(str(label)) for label in known}
+    order = sorted(known)
+    if len(order) > KEYS:
+        likeliest = sorted(order, key=lambda label: -(shares[label] or 0.0))[:KEYS]
+        order = likeliest + [label for label in order if label not in likeliest]
+    return [
+        Choice(
+            label=label,
+            name=str(label),
+            key=str(place) if place <= KEYS else None,
+            share=None if shares[label] is None else percent(shares[label]),
+            part=shares[label] or 0.0,
+            guess=label == request.get("label"),
+        )
+        for place, label in enumerate(order, 1)
+    ]
+
+
+def why(request: Request, strategy: Mapping[str, Any]) -> str:
+    """Say why the record was asked for.
+
+    >>> why({"label": None}, {})
+    'Asked before anything had been learned, when records are picked at random.'
+    >>> why({"label": "a", "propensity": 0.05, "utility": 0.4}, {"utility": "margin"})
+    'Picked at random: one record in 20 is, whatever the committee thinks, so that its accuracy can
+    be measured fairly.'
+    """
+    if request.get("label") is None:
+        return "Asked before anything had been learned, when records are picked at random."
+    propensity = float(request.get("propensity") or 0.0)
+    if propensity >= 1:
+        reason = _REASONS.get(str(strategy.get("utility")), "Its label would teach the most")
+        return f"{reason} ({_utility(request)})."
+    if strategy.get("utility") == "random" or propensity * 3 < 1:
+        return (
+            f"Picked at random: one record in {round(1 / propensity) if propensity else NOTHING} "
+            "is, whatever the committee thinks, so that its accuracy can be measured fairly."
+        )
+    return (
+        f"A record this uncertain ({_utility(request)}) is asked for with a "
+        f"chance of {percent(propensity)}."
+    )
+
+
+_REASONS = {
+    "margin": "Of the newest records, one whose two likeliest classes are closest",
+    "entropy": "Of the newest records, one that could most easily be of several classes",
+    "least_confident": "Of the newest records, one whose likeliest class is least likely",
+    "vote_entropy": "Of the newest records, one on which the committee's members disagree most",
+}
+
+
+def _utility(request: Request) -> str:
+    return f"utility {amount(request.get('utility'))}"
+
+
+def until(request: Request) -> str:
+    """Say when the request expires, empty where that is counted in records."""
+    expires = request.get("expires")
+    return f"Open until {clock(expires)}." if isinstance(expires, int | float) else ""
+
+
+def features(request: Request, usual: Sequence[Mapping[str, Any]]) -> Table:
+    """Show the features, those farthest from the `usual` first where that is known.
+
+    Each of `usual` has a feature's `name`, `mean` and `deviation`, the standard deviation.
+    """
+    values: Mapping[str, float | None] = request.get("features") or {}
+    spread = {str(one["name"]): one for one in usual if one.get("deviation")}
+    departures = {
+        name: (value - spread[name]["mean"]) / spread[name]["deviation"]
+        for name, value in values.items()
+        if value is not None and name in spread and spread[name].get("mean") is not None
+    }
+    if not departures:
+        columns = [Column("Feature", "words"), Column("Value")]
+        rows: list[list[str | Cell]] = [[name, _shown(value)] for name, value in values.items()]
+        return Table("Features, in the order of the schema", columns, rows, "")
+    columns = [Column("Feature", "words"), Column("Value"), Column("Against the usual")]
+    order = sorted(values, key=lambda name: -abs(departures.get(name, 0.0)))
+    rows = [[name, _shown(values[name]), _departure(departures.get(name))] for name in order]
+    return Table("Features, the most unusual first", columns, rows, "")
+
+
+def _shown(value: float | None) -> str:
+    return "missing" if value is None else amount(value)
+
+
+def _departure(found: float | None) -> Cell:
+    if found is None:
+        return Cell(NOTHING)
+    if abs(found) < 0.05:
+        return Cell("as usual", bar=0.0)
+    text = f"{abs(found):.1f} sd {'above' if found > 0 else 'below'}"
+    return Cell(text, bar=abs(found) / UNUSUAL, colour="warn" if abs(found) > 2 else "series-1")
+
+
+def kind_of(value: Any) -> Kind:
+    """Return how a further field is shown: as "image", "link", "text" or "value".
+
+    Nothing is fetched from elsewhere: an address of another machine is a link to follow, and an
+    image is shown where the record itself holds it.
+
+    >>> kind_of("data:image/png;base64,iVBORw0KGgo="), kind_of("https://example.org/a.png")
+    ('image', 'link')
+    >>> kind_of("javascript:alert(1)"), kind_of(3.5)
+    ('text', 'value')
+    """
+    if not isinstance(value, str):
+        return "value"
+    if value.startswith("data:image/"):
+        return "image"
+    is_address = value.startswith(("https://", "http://")) and not any(map(str.isspace, value))
+    return "link" if is_address else "text"

@@ -1,0 +1,155 @@
+"""The pages of `serve`: the dashboard at ``/`` and labelling at ``/label``."""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from nicegui import app as nicegui_app
+from nicegui import background_tasks, ui
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, Response
+
+from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.pages.dashboard import Dashboard, Overview
+from streamboost.pipelines.service.pages.labelling import Desk
+from streamboost.pipelines.service.pages.layout import Header, main
+from streamboost.pipelines.service.pages.nonces import bear_nonces
+from streamboost.pipelines.service.pages.view import EVERY, Feed
+from streamboost.pipelines.service.pages.widgets import STATIC
+
+__all__ = ["install"]
+
+_log = logging.getLogger(__name__)
+
+PATIENCE = 30.0
+"""Seconds that a page may take to be built on a machine that has much to do."""
+
+ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" '
+    'rx="7" fill="#1f5fbf"/><path d="M6 22l7-7 5 4 8-10" fill="none" stroke="#fff" '
+    'stroke-width="3.5" stroke-linecap="round" stroke-linejoin="round"/></svg>'
+)
+
+
+def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
+    """Add the pages to `app`, after all its other routes.
+
+    A middleware must have put ``csp_nonce`` and ``person`` into each request's state. NiceGUI keeps
+    its routes per process, so that there is one set of pages in each.
+    """
+    bear_nonces()
+    threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
+    feeds = {served.name: Feed(served.status, threads) for served in pipelines}
+    _add_dashboard(feeds)
+    _add_labelling({served.name: served for served in pipelines}, feeds)
+    # No bar across the top whenever something is fetched.
+    nicegui_app.config.quasar_config["loadingBar"] = {"skipHijack": True}
+    nicegui_app.add_exception_handler(404, _not_found)
+    nicegui_app.add_exception_handler(Exception, _failed)
+    ui.add_head_html(_style(STATIC / "pages.css"), shared=True)
+    ui.run_with(
+        app,
+        title="streamboost",
+        favicon=ICON,
+        dark=None,
+        language="en-US",
+        tailwind=False,
+        show_welcome_message=False,
+        binding_refresh_interval=None,
+        message_history_length=50,
+    )
+
+
+def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
+    names = list(feeds)
+
+    @ui.page("/", title="Dashboard | streamboost", response_timeout=PATIENCE)
+    async def dashboard(pipeline: str | None = None) -> None:
+        name = _chosen(pipeline, names)
+        header = Header("/", name, names)
+        if name is None:
+            with main("Pipelines"):
+                overview = Overview(names)
+
+            async def show_all() -> None:
+                for each, feed in feeds.items():
+                    overview.show(each, await feed.look())
+
+            await _live(show_all)
+            return
+        with main(name):
+            panels = Dashboard()
+        shown = -1
+
+        async def show() -> None:
+            nonlocal shown
+            view = await feeds[name].look()
+            header.show_open(view.open_requests)
+            panels.show_state(view)
+            if view.number != shown:
+                shown = view.number
+                panels.show(view)
+
+        await _live(show)
+
+
+def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
+    names = list(pipelines)
+    open_desks = Counter[tuple[str, str]]()
+
+    @ui.page("/label", title="Labelling | streamboost", response_timeout=PATIENCE)
+    async def labelling(request: Request, pipeline: str | None = None) -> None:
+        name = _chosen(pipeline, names) or names[0]
+        header = Header("/label", name, names)
+        with main(f"Labelling for {name}"):
+            desk = Desk(pipelines[name], request.state.person)
+        seat = name, request.state.person.seat
+        open_desks[seat] += 1
+
+        async def leave() -> None:
+            # A page that was left is noticed late: the same person may have opened another.
+            open_desks[seat] -= 1
+            if not open_desks[seat]:
+                del open_desks[seat]
+                await desk.leave()
+
+        ui.context.client.on_delete(lambda: background_tasks.create(leave()))
+
+        async def show() -> None:
+            view = await feeds[name].look()
+            header.show_open(view.open_requests)
+            await desk.refresh(view)
+
+        await _live(show)
+
+
+async def _live(show: Callable[[], Awaitable[None]]) -> None:
+    """Call `show` now, and again and again as long as the page is open."""
+    await show()
+    ui.timer(EVERY, show, immediate=False)
+
+
+def _not_found(request: Request, error: Exception) -> Response:
+    """Answer without NiceGUI's page for errors, which evaluates scripts."""
+    return PlainTextResponse("404 Not Found: there is no such page\n", 404)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    _log.error("%s could not be shown", request.url.path, exc_info=error)
+    return PlainTextResponse("500 Internal Server Error: the log of serve says more\n", 500)
+
+
+def _chosen(name: str | None, names: Sequence[str]) -> str | None:
+    """Return the pipeline a page is about; None: all of several."""
+    if name is None:
+        return names[0] if len(names) == 1 else None
+    if name not in names:
+        raise HTTPException(404, "there is no pipeline of that name")
+    return name
+
+
+def _style(path: Path) -> str:
+    return f"<style>{path.read_text(encoding='utf-8')}</style>"

@@ -1,0 +1,220 @@
+"""What the dashboard's tables show, from the documents of a status."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from streamboost.pipelines.wording import (
+    NOTHING,
+    amount,
+    clock,
+    percent,
+    plural,
+    seconds,
+)
+
+__all__ = [
+    "Cell",
+    "Column",
+    "Table",
+    "class_mix",
+    "committees",
+    "confusion",
+    "feature_drift",
+    "latencies",
+]
+
+MOST_CLASSES = 30
+"""Rows and columns of a confusion matrix that a person can still take in."""
+
+DRIFTED = 0.2
+"""Population stability index from which a feature is commonly said to have shifted; half of it
+counts as a slight shift."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell with more than a text.
+
+    `bar` is the length of a bar behind it and `shade` how strongly it is tinted, both from 0 to 1;
+    `colour` names the bar's. `note` is only read aloud.
+    """
+
+    text: str
+    bar: float | None = None
+    shade: float | None = None
+    colour: str | None = None
+    note: str | None = None
+
+
+Rows = list[list[str | Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading, and whether it holds words or numbers."""
+
+    text: str
+    kind: Literal["words", "number"] = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table, what it is of, and what it comes to; without rows `summary` says what to do."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str | Cell]]
+    summary: str
+
+
+def class_mix(classes: Mapping[str, Any] | None) -> Table:
+    """Show the share of each class among the predictions and among the labels."""
+    found = classes or {}
+    labels = [str(label) for label in found.get("labels", [])]
+    predicted, labelled = found.get("predicted", []), found.get("labelled", [])
+    columns = [Column("Class", "words"), Column("Predicted"), Column("Labelled")]
+    n_predicted, n_labelled = sum(predicted), sum(labelled)
+    if not labels or not (n_predicted or n_labelled):
+        return Table("Class mix", columns, [], "Shown once a committee predicts classes.")
+    shares = [
+        (label, _share(a, n_predicted), _share(b, n_labelled))
+        for label, a, b in zip(labels, predicted, labelled, strict=True)
+    ]
+    longest = max(max(a or 0.0, b or 0.0) for _, a, b in shares) or 1.0
+    rows: Rows = [
+        [
+            label,
+            Cell(percent(a), bar=(a or 0.0) / longest, colour="series-1"),
+            Cell(percent(b), bar=(b or 0.0) / longest, colour="series-2"),
+        ]
+        for label, a, b in shares
+    ]
+    summary = (
+        f"The newest {plural(n_predicted, 'prediction')} and {plural(n_labelled, 'label')}. "
+        "Labels are asked for where the committee is unsure, so the two need not agree."
+    )
+    return Table("Class mix", columns, rows, summary)
+
+
+def _share(n: float, of: float) -> float | None:
+    return n / of if of else None
+
+
+def confusion(found: Mapping[str, Any] | None) -> Table:
+    """Show which classes are taken for which: rows are true, columns predicted."""
+    labels = [str(label) for label in (found or {}).get("labels", [])]
+    counts = (found or {}).get("counts", [])
+    total = sum(map(sum, counts))
+    if not total:
+        return Table(
+            "Confusion matrix",
+            [],
+            [],
+            "Shown once somebody answers for records that the committee predicted.",
+        )
+    right = sum(row[i] for i, row in enumerate(counts))
+    kept = sorted(range(len(labels)), key=lambda i: -sum(counts[i]))[:MOST_CLASSES]
+    kept.sort()
+    columns = [Column("True class", "words"), *(Column(labels[j]) for j in kept)]
+    rows: Rows = []
+    for i in kept:
+        most = max(sum(counts[i]), 1)
+        cells = [
+            Cell(
+                amount(counts[i][j]) if counts[i][j] else "·",
+                shade=counts[i][j] / most,
+                colour="series-1" if i == j else "bad",
+            )
+            for j in kept
+        ]
+        rows.append([labels[i], *cells])
+    summary = (
+        f"{amount(right)} of {amount(total)} answered requests were predicted rightly. These are "
+        "the hard records: the share says less than the accuracy above."
+    )
+    if len(kept) < len(labels):
+        summary += f" The {len(kept)} commonest of {len(labels)} classes are shown."
+    return Table("Confusion matrix: true class by row, predicted by column", columns, rows, summary)
+
+
+def feature_drift(features: Sequence[Mapping[str, Any]] | None) -> Table:
+    """Show how far each feature has moved from what the committee was taught, farthest first."""
+    found = sorted(features or [], key=lambda one: -(one.get("psi") or 0.0))
+    columns = [Column("Feature", "words"), Column("PSI"), Column("Missing"), Column("Missing then")]
+    if not any(one.get("psi") is not None for one in found):
+        return Table("Feature drift", columns, [], "Shown once enough records have come.")
+    rows: Rows = [
+        [
+            str(one["name"]),
+            _shift(one.get("psi")),
+            percent(one.get("missing")),
+            percent(one.get("missing_reference")),
+        ]
+        for one in found
+    ]
+    moved = [str(one["name"]) for one in found if (one.get("psi") or 0.0) >= DRIFTED]
+    if not moved:
+        summary = f"No feature has shifted: all indexes are below {DRIFTED}."
+    else:
+        summary = f"{plural(len(moved), 'feature')} shifted, most of all {moved[0]}."
+    return Table("Feature drift", columns, rows, summary)
+
+
+def _shift(index: float | None) -> Cell:
+    if index is None:
+        return Cell(NOTHING)
+    size = "bad" if index >= DRIFTED else "warn" if index >= DRIFTED / 2 else "good"
+    note = {"bad": "shifted: ", "warn": "slightly shifted: ", "good": None}[size]
+    return Cell(f"{index:.2f}", bar=index / (2 * DRIFTED), colour=size, note=note)
+
+
+def latencies(steps: Mapping[str, Mapping[str, float | None]] | None) -> Table:
+    """Show how long each step of a batch takes."""
+    columns = [Column("Step", "words"), Column("Median"), Column("99 % below")]
+    found = list((steps or {}).items())
+    longest = max((values.get("p99") or 0.0 for _, values in found), default=0.0) or 1.0
+    rows: Rows = [
+        [
+            name.replace("_", " "),
+            Cell(
+                seconds(values.get("median")),
+                bar=(values.get("median") or 0.0) / longest,
+                colour="series-1",
+            ),
+            Cell(seconds(values.get("p99")), bar=(values.get("p99") or 0) / longest, colour="grey"),
+        ]
+        for name, values in found
+    ]
+    summary = "" if rows else "Shown once a batch has been committed."
+    return Table("Latency by step", columns, rows, summary)
+
+
+def committees(marks: Sequence[Mapping[str, Any]], most: int = 100) -> Table:
+    """Show what happened to the committee, the newest first."""
+    columns = [
+        Column("When", "words"),
+        Column("What", "words"),
+        Column("Batch"),
+        Column("Note", "words"),
+    ]
+    rows: Rows = [
+        [
+            clock(mark["time"]),
+            _what(mark),
+            amount(mark["sequence"]),
+            "" if mark["kind"] == "promoted" else str(mark.get("text") or ""),
+        ]
+        for mark in reversed(marks[-most:])
+    ]
+    summary = "Shown once a committee is trained." if not rows else ""
+    return Table("What happened, the newest first", columns, rows, summary)
+
+
+def _what(mark: Mapping[str, Any]) -> str:
+    kind, version = str(mark["kind"]), mark.get("version")
+    if kind == "promoted":
+        return f"Version {version} serves"
+    if kind in ("trained", "drift"):
+        return f"{'Drift: v' if kind == 'drift' else 'V'}ersion {version} is trained"
+    return kind.capitalize()

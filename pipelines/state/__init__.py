@@ -1,0 +1,1 @@
+"""The state folder: what a pipeline keeps between two runs."""

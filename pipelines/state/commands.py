@@ -1,0 +1,166 @@
+"""What an operator tells a pipeline while it runs.
+
+A command is queued in ``commands.db`` of the state folder. It enters with the next batch, takes
+effect before that batch's records are predicted, and stands in its journal entry, so that a replay
+obeys it at the same place. One that cannot be obeyed is refused in the log, and enters no batch.
+
+Whatever becomes of the queue's file, no more than commands in it is lost. The offset of a command
+is the microsecond in which it was queued: where the file had to be made anew, what is queued then
+comes after all that was read of the one before.
+"""
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.sqlite.database import Database, append, table_exists
+from streamboost.connectors.sqlite.stream import SqliteSource
+from streamboost.errors import ConfigurationError, ConnectorError
+
+__all__ = ["KINDS", "Command", "CommandSource", "decode_commands", "queue_command"]
+
+_log = logging.getLogger(__name__)
+
+Kind = Literal["promote", "rollback", "pause", "resume", "retrain"]
+KINDS: tuple[Kind, ...] = ("promote", "rollback", "pause", "resume", "retrain")
+
+FILE = "commands.db"
+STREAM = "commands"
+
+
+class Command(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One command.
+
+    ``promote`` lets the challenger serve now, although the labels have not decided yet.
+    ``rollback`` lets the kept `version` serve, under a new number; a training under way is given
+    up. ``pause`` keeps the committee that serves and starts no training; the pipeline goes on
+    predicting, asking, and keeping the labels that come. ``resume`` ends that. ``retrain`` trains
+    anew, as soon as no training is under way.
+    """
+
+    command: Kind
+    version: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.version is None) == (self.command == "rollback"):
+            raise ConfigurationError(
+                f"{self.command} with version {self.version}: rollback needs the number of a kept "
+                "version, and the other commands take none"
+            )
+
+    def __str__(self) -> str:
+        return self.command if self.version is None else f"{self.command} {self.version}"
+
+
+_decode = msgspec.json.Decoder(Command).decode
+
+
+def queue_command(state: Path, command: Command) -> None:
+    """Have the pipeline whose state folder is `state` obey `command` in its next batch.
+
+    A queue that is damaged is set aside for a new one.
+    """
+    path = state / FILE
+    with _alone_in(state), closing(Database(path)) as database:
+        if path.is_dir() or database.damage() is not None:
+            aside = _set_aside(path)
+            _log.warning("%s is damaged; it is set aside as %s for a new one", path, aside)
+        with database.writing() as connection:
+            now = time.time_ns() // 1_000
+            append(connection, STREAM, [msgspec.json.encode(command)], at_least=now)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process queues into `folder`, lest one sets aside what another made."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise ConnectorError(
+            f"no command can be queued in {folder}: {error}; see that it is a folder that can be "
+            "written"
+        ) from error
+
+
+def _set_aside(path: Path) -> Path:
+    aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+    for suffix in ("-wal", "-shm", ""):
+        place = path.with_name(path.name + suffix)
+        if place.exists():
+            place.rename(aside.with_name(aside.name + suffix))
+    return aside
+
+
+class CommandSource(SqliteSource):
+    """The queue of a state folder, to be read; that it cannot be is said once, and stops nobody.
+
+    Attributes
+    ----------
+    on_trouble : told of it, besides the log
+    """
+
+    def __init__(self, state: Path) -> None:
+        super().__init__(state / FILE, STREAM)
+        self.on_trouble: Callable[[str], None] = lambda trouble: None
+        self._path = state / FILE
+        self._has_failed = False
+
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` commands, none where they cannot be read."""
+        try:
+            messages = super().poll(limit)
+        except Exception as error:  # whatever it is, the pipeline has to go on
+            self._say(error)
+            return []
+        self._has_failed = False
+        return messages
+
+    def lag(self) -> int:
+        """Return how many commands wait: offsets do not count them."""
+        with self._database.reading() as connection:
+            if connection is None or not table_exists(connection, STREAM):
+                return 0
+            query = f"SELECT count(*) FROM {STREAM} WHERE offset >= ?"
+            return int(connection.execute(query, (self._next,)).fetchone()[0])
+
+    def _say(self, error: Exception) -> None:
+        if self._has_failed:
+            return
+        self._has_failed = True
+        reason: object = error
+        if isinstance(error, ConnectorError):
+            # Only of a position beyond the end there is no cause.
+            reason = error.__cause__ or "commands were read of it that it does not hold any more"
+        text = (
+            f"{self._path} is lost or cannot be read: {reason}. The pipeline goes on, and obeys "
+            "what `streamboost tell` or `serve` queues from now on; where they cannot, move the "
+            "file away"
+        )
+        _log.warning("%s", text)
+        self.on_trouble(text)
+
+
+def decode_commands(
+    messages: Sequence[Message], refuse: Callable[[str, Exception], None]
+) -> list[Command]:
+    """Return the commands in `messages`; `refuse` is told of what is none."""
+    commands = []
+    for message in messages:
+        try:
+            commands.append(_decode(message.payload))
+        except (msgspec.MsgspecError, ConfigurationError) as error:
+            refuse(message.payload.decode(errors="replace"), error)
+    return commands

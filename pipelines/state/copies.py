@@ -1,0 +1,232 @@
+"""Copies of checkpoints, kept where they outlive the state folder.
+
+A copy is one sealed file: a checkpoint, which says what schema and configuration it belongs to, and
+the committees to roll back to. One that was cut short is none, wherever it is kept.
+"""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from streamboost.errors import ConfigurationError, ConnectorError, ModelFileError, StreamBoostError
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
+from streamboost.storage import part, seal, unseal, write_bytes
+
+__all__ = ["Copies", "Copy", "Folder", "copies_of"]
+
+_log = logging.getLogger(__name__)
+
+_KIND = "copy"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A checkpoint as its file has it, and the files of the committees to roll back to."""
+
+    checkpoint: bytes
+    versions: Mapping[int, bytes]
+    manifest: dict[str, Any]
+    """The checkpoint's."""
+
+    @classmethod
+    def of(cls, name: str, checkpoint: bytes, versions: Mapping[int, bytes]) -> "Copy":
+        """Return a copy; ModelFileError where the checkpoint, called `name`, is damaged."""
+        return cls(checkpoint, versions, Checkpoints.read(name, checkpoint)[1])
+
+    @property
+    def sequence(self) -> int:
+        """The batch after which the checkpoint was taken."""
+        return int(self.manifest["sequence"])
+
+    def encode(self) -> bytes:
+        """Return it as a sealed file."""
+        files = {"checkpoint": self.checkpoint}
+        files |= {f"version.{version}": blob for version, blob in self.versions.items()}
+        return seal({k: np.frombuffer(blob, np.uint8) for k, blob in files.items()}, kind=_KIND)
+
+    @classmethod
+    def decode(cls, name: str, blob: bytes) -> "Copy":
+        """Read what `encode` wrote; ModelFileError where it is damaged."""
+        files, _ = unseal(name, blob, kind=_KIND)
+        versions = {int(n): file.tobytes() for n, file in part(files, "version.").items()}
+        return cls.of(name, files["checkpoint"].tobytes(), versions)
+
+
+class Place(Protocol):
+    """Where files are kept. What goes wrong is a ConnectorError, whatever the system calls it."""
+
+    def names(self) -> list[str]:
+        """Return the names of the files; none where the place is not there yet."""
+
+    def read(self, name: str) -> bytes:
+        """Return what a file holds."""
+
+    def write(self, name: str, blob: bytes) -> None:
+        """Write a file."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+
+
+class Folder:
+    """A folder of a file system that is mounted here."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def names(self) -> list[str]:
+        """Return the names of the files, with those of unfinished ones."""
+        with _told(self):
+            return [file.name for file in self.path.iterdir()] if self.path.exists() else []
+
+    def read(self, name: str) -> bytes:
+        """Return what a file holds."""
+        with _told(self):
+            return (self.path / name).read_bytes()
+
+    def write(self, name: str, blob: bytes) -> None:
+        """Write a file durably; after a crash it is whole or not there."""
+        with _told(self):
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_bytes(self.path / name, blob)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        with _told(self):
+            (self.path / name).unlink(missing_ok=True)
+
+
+class Remote:
+    """What fsspec finds at an address, such as ``s3://bucket/copies``."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        try:
+            import fsspec
+        except ImportError as error:
+            raise ConfigurationError(
+                f"[pipeline] checkpoint_copy: an address such as {address!r} needs fsspec: install "
+                "streamboost[remote], and what serves the protocol (s3fs for s3)"
+            ) from error
+        try:
+            fsspec.get_filesystem_class(re.split("::|://", address)[0])
+        except (ImportError, ValueError) as error:
+            raise ConfigurationError(f"[pipeline] checkpoint_copy, {address!r}: {error}") from error
+
+    def __str__(self) -> str:
+        return self.address
+
+    def names(self) -> list[str]:
+        """Return the names of the files."""
+        with self._system() as (system, root):
+            system.invalidate_cache()
+            try:
+                return [path.rpartition("/")[2] for path in system.ls(root, detail=False)]
+            except FileNotFoundError:
+                return []
+
+    def read(self, name: str) -> bytes:
+        """Return what a file holds."""
+        with self._system() as (system, root):
+            return bytes(system.cat_file(f"{root}/{name}"))
+
+    def write(self, name: str, blob: bytes) -> None:
+        """Write a file; where the system is no object store, a crash may leave a part of it."""
+        from fsspec.implementations.local import LocalFileSystem
+
+        with self._system() as (system, root):
+            if isinstance(system, LocalFileSystem):  # others have no folders, or theirs are made
+                system.makedirs(root, exist_ok=True)
+            system.pipe_file(f"{root}/{name}", blob)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        with self._system() as (system, root):
+            system.rm_file(f"{root}/{name}")
+
+    @contextmanager
+    def _system(self) -> Iterator[tuple[Any, str]]:
+        from fsspec.core import url_to_fs
+
+        with _told(self):
+            system, root = url_to_fs(self.address)
+            yield system, root.rstrip("/")
+
+
+@contextmanager
+def _told(place: Place) -> Iterator[None]:
+    try:
+        yield
+    # Every system has errors of its own, and many share no base.
+    except Exception as error:
+        text = str(error) if isinstance(error, StreamBoostError) else repr(error)
+        raise ConnectorError(
+            f"[pipeline] checkpoint_copy, {place}: {text}; see that it can be read and written, "
+            "or name another place"
+        ) from error
+
+
+class Copies:
+    """The newest copies of the checkpoints of pipeline `name`, at a place others may share."""
+
+    def __init__(self, place: Place, name: str) -> None:
+        self.place = place
+        self._name = name
+        self._pattern = re.compile(rf"{re.escape(name)}\.(\d{{10}})\.copy")
+        self._unfinished = re.compile(rf"\.{re.escape(name)}\.\d{{10}}\.copy\.\d+")
+
+    @property
+    def sequences(self) -> list[int]:
+        """The batches there is a copy of, the newest first."""
+        found = (self._pattern.fullmatch(name) for name in self.place.names())
+        return sorted((int(match[1]) for match in found if match), reverse=True)
+
+    def write(self, copy: Copy) -> None:
+        """Write a copy, then remove all but the newest, and what a killed process had begun."""
+        self.place.write(self.file(copy.sequence), copy.encode())
+        for sequence in self.sequences[KEPT:]:
+            self.place.remove(self.file(sequence))
+        for name in self.place.names():
+            if self._unfinished.fullmatch(name):
+                self.place.remove(name)
+
+    def newest(self) -> Copy | None:
+        """Return the newest sound copy; None without one. Others are passed over with a warning."""
+        for sequence in self.sequences:
+            name = self.file(sequence)
+            try:
+                return Copy.decode(f"{self.place}/{name}", self.place.read(name))
+            except ModelFileError as error:
+                _log.warning("a copy is passed over: %s", error)
+        return None
+
+    def drop_after(self, sequence: int) -> None:
+        """Remove the copies of batches after `sequence`."""
+        for newer in self.sequences:
+            if newer > sequence:
+                self.place.remove(self.file(newer))
+
+    def file(self, sequence: int) -> str:
+        """Return the name of the copy of a batch's checkpoint."""
+        return f"{self._name}.{sequence:010}.copy"
+
+
+def copies_of(config: Config) -> Copies | None:
+    """Return where copies are kept; None where nobody wants any.
+
+    Raises ConfigurationError where what serves the address is not installed.
+    """
+    where = config.sections.pipeline.checkpoint_copy
+    if where is None:
+        return None
+    return Copies(Remote(where) if "://" in where else Folder(config.resolve(where)), config.name)

@@ -1,0 +1,1 @@
+"""How a pipeline does, published beside its state for others to read."""

@@ -1,0 +1,158 @@
+"""How a pipeline stands, in the documents of its status.
+
+=====================  ======================================================================
+``pipeline``           what it is called and made of, `state` (recovering, running, retrying,
+                       stopped), `sequence` of the batch as of which all this is told, `time`
+                       of the newest commit, further `fields`
+``learner``            the committee that serves, what is being trained, the versions kept
+``ledger``             what was asked, answered, and what the budget had `allowed`
+``join``               counters of records and labels
+``evaluation``         the honest figures, since the start and of late
+``lag``                messages to be read, by source
+``latency``            median and 99th percentile of the seconds that a batch's parts take
+``classes``            of late: how often predicted, and how often answered where asked
+``confusion``          of late, of the labels asked for: true classes in rows, predicted in columns;
+                       these are the hard ones, and `evaluation` has an estimate for all
+``features``           missing rates, means and stability, the least stable first
+``feature_reference``  what the features are compared with
+``trouble``            what went wrong last in this run; empty if nothing did
+=====================  ======================================================================
+
+A killed pipeline's `state` stays as it was: whether a process runs is told by the state's lock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from streamboost.connectors.files.open import is_json_lines
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.config.sections import FilesInput, KafkaInput, RiverInput, SqliteInput
+from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.status.recent import MOST_CLASSES, Since
+from streamboost.stream.evaluation.report import Report
+
+__all__ = ["about", "point_of", "standing", "state_of"]
+
+MOST_LABELS = 500
+"""Of the classes that the committee knows, to choose an answer from."""
+
+
+def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
+    """Return what stays the same for a whole run, without any path or address."""
+    sections, query = config.sections, config.core.query
+    return {
+        "name": config.name,
+        "features": list(pipeline.schema.features),
+        "id_field": pipeline.schema.id,
+        "time_field": pipeline.schema.time,
+        "label_type": pipeline.schema.label,
+        "connectors": {
+            "source": sections.source.connector,
+            "labels": sections.labels.connector,
+            "predictions": sections.predictions.connector,
+            "requests": sections.requests.connector,
+        },
+        "accepts_labels": _is_open(sections.labels),
+        "accepts_records": _is_open(sections.source),
+        "budget": float(query.budget),
+        "strategy": {"mode": query.mode, "utility": query.utility, "audit": query.audit},
+        "keep_versions": sections.pipeline.keep_versions,
+    }
+
+
+def _is_open(section: SqliteInput | FilesInput | KafkaInput | RiverInput) -> bool:
+    """Whether somebody else may add to an input: a log, a topic, a file of lines that grows."""
+    if isinstance(section, FilesInput):
+        return section.follow and is_json_lines(section.path)
+    return isinstance(section, SqliteInput | KafkaInput)
+
+
+def state_of(pipeline: Pipeline) -> str:
+    """Return the word for what a pipeline is doing."""
+    if pipeline.retrying:
+        return "retrying"
+    return "running" if pipeline.is_running else "recovering"
+
+
+def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
+    """Return the documents that are read off the pipeline between two batches."""
+    learner, evaluation = pipeline.learner, pipeline.learner.evaluation
+    ledger, committee = learner.ledger, learner.committee
+    return {
+        "learner": {
+            **pipeline.committee_in_numbers(),
+            "labels_of_classes": committee.classes[:MOST_LABELS].tolist() if committee else [],
+            "bootstrapped": pipeline.bootstrapped,
+            "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
+        },
+        "ledger": {
+            "records": ledger.records,
+            "requests": ledger.requests,
+            "audits": ledger.audits,
+            "answered": ledger.answered,
+            "expired": ledger.expired,
+            "pending": ledger.pending,
+            "tokens": ledger.tokens,
+            "allowed": float(learner.strategy.budget) * ledger.records,
+        },
+        "join": {
+            **pipeline.join.in_numbers(),
+            "dead_letters": pipeline.dead_letters,
+            "lost_batches": pipeline.lost_batches,
+        },
+        "evaluation": {
+            "since_start": _bounded(evaluation.since_start()),
+            "recent": _bounded(evaluation.recent()),
+            "pending": evaluation.pending,
+            "unanswered": evaluation.unanswered,
+        },
+        "lag": dict(pipeline.watch.lag),
+        "latency": pipeline.stopwatch.in_numbers(),
+    }
+
+
+def _bounded(report: Report) -> Report:
+    """Return a report without what grows with the square of very many classes."""
+    if len(report.classes) <= MOST_CLASSES:
+        return report
+    return replace(report, classes=report.classes[:MOST_CLASSES], confusion=None)
+
+
+def _version(pipeline: Pipeline, number: int) -> dict[str, Any]:
+    held = pipeline.versions.held(number)
+    if held is None:
+        return {"version": number, "trees": None, "rounds": None, "classes": None}
+    return {
+        "version": number,
+        "trees": held.n_trees,
+        "rounds": held.n_rounds,
+        "classes": len(held.classes),
+    }
+
+
+def point_of(
+    documents: Mapping[str, Mapping[str, Any]], since: Since, seconds: float
+) -> dict[str, Any]:
+    """Return what the curves need of `documents` and of what happened in the last `seconds`."""
+    ledger, learner = documents["ledger"], documents["learner"]
+    recent, whole = documents["evaluation"]["recent"], documents["evaluation"]["since_start"]
+    return {
+        "seconds": seconds,
+        "batches": since.batches,
+        "records": since.records,
+        "labels": since.labels,
+        "busy": since.busy,
+        "margins": since.margins,
+        "accuracy": recent.committee.accuracy,
+        "accuracy_total": whole.committee.accuracy,
+        "naive": recent.committee.naive_accuracy,
+        "repeat_last": recent.repeat_last.accuracy,
+        "requests": ledger["requests"],
+        "audits": ledger["audits"],
+        "answered": ledger["answered"],
+        "budget_allowed": ledger["allowed"],
+        "lag": documents["lag"],
+        "version": learner["version"],
+        "trees": learner["trees"],
+    }

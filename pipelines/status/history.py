@@ -1,0 +1,134 @@
+"""The history a pipeline shows of itself, held in memory within bounds."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streamboost.pipelines.status.file import Row
+from streamboost.pipelines.status.reader import RATES, StatusReader
+
+__all__ = ["MOST_POINTS", "SUMMED", "Board", "text_of"]
+
+MOST_POINTS = 2_000
+MOST_MARKS = 1_000
+MOST_PREDICTIONS = 500
+MOST_DEAD_LETTERS = 200
+MOST_PAYLOAD = 4_096
+"""Characters of a dead letter's payload; a multiple of four, as base64 needs."""
+
+RECENT = 600_000
+"""Milliseconds: points of that age may be about twice as far apart as the newest."""
+
+SUMMED = ("seconds", "batches", "records", "labels", "busy", "margins")
+"""What a point counts since the one before; all else is how things stood at its time."""
+
+encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
+
+
+class Board:
+    """Points, marks, predictions and dead letters, each by a number that is never given twice."""
+
+    def __init__(self) -> None:
+        self.points: dict[int, Row] = {}
+        self.marks: dict[int, Row] = {}
+        self.predictions: dict[int, Row] = {}
+        self.dead_letters: dict[int, Row] = {}
+        # Beyond all that earlier runs have given: no run gives a million a second.
+        self._next = time.time_ns() // 1_000
+        self._values: dict[int, dict[str, Any]] = {}
+        self._sizes: dict[int, int] = {}
+
+    def resume(self, reader: StatusReader) -> None:
+        """Go on from what an earlier run has left."""
+        for mark in reader.marks():
+            # Whoever has seen a mark asks for those after its number.
+            number = mark.pop("id")
+            self.marks[number] = tuple(mark.values())
+            self._next = max(self._next, number)
+        for point in reader.points():
+            tick, sequence = point.pop("time"), point.pop("sequence")
+            self.point(tick, sequence, {key: point[key] for key in point if key not in RATES})
+        self.predicted([encode(one) for one in reversed(reader.predictions(MOST_PREDICTIONS))])
+        self.buried([encode(one) for one in reversed(reader.dead_letters(MOST_DEAD_LETTERS))])
+
+    def point(self, tick: int, sequence: int, value: dict[str, Any]) -> None:
+        """Add a point; beyond the most there may be, two old ones become one."""
+        number = self._number()
+        self.points[number] = (tick, sequence, text_of(value))
+        self._values[number] = value
+        if len(self.points) > MOST_POINTS:
+            self._merge_two(tick)
+
+    def mark(self, tick: int, sequence: int, kind: str, version: int | None, text: str) -> None:
+        """Add a mark."""
+        self.marks[self._number()] = (tick, sequence, kind, version, text)
+        _cut(self.marks, MOST_MARKS)
+
+    def predicted(self, messages: Iterable[bytes]) -> None:
+        """Add predictions as they were sent, all in one row: there are many, and often."""
+        newest = deque(messages, maxlen=MOST_PREDICTIONS)
+        if not newest:
+            return
+        number = self._number()
+        self.predictions[number] = (f"[{b','.join(newest).decode()}]",)
+        self._sizes[number] = len(newest)
+        shown = sum(self._sizes.values())
+        for number, size in list(self._sizes.items()):
+            shown -= size
+            if shown < MOST_PREDICTIONS:
+                break
+            del self.predictions[number], self._sizes[number]
+
+    def buried(self, messages: Iterable[bytes]) -> None:
+        """Add dead letters as they were sent, but for the rest of long payloads."""
+        for message in deque(messages, maxlen=MOST_DEAD_LETTERS):
+            self.dead_letters[self._number()] = (_shortened(message).decode(),)
+        _cut(self.dead_letters, MOST_DEAD_LETTERS)
+
+    def content(self) -> dict[str, Mapping[int, Row]]:
+        """Return all of it as it is now."""
+        return {
+            "points": dict(self.points),
+            "marks": dict(self.marks),
+            "predictions": dict(self.predictions),
+            "dead_letters": dict(self.dead_letters),
+        }
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next
+
+    def _merge_two(self, now: int) -> None:
+        """Let a point go whose neighbours are close, for its age; the next one counts for it."""
+        numbers = list(self.points)
+        times = np.array([self.points[number][0] for number in numbers], dtype=np.int64)
+        spans = (times[2:] - times[:-2]) / (now - times[1:-1] + RECENT)
+        least = 1 + int(spans.argmin())
+        gone, kept = numbers[least], numbers[least + 1]
+        self.points.pop(gone)
+        before, after = self._values.pop(gone), self._values[kept]
+        summed = {key: before.get(key, 0) + after.get(key, 0) for key in SUMMED}
+        self._values[kept] = after | summed
+        tick, sequence, _ = self.points[kept]
+        self.points[kept] = (tick, sequence, text_of(self._values[kept]))
+
+
+def text_of(value: Any) -> str:
+    """Return `value` as JSON."""
+    return encode(value).decode()
+
+
+def _shortened(message: bytes) -> bytes:
+    if len(message) <= MOST_PAYLOAD:
+        return message
+    letter = msgspec.json.decode(message)
+    return encode(letter | {"payload": letter["payload"][:MOST_PAYLOAD]})
+
+
+def _cut(rows: dict[int, Row], most: int) -> None:
+    for number in list(rows)[: max(len(rows) - most, 0)]:
+        del rows[number]

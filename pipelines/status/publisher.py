@@ -1,0 +1,150 @@
+"""Publishing how a pipeline does into ``status.db``, for `streamboost serve` to show.
+
+The loop notes what each batch did, and reads off the pipeline at most once per interval; a thread
+of its own turns that into text and writes it. Whatever becomes of the file, the loop neither waits
+nor fails.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from streamboost.pipelines.engine.batch import Effects
+from streamboost.pipelines.engine.intake import wall_clock
+from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.status.documents import point_of, standing, state_of
+from streamboost.pipelines.status.recent import Notes
+from streamboost.pipelines.status.requests import OpenRequests
+from streamboost.pipelines.status.writer import Publication, Writer
+
+__all__ = ["Publisher"]
+
+_log = logging.getLogger(__name__)
+
+_SHARE = 0.02
+"""The share of its time that the loop spends on reading off the pipeline, at most."""
+
+_CLOSING = 5.0
+"""Seconds to wait for the last publications."""
+
+
+class Publisher:
+    """Tells the world how a pipeline does; called with the effects of each batch.
+
+    Parameters
+    ----------
+    pipeline : the one it watches
+    folder : that of the pipeline's state
+    about : what stays the same in the document ``pipeline``
+    every : seconds from one publication to the next; it takes longer where reading off the pipeline
+        would otherwise cost the loop more than a fiftieth of its time
+    mask : takes secrets out of a text
+    clock : gives seconds that never go back
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        folder: Path,
+        about: dict[str, Any],
+        *,
+        every: float = 1.0,
+        mask: Callable[[str], str] = str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pipeline = pipeline
+        self._about = about
+        self._every = every
+        self._mask = mask
+        self._clock = clock
+        self._started = wall_clock()
+        self._committed: int | None = None
+        self._sequence = 0
+        self._trouble: dict[str, Any] = {}
+        self._due, self._published = 0.0, clock()
+        self._state, self._is_still, self._has_failed = "", False, False
+        self._writer = Writer(folder, pipeline.schema)
+        self._notes = Notes(len(pipeline.schema.features), known=self._writer.has_reference)
+        self._requests = OpenRequests(pipeline, self._writer.requests.rows)
+
+    def __call__(self, effects: Effects) -> None:
+        """Note what one batch did."""
+        with self._unfelt():
+            self._committed = wall_clock()
+            self._notes(effects, self._committed)
+            self._requests(effects)
+
+    def replayed(self, effects: Effects) -> None:
+        """Note what is open of a batch that was committed by an earlier run."""
+        with self._unfelt():
+            self._requests(effects)
+
+    def turn(self) -> None:
+        """Publish if it is time and there is something new; the loop calls it between batches."""
+        if self._clock() >= self._due and self._writer.is_idle:
+            with self._unfelt():
+                self._look()
+
+    def _look(self) -> None:
+        state = state_of(self._pipeline)
+        is_still = state == self._state and not self._notes.since.batches
+        is_still = is_still and not self._writer.has_failed
+        if is_still and self._is_still:
+            self._due = self._clock() + self._every
+            return
+        self._is_still = is_still  # one more without anything new lets the rates fall to nothing
+        self._publish(state)
+
+    def trouble(self, text: str) -> None:
+        """Note what went wrong."""
+        now, sequence, text = wall_clock(), self._pipeline.sequence, self._mask(text)
+        self._trouble = {"time": now, "sequence": sequence, "text": text}
+        self._notes.since.marks.append((now, sequence, "trouble", None, text))
+        self._state = ""  # so that it is published although no batch comes
+
+    def close(self) -> None:
+        """Publish for the last time, and wait a little for it to be written."""
+        self._writer.wait(_CLOSING)
+        with self._unfelt():
+            if self._writer.is_idle:
+                self._publish("stopped")
+        self._writer.close(_CLOSING)
+
+    @contextmanager
+    def _unfelt(self) -> Iterator[None]:
+        """Let nothing that goes wrong here reach the pipeline."""
+        try:
+            yield
+        except Exception:
+            if not self._has_failed:
+                _log.exception("the status cannot be told; the pipeline goes on")
+            self._has_failed = True
+
+    def _publish(self, state: str) -> None:
+        before, pipeline = time.thread_time(), self._pipeline
+        self._state = state
+        documents: dict[str, dict[str, Any]] = {}
+        point, recent, asked = None, None, None
+        if pipeline.is_running and pipeline.is_settled:
+            asked = self._requests.take()
+            documents, recent = standing(pipeline), self._notes.recent()
+            seconds, self._published = self._clock() - self._published, self._clock()
+            point = point_of(documents, self._notes.since, seconds)
+            self._sequence = pipeline.sequence
+        # What a batch asked that was not read off yet must not look as if it were closed.
+        documents["pipeline"] = self._about | {
+            "sequence": self._sequence,
+            "started": self._started,
+            "time": self._committed,
+            "state": state,
+        }
+        documents["trouble"] = self._trouble
+        since, now = self._notes.take(), wall_clock()
+        self._writer.take(
+            Publication(now, pipeline.sequence, documents, point, since, recent, asked)
+        )
+        cost = time.thread_time() - before
+        self._due = self._clock() + max(self._every, cost / _SHARE)

@@ -1,0 +1,200 @@
+"""Reading ``status.db``, from any process and any number of threads."""
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from streamboost.pipelines.status.file import FILE
+
+__all__ = ["RATES", "StatusReader"]
+
+_BUSY_SECONDS = 1.0
+
+RATES = ("records_per_second", "labels_per_second", "batch_seconds", "margin")
+"""What a point says besides what was written, after what it counts."""
+
+_MARK = ("id", "time", "sequence", "kind", "version", "text")
+
+Status = dict[str, Any]
+Found = TypeVar("Found")
+
+
+class _Counted(msgspec.Struct):
+    """What a point's rates are made of."""
+
+    seconds: float
+    batches: int
+    records: int
+    labels: int
+    busy: float
+    margins: float
+
+
+class _Connection(sqlite3.Connection):
+    """One that is closed with the thread whose it is."""
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # one that was never opened
+            self.close()
+
+
+class _Look(threading.local):
+    """A thread's connection, the file it leads to, and how many files that thread has opened."""
+
+    connection: _Connection | None = None
+    file: tuple[int, int, int] = (0, 0, 0)
+    opened: int = 0
+
+
+class StatusReader:
+    """What the pipeline whose state folder is `path` last said of itself.
+
+    It never writes, and never waits for the pipeline. While there is no status, or it cannot be
+    read, documents are None and lists are empty. Any number of threads may use it; each has a
+    connection of its own.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> reader = StatusReader(Path("nowhere"))
+    >>> reader.document("pipeline"), reader.requests(), reader.stamp()
+    (None, [], 0)
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path / FILE
+        self._look = _Look()
+
+    def document(self, name: str) -> Status | None:
+        """Return the document `name`, None where there is none."""
+        found = self._read("SELECT value FROM documents WHERE name = ?", (name,), _object)
+        return found[0] if found else None
+
+    def documents(self) -> dict[str, Status]:
+        """Return all documents by their names, as of one moment."""
+        return dict(self._read("SELECT name, value FROM documents", (), _named))
+
+    def points(self, since_ms: int = 0) -> list[Status]:
+        """Return the points later than `since_ms`, the oldest first.
+
+        Each counts what happened in the `seconds` since the one before, from which its rates are.
+        """
+        query = "SELECT time, sequence, value FROM points WHERE time > ? ORDER BY time, id"
+        return self._read(query, (since_ms,), _point)
+
+    def marks(self, since_id: int = 0) -> list[Status]:
+        """Return the marks after the one numbered `since_id`, the oldest first."""
+        query = f"SELECT {', '.join(_MARK)} FROM marks WHERE id > ? ORDER BY id"
+        return self._read(query, (since_id,), lambda row: dict(zip(_MARK, row, strict=True)))
+
+    def predictions(self, limit: int = 500) -> list[Status]:
+        """Return the newest predictions, the newest first."""
+        rows = self._read("SELECT value FROM predictions ORDER BY id DESC", (), _objects)
+        return [prediction for row in rows for prediction in reversed(row)][:limit]
+
+    def dead_letters(self, limit: int = 200) -> list[Status]:
+        """Return the newest dead letters, the newest first, their payloads cut at 4,096."""
+        query = "SELECT value FROM dead_letters ORDER BY id DESC LIMIT ?"
+        return self._read(query, (limit,), _object)
+
+    def requests(self, limit: int = -1) -> list[Status]:
+        """Return the open requests, the most useful answer first; all where `limit` is -1.
+
+        Beside what a request says, `fields` has the record's further fields.
+        """
+        query = "SELECT value FROM requests ORDER BY utility DESC, id LIMIT ?"
+        return self._read(query, (limit,), _object)
+
+    def request_ids(self) -> list[str]:
+        """Return the ids of the open requests, the most useful answer first."""
+        query = "SELECT id FROM requests ORDER BY utility DESC, id"
+        return self._read(query, (), lambda row: str(row[0]))
+
+    def request(self, id: str) -> Status | None:
+        """Return the open request for the record `id`, None where there is none."""
+        found = self._read("SELECT value FROM requests WHERE id = ?", (id,), _object)
+        return found[0] if found else None
+
+    def stamp(self) -> int:
+        """Return a number that differs from the one before, in this thread, after a change.
+
+        0 says that there is nothing to be read.
+        """
+        found = self._read("PRAGMA data_version", (), lambda row: int(row[0]))
+        return (self._look.opened << 32) + found[0] if found else 0
+
+    def close(self) -> None:
+        """Close this thread's connection; those of others go with their threads."""
+        if self._look.connection is not None:
+            self._look.connection.close()
+            self._look.connection = None
+
+    def _read(
+        self, query: str, values: tuple[Any, ...], make: Callable[[tuple[Any, ...]], Found]
+    ) -> list[Found]:
+        """Return what `make` makes of each row, nothing where the file cannot be made sense of."""
+        try:
+            return [make(row) for row in self._connection().execute(query, values)]
+        except (sqlite3.Error, OSError, msgspec.MsgspecError):
+            self.close()
+            return []
+
+    def _connection(self) -> sqlite3.Connection:
+        """Return this thread's connection, which leads to the file that is there now."""
+        look, found = self._look, self.path.stat()
+        # Without a write-ahead log the file alone is all there is: then its times tell of changes.
+        file = (found.st_dev, found.st_ino, 0 if self._is_live() else found.st_mtime_ns)
+        if look.connection is not None and look.file == file:
+            return look.connection
+        self.close()
+        address = f"{self.path.resolve().as_uri()}?mode=ro"
+        look.connection = _opened(address if self._is_live() else f"{address}&immutable=1")
+        look.file, look.opened = file, look.opened + 1
+        return look.connection
+
+    def _is_live(self) -> bool:
+        """Whether a pipeline has the file open, or was killed while it had."""
+        return self.path.with_name(f"{self.path.name}-wal").exists()
+
+
+def _opened(address: str) -> _Connection:
+    connection = sqlite3.connect(
+        address,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=_Connection,
+        uri=True,
+    )
+    connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+    return connection
+
+
+def _object(row: tuple[Any, ...]) -> Status:
+    found: Status = msgspec.json.decode(row[-1], type=dict[str, Any])
+    return found
+
+
+def _objects(row: tuple[Any, ...]) -> list[Status]:
+    return msgspec.json.decode(row[-1], type=list[dict[str, Any]])
+
+
+def _named(row: tuple[Any, ...]) -> tuple[str, Status]:
+    return row[0], _object(row)
+
+
+def _point(row: tuple[Any, ...]) -> Status:
+    counted = msgspec.json.decode(row[-1], type=_Counted)
+    rates = (
+        counted.records / counted.seconds if counted.seconds else 0.0,
+        counted.labels / counted.seconds if counted.seconds else 0.0,
+        counted.busy / counted.batches if counted.batches else None,
+        counted.margins / counted.records if counted.records else None,
+    )
+    place = {"time": row[0], "sequence": row[1]}
+    return place | _object(row) | dict(zip(RATES, rates, strict=True))

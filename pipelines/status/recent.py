@@ -1,0 +1,143 @@
+"""What the batches of a pipeline did, noted as they are committed."""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from streamboost.pipelines.engine.batch import Effects
+from streamboost.pipelines.status.feature_drift import RecentRows
+from streamboost.pipelines.status.history import MOST_DEAD_LETTERS, MOST_MARKS, MOST_PREDICTIONS
+
+__all__ = ["Label", "Mark", "Notes", "Recent", "Since"]
+
+RECENT_RECORDS = 2_000
+"""Predictions in the class mix: as many as the evaluation's window of newest records."""
+
+RECENT_ANSWERS = 1_000
+"""Labels asked for, in the class mix and the confusion matrix."""
+
+MOST_CLASSES = 50
+"""In the class mix, the confusion matrix and the figures: the commonest."""
+
+Label = str | int
+Mark = tuple[int, int, str, int | None, str]
+"""Milliseconds since the epoch, the batch's sequence, kind, version, text."""
+
+
+@dataclass(slots=True)
+class Since:
+    """What happened since the last publication, within bounds."""
+
+    batches: int = 0
+    records: int = 0
+    labels: int = 0
+    busy: float = 0.0
+    margins: float = 0.0
+    predictions: deque[bytes] = field(default_factory=lambda: deque(maxlen=MOST_PREDICTIONS))
+    dead_letters: deque[bytes] = field(default_factory=lambda: deque(maxlen=MOST_DEAD_LETTERS))
+    marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=MOST_MARKS))
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What is to be counted of the newest records and answers.
+
+    Attributes
+    ----------
+    predicted : the labels predicted
+    answered : labels asked for, each with what had been predicted
+    rows : features, float32 (n, D)
+    first : those to compare them with, None until there are enough
+    """
+
+    predicted: list[Label | None]
+    answered: list[tuple[Label, Label | None]]
+    rows: np.ndarray
+    first: np.ndarray | None
+
+    def mix(self) -> dict[str, Any]:
+        """Return how often each class was predicted, and how often it was the answer."""
+        predicted = Counter(label for label in self.predicted if label is not None)
+        answered = Counter(label for label, _ in self.answered)
+        labels = _commonest(predicted + answered)
+        return {
+            "labels": labels,
+            "predicted": [predicted[label] for label in labels],
+            "labelled": [answered[label] for label in labels],
+        }
+
+    def confusion(self) -> dict[str, Any]:
+        """Return how often each class (row) was predicted as each (column), of those asked for."""
+        pairs = [(true, said) for true, said in self.answered if said is not None]
+        labels = _commonest(Counter(label for pair in pairs for label in pair))
+        codes = {label: code for code, label in enumerate(labels)}
+        counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
+        for true, said in pairs:
+            if true in codes and said in codes:
+                counts[codes[true], codes[said]] += 1
+        return {"labels": labels, "counts": counts.tolist()}
+
+
+def _commonest(counts: Counter[Label]) -> list[Label]:
+    """Return the commonest labels in their order, as many as are shown."""
+    return sorted(label for label, _ in counts.most_common(MOST_CLASSES))
+
+
+class Notes:
+    """Notes what batches do, at next to no cost; called with the effects of each.
+
+    `known` says that there is something to compare the features with already.
+    """
+
+    def __init__(self, n_features: int, *, known: bool = False) -> None:
+        self.since = Since()
+        self.rows = RecentRows(n_features, wanted=not known)
+        self._predicted: deque[Label | None] = deque(maxlen=RECENT_RECORDS)
+        self._answered: deque[tuple[Label, Label | None]] = deque(maxlen=RECENT_ANSWERS)
+
+    def __call__(self, effects: Effects, now: int) -> None:
+        """Note one batch, committed at `now`, in milliseconds since the epoch."""
+        since, joined, messages = self.since, effects.joined, effects.messages
+        since.batches += 1
+        since.records += len(effects.records)
+        since.labels += len(joined.ids)
+        since.busy += max(now - effects.tick, 0) / 1000
+        since.margins += float(effects.scored.margins.sum())
+        since.predictions.extend(messages.predictions[-MOST_PREDICTIONS:])
+        since.dead_letters.extend(messages.dead_letters[-MOST_DEAD_LETTERS:])
+        self._predicted.extend(effects.scored.labels.tolist())
+        answers = zip(joined.labels, joined.predicted, joined.propensity, strict=True)
+        self._answered.extend((true, said) for true, said, p in answers if not isnan(p))
+        if any(training.kind == "drift" for training in effects.trainings):
+            self.rows.restart()
+        self.rows.add(effects.records.X)
+        self._mark(effects)
+
+    def take(self) -> Since:
+        """Return what happened since this was called last."""
+        since, self.since = self.since, Since()
+        return since
+
+    def recent(self) -> Recent:
+        """Return copies of the newest, for another thread to count."""
+        return Recent(
+            list(self._predicted), list(self._answered), self.rows.newest(), self.rows.first
+        )
+
+    def _mark(self, effects: Effects) -> None:
+        tick, sequence, marks = effects.tick, effects.sequence, self.since.marks
+        if effects.gap is not None:
+            first, last = effects.gap
+            text = f"what batches {first} to {last} taught is lost"
+            marks.append((tick, sequence, "gap", None, text))
+        for command in effects.commands:
+            marks.append((tick, sequence, "command", command.version, str(command)))
+        for training in effects.trainings:
+            kind = "drift" if training.kind == "drift" else "trained"
+            text = f"{training.kind}, {training.labels} labels learned"
+            marks.append((tick, sequence, kind, training.version, text))
+        if effects.promoted is not None:
+            marks.append((tick, sequence, "promoted", effects.promoted, "serves"))

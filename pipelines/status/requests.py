@@ -1,0 +1,254 @@
+"""The open requests, each with what a person needs to answer it."""
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.written import Request, features_of
+from streamboost.pipelines.engine.batch import Effects
+from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.status.file import Row
+
+__all__ = ["Asked", "OpenRequests", "RequestRows", "other_fields"]
+
+LONGEST_IMAGE = 100_000
+"""Characters kept of an image that a record holds."""
+
+LONGEST_TEXT = 10_000
+"""Characters kept of a text field."""
+
+MOST_FIELDS = 100
+
+MOST_CLASSES = 50
+"""Probabilities kept: those of the likeliest classes."""
+
+MOST_BYTES = 64_000_000
+"""Kept of all open requests; beyond it, new ones come without features and further fields. And of
+the records in a pool that may still be asked for."""
+
+SLACK = 1_000
+"""Requests that may be held here although they are not open any more."""
+
+_HIDDEN = "label"
+"""A field of that name would give the answer away, as it would to the committee."""
+
+_NOTHING = b"{}"
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class _Looked(msgspec.Struct, gc=False):
+    """What is looked at in every request; all else is passed on as it was sent."""
+
+    probabilities: dict[str, float | None]
+    utility: float
+    expires: str | int | float | None
+
+
+_look = msgspec.json.Decoder(_Looked).decode
+
+Sent = tuple[bytes, bytes]
+"""A request as it was sent, and its record's payload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which requests are open, and those of them that were not before.
+
+    Attributes
+    ----------
+    ids : of all that are open
+    new : what was sent of those that have not been handed over yet
+    """
+
+    ids: frozenset[str]
+    new: dict[str, Sent]
+
+
+class OpenRequests:
+    """Follows the requests of a pipeline from batch to batch, at little cost to the loop.
+
+    The join knows which are open. What it does not know of them is taken from the batch that made
+    them; where an earlier run did and is not replayed, from its status. Where neither is at hand, a
+    request is made anew with what the committee says of the record now, without further fields.
+
+    Parameters
+    ----------
+    pipeline : the one that asks
+    known : the ids of those that an earlier run's status has
+    """
+
+    def __init__(self, pipeline: Pipeline, known: Iterable[str]) -> None:
+        self._pipeline = pipeline
+        self._known = set(known)
+        self._new: dict[str, Sent] = {}
+        strategy = pipeline.learner.strategy
+        self._pool = strategy.window if strategy.mode == "pool" else 0
+        self._held: dict[str, bytes] = {}
+        self._held_bytes = 0
+
+    def __call__(self, effects: Effects) -> None:
+        """Take in the requests of a batch."""
+        new, ids = self._new, effects.asked.ids
+        if self._pool:
+            self._hold(effects.records)
+        if ids:
+            payloads = self._held if self._pool else _payloads(effects.records, set(ids))
+            for id, request in zip(ids, effects.messages.requests, strict=True):
+                new[id] = (request, payloads.get(id, _NOTHING))
+        self._let_go()
+        if len(new) > 2 * len(self._pipeline.join.open_requests) + SLACK:
+            self._drop_closed()
+
+    def take(self) -> Asked:
+        """Return those that are open; what is new of them is handed over but once."""
+        self._drop_closed()
+        ids = frozenset(self._pipeline.join.open_requests)
+        if missing := ids - self._known - self._new.keys():
+            self._restore(sorted(missing))
+        new, self._new, self._known = self._new, {}, set(ids)
+        return Asked(ids, new)
+
+    def _hold(self, records: Records) -> None:
+        """Keep the records of a batch, as a later one may ask for any in the pool."""
+        held = self._held
+        for id, message in zip(records.ids, records.messages, strict=True):
+            self._held_bytes += len(message.payload) - len(held.pop(id, b""))
+            held[id] = message.payload
+
+    def _let_go(self) -> None:
+        """Let go of the records that have left the pool, or are too many bytes."""
+        held = self._held
+        while len(held) > self._pool or self._held_bytes > MOST_BYTES:
+            self._held_bytes -= len(held.pop(next(iter(held))))
+
+    def _drop_closed(self) -> None:
+        for id in self._new.keys() - self._pipeline.join.open_requests.keys():
+            del self._new[id]
+
+    def _restore(self, ids: list[str]) -> None:
+        """Make requests anew that nothing is at hand for."""
+        pipeline = self._pipeline
+        join, names = pipeline.join, pipeline.schema.features
+        arrivals = [join.requested(id) for id in ids]
+        X = np.array([arrival.x for arrival in arrivals], dtype=np.float32)
+        scored = pipeline.learner.score(X)
+        utilities = pipeline.learner.utility(X)
+        classes = scored.classes.tolist()
+        for row, (id, arrival) in enumerate(zip(ids, arrivals, strict=True)):
+            asked = join.open_requests[id]
+            request = Request(
+                id=id,
+                time=arrival.time,
+                features=features_of(names, arrival.x[-len(names) :]),
+                label=scored.labels[row],
+                probabilities=dict(zip(classes, scored.probabilities[row].tolist(), strict=True)),
+                utility=float(utilities[row]),
+                propensity=asked.propensity,
+                expires=join.expires_after.end(asked.asked),
+                sequence=pipeline.sequence,
+            )
+            self._new[id] = (request.encode(), _NOTHING)
+
+
+def _payloads(records: Records, ids: Set[str]) -> dict[str, bytes]:
+    pairs = zip(records.ids, records.messages, strict=True)
+    return {id: message.payload for id, message in pairs if id in ids}
+
+
+class RequestRows:
+    """The rows of open requests, each with its record's further fields.
+
+    Parameters
+    ----------
+    schema : that of the records; requests have its fields anyway
+
+    Attributes
+    ----------
+    rows : by the record's id
+    fields : the names of further fields seen, each with whether it holds text
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.rows: dict[str, Row] = {}
+        self.fields: dict[str, bool] = {}
+        self._hidden = {schema.id, schema.time or schema.id, *schema.features}
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
+
+    def resume(self, requests: Iterable[dict[str, Any]]) -> None:
+        """Take up what an earlier run has left."""
+        for request in requests:
+            fields = request.pop("fields")
+            self._put(request["id"], _encode(request), fields)
+
+    def update(self, asked: Asked) -> None:
+        """Have the rows of those that are open now."""
+        for id in self.rows.keys() - asked.ids:
+            del self.rows[id]
+            self._bytes -= self._sizes.pop(id)
+        for id, (request, payload) in asked.new.items():
+            self._put(id, request, other_fields(payload, self._hidden))
+
+    def _put(self, id: str, request: bytes, fields: dict[str, Any]) -> None:
+        looked = _look(request)
+        if len(looked.probabilities) > MOST_CLASSES:
+            likely = _likeliest(looked.probabilities)
+            request = _encode(_decode(request) | {"probabilities": likely})
+        text = _with_fields(request, fields)
+        size = len(text)
+        if self._bytes + size > MOST_BYTES:
+            size, fields = 0, {}
+            text = _with_fields(_encode(_decode(request) | {"features": {}}), fields)
+        for name, value in fields.items():
+            if len(self.fields) < MOST_FIELDS:
+                self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
+        self.rows[id] = (looked.utility, looked.expires, text.decode())
+        self._bytes += size - self._sizes.get(id, 0)
+        self._sizes[id] = size
+
+
+def _with_fields(request: bytes, fields: dict[str, Any]) -> bytes:
+    """Return a request, which is a JSON object, with a further key."""
+    return b'%s,"fields":%s}' % (request[:-1], _encode(fields))
+
+
+def _likeliest(probabilities: dict[str, float | None]) -> dict[str, float | None]:
+    ordered = sorted(probabilities.items(), key=lambda one: -(one[1] or 0.0))
+    return dict(ordered[:MOST_CLASSES])
+
+
+def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a record besides those `hidden`, within bounds.
+
+    Lists and objects are given as the JSON they were, and images (``data:image/...``) that are too
+    large by their size.
+
+    >>> other_fields(b'{"id": 7, "a": 0.5, "text": "Hello", "tags": ["x"]}', {"id", "a"})
+    {'text': 'Hello', 'tags': '["x"]'}
+    >>> other_fields(b'{"photo": "data:image/png,' + b"A" * 200_000 + b'"}', ())
+    {'photo': 'an image of 200,015 characters'}
+    """
+    try:
+        record = _decode(payload)
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+    names = [name for name in record if name != _HIDDEN and name not in hidden]
+    return {name[:LONGEST_TEXT]: _bounded(record[name]) for name in names[:MOST_FIELDS]}
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        value = _encode(value).decode()
+    if not isinstance(value, str):
+        return value
+    if not value.startswith("data:image/"):
+        return value[:LONGEST_TEXT]
+    # A part of an image is none.
+    return value if len(value) <= LONGEST_IMAGE else f"an image of {len(value):,} characters"

@@ -1,0 +1,176 @@
+"""The thread that turns what a pipeline noted into text, and writes it to ``status.db``."""
+
+import logging
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.status.feature_drift import FeatureDrift, Reference
+from streamboost.pipelines.status.file import FILE, Row, StatusFile
+from streamboost.pipelines.status.history import Board, text_of
+from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.status.recent import Recent, Since
+from streamboost.pipelines.status.requests import Asked, RequestRows
+
+__all__ = ["Publication", "Writer"]
+
+_log = logging.getLogger(__name__)
+
+MOST_FEATURES = 500
+"""Features shown: where there are more, those that changed most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What the loop hands over; nothing in it changes any more."""
+
+    time: int
+    sequence: int
+    documents: dict[str, dict[str, Any]]
+    point: dict[str, Any] | None
+    since: Since
+    recent: Recent | None
+    requests: Asked | None
+
+
+class Writer:
+    """Writes publications one at a time, in a thread of its own; none of its troubles gets out.
+
+    Parameters
+    ----------
+    folder : where the file is
+    schema : that of the records
+
+    Attributes
+    ----------
+    requests : those that are open, at first as an earlier run has left them
+    has_failed : whether the newest publication could not be written
+    """
+
+    def __init__(self, folder: Path, schema: Schema) -> None:
+        self._file = StatusFile(folder / FILE)
+        self._board = Board()
+        self._documents: dict[str, Row] = {}
+        self._drift = FeatureDrift(schema.features)
+        self._first: Any = None
+        self.requests = RequestRows(schema)
+        self._resume(StatusReader(folder))
+        self._condition = threading.Condition()
+        self._pending: Publication | None = None
+        self._is_closed = False
+        self.has_failed = False
+        self._thread = threading.Thread(target=self._run, name="streamboost-status", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has written, or tried to, all it was given."""
+        return self._pending is None
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether there is something to compare features with, from an earlier run at first."""
+        return self._drift.reference is not None
+
+    def take(self, publication: Publication) -> None:
+        """Have a publication written; it must be idle."""
+        with self._condition:
+            self._pending = publication
+            self._condition.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is idle, but not for long."""
+        with self._condition:
+            self._condition.wait_for(lambda: self.is_idle, seconds)
+
+    def close(self, seconds: float) -> None:
+        """End once it is idle, which is waited for, but not for long."""
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify_all()
+        self._thread.join(seconds)
+
+    def _resume(self, reader: StatusReader) -> None:
+        """Take up what an earlier run has left, as far as it can be made sense of."""
+        try:
+            self._board.resume(reader)
+            self._documents = {
+                name: (0, text_of(value)) for name, value in reader.documents().items()
+            }
+            self.requests.resume(reader.requests())
+            kept = reader.document("feature_reference")
+            reference = msgspec.convert(kept, Reference) if kept else None
+            if reference is not None and len(reference.counts) == len(self._drift.names):
+                self._drift.reference = reference
+        except Exception as error:
+            _log.info("the status of an earlier run is left out: %s", error)
+        finally:
+            reader.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._pending or self._is_closed)
+                publication = self._pending
+            if publication is None:
+                self._file.close()
+                return
+            self._try(publication)
+            with self._condition:
+                self._pending = None
+                self._condition.notify_all()
+
+    def _try(self, publication: Publication) -> None:
+        try:
+            self._write(publication)
+            self.has_failed = False
+        except Exception as error:  # whatever it is, the pipeline has to go on
+            if not self.has_failed:
+                _log.warning("no status can be published: %s. It is tried again", error)
+            self.has_failed = True
+
+    def _write(self, publication: Publication) -> None:
+        board, since = self._board, publication.since
+        if publication.requests is not None:
+            self.requests.update(publication.requests)
+        for mark in since.marks:
+            board.mark(*mark)
+        board.predicted(since.predictions)
+        board.buried(since.dead_letters)
+        if publication.point is not None:
+            board.point(publication.time, publication.sequence, publication.point)
+        documents = publication.documents
+        if publication.recent is not None:
+            documents = documents | self._count(publication.recent, publication.time)
+        documents["pipeline"]["fields"] = self.requests.fields
+        for name, value in documents.items():
+            text = text_of(value)
+            if text != self._documents.get(name, (0, ""))[1]:
+                self._documents[name] = (publication.time, text)
+        self._file.write(
+            {"documents": self._documents, "requests": self.requests.rows, **board.content()}
+        )
+
+    def _count(self, recent: Recent, now: int) -> dict[str, Any]:
+        drift = self._drift
+        if recent.first is not None and recent.first is not self._first:
+            self._first = recent.first
+            drift.reference = Reference.of(recent.first, now)
+        reference = drift.reference
+        features = drift.measure(recent.rows)
+        features.sort(key=lambda one: -(one["psi"] or 0.0))
+        return {
+            "classes": recent.mix(),
+            "confusion": recent.confusion(),
+            "features": {
+                "features": features[:MOST_FEATURES],
+                "records": len(recent.rows),
+                "reference_records": reference.n if reference else None,
+                "reference_taken": reference.taken if reference else None,
+            },
+            "feature_reference": reference or {},
+        }

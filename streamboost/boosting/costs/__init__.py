@@ -1,0 +1,1 @@
+"""Boosting on costs and codewords: AdaBoost.MH, REBEL, MCBoost."""

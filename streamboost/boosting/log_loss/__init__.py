@@ -1,0 +1,1 @@
+"""Boosting on the log loss: LogitBoost and its relatives."""

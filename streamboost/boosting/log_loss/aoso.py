@@ -1,0 +1,168 @@
+"""AOSO-LogitBoost: adaptive one-versus-one (Sun, Reid and Zhou, 2014)."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.log_loss.softmax import (
+    SoftmaxAlgorithm,
+    SoftmaxState,
+    leaf_values,
+    or_end,
+)
+from streamboost.boosting.loop import Algorithm
+from streamboost.kernels import pairs
+from streamboost.kernels import softmax as kernels
+from streamboost.trees.by_node import grow_by_node
+from streamboost.trees.grower import Grower, Statistic, Tree, pair_statistic
+
+__all__ = ["AOSOLogitBoostClassifier"]
+
+Leaf = Literal["pair", "vector", "dense"]
+
+_LEAVES = {
+    "pair": pairs.leaf_pair,
+    "vector": kernels.leaf_newton,
+    "dense": pairs.leaf_dense,
+}
+
+
+class _AOSO(SoftmaxAlgorithm):
+    """One round: one tree, each node split along its own pair of classes."""
+
+    def __init__(self, learning_rate: float, l2_regularization: float, leaf: Leaf) -> None:
+        super().__init__(learning_rate, l2_regularization)
+        self._leaf = leaf
+
+    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
+        buffer = np.empty(2 * len(state.y), dtype=np.int64)
+
+        def choose(rows: np.ndarray) -> tuple[Statistic, float]:
+            return pair_statistic(state.probabilities, state.y, state.weight, rows, buffer)
+
+        tree = grow_by_node(grow, choose)
+        values = leaf_values(_LEAVES[self._leaf], state, tree, self._l2)
+        tree.values = (self._learning_rate * values).astype(np.float32)
+        return or_end([tree], grow)
+
+
+class AOSOLogitBoostClassifier(BoostingClassifier):
+    """Multi-class LogitBoost with one tree a round, each node along its own pair of classes.
+
+    (Sun, Reid and Zhou, 2014, section 4.) In each node, class a has the largest sum G of negative
+    gradients r - p, and class b the largest (G_a - G_b)^2 / (H_aa + H_bb - 2 H_ab) against it
+    (their equation 33). The node's split maximises the Newton gain of the log loss as F_a rises
+    and F_b falls by the same (equation 30), and so two numbers per row serve all classes.
+    Probabilities are softmax(F).
+
+    Parameters
+    ----------
+    n_estimators
+        Rounds of boosting, one tree each.
+    learning_rate
+        Scales every leaf value, in (0, 1].
+    leaf
+        What a leaf adds. ``"pair"``, as published: the Newton step of its own best pair, no other
+        class. ``"vector"``: the diagonal Newton step (K-1)/K G_k / (H_kk + λ) in all classes,
+        centred. ``"dense"``: the Newton step with the whole Hessian. The three are one for two
+        classes and λ = 0. All are clamped to ±4, as the Newton step of a nearly pure leaf may
+        point anywhere.
+    max_leaf_nodes, max_depth
+        Where a tree ends; it grows the best leaf first. None: no bound on the depth.
+    max_bins
+        Bins per feature, at most 255, missing values aside.
+    min_child_weight
+        Least sum of Hessians (of the node's pair) in a child.
+    l2_regularization
+        Penalty λ on leaf values, in units of Hessian.
+    max_features
+        Share of the features offered to a tree. None: all up to 20 features, half of them up to
+        300, a fifth beyond.
+    subsample
+        Share of the rows a tree is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
+    random_state
+        Seed, generator or None.
+    n_jobs
+        Threads that score rows; training uses one. The results do not depend on it.
+
+    Attributes
+    ----------
+    classes_
+        Class labels (K,).
+    n_features_in_
+        D, as in `fit`.
+    committee_
+        The trained `Committee`.
+
+    Notes
+    -----
+    Per row, choosing the pair costs O(K) at each node on its path, and the leaf's step O(K); with
+    ``"dense"`` the step costs O(K^2) per row and O(K^3) per leaf. On letter (26 classes, 20 leaves,
+    600 trees) the test error is 4.4 % with pairs, 2.8 % with vectors and 3.0 % dense, which took a
+    third more time; on satimage and usps the dense step is as good or better at the same price.
+    Several pair updates in a leaf (an iterative solution of the dense system) were behind it at
+    the same cost.
+
+    Where the text gives the sums of gradients a minus sign in equation 23 and none in those after
+    it, the signs here are those of the derivatives. Training ends before `n_estimators` rounds
+    when a tree neither splits nor moves the scores. `extend` with a class the committee does not
+    know gives it first scores near the log odds of its share; absent classes stay.
+
+    References
+    ----------
+    P. Sun, M. D. Reid and J. Zhou: An improved multiclass LogitBoost using adaptive-one-vs-one.
+    Machine Learning 97(3), 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from streamboost import AOSOLogitBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = AOSOLogitBoostClassifier(n_estimators=50).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BoostingClassifier._parameter_constraints,
+        "leaf": [StrOptions(set(_LEAVES))],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 400,
+        learning_rate: float = 0.1,
+        leaf: Leaf = "vector",
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        max_bins: int = 64,
+        min_child_weight: float = 0.3,
+        l2_regularization: float = 0.1,
+        max_features: float | None = None,
+        subsample: float = 1.0,
+        categorical_features: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.leaf = leaf
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.max_bins = max_bins
+        self.min_child_weight = min_child_weight
+        self.l2_regularization = l2_regularization
+        self.max_features = max_features
+        self.subsample = subsample
+        self.categorical_features = categorical_features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _algorithm(self) -> Algorithm:
+        return _AOSO(self.learning_rate, self.l2_regularization, self.leaf)

@@ -1,0 +1,147 @@
+"""SketchLogitBoost: multi-class log-loss boosting along one class direction per tree."""
+
+from copy import copy
+from typing import Any, ClassVar
+
+import numpy as np
+
+from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.log_loss.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_values
+from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData
+from streamboost.kernels import softmax as kernels
+from streamboost.trees.grower import Grower, Tree, gradient_statistic
+
+__all__ = ["SketchLogitBoostClassifier"]
+
+
+class _SketchLogitBoost(SoftmaxAlgorithm):
+    """One round: a random class direction, a Newton tree along it, K-vector leaves."""
+
+    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
+        direction = class_direction(state.probabilities.shape[1], state.rng)
+        gradient = np.empty(len(state.y), dtype=np.float32)
+        hessian = np.empty_like(gradient)
+        bounds = kernels.project(
+            state.probabilities, state.y, state.weight, direction, gradient, hessian
+        )
+        tree = grow(gradient_statistic(gradient, hessian, state.weight, *bounds))
+        values = self._learning_rate * leaf_values(kernels.leaf_newton, state, tree, self._l2)
+        tree.values = values.astype(np.float32)
+        return [tree]
+
+
+def class_direction(n_classes: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw a centred random direction over the classes, float32 (K,), its largest entry ±1."""
+    u = rng.standard_normal(n_classes)
+    u -= u.mean()
+    return np.asarray(u / np.abs(u).max(), dtype=np.float32)
+
+
+class SketchLogitBoostClassifier(BoostingClassifier):
+    """Multi-class LogitBoost with one tree a round, split along a random class direction.
+
+    Each round draws a centred direction u over the classes. The tree's splits maximise the Newton
+    gain of the log loss along u (gradient u_y - u.p, Hessian sum u_k^2 p_k - (u.p)^2), and each
+    leaf takes the diagonal Newton step in all K classes, centred and clamped to ±4. One histogram
+    serves all classes, whatever their number. The idea of sketching the class gradients is that of
+    SketchBoost (Iosipoi and Vakhrushev, 2022); the single Newton direction and the leaf are ours.
+
+    Parameters
+    ----------
+    n_estimators
+        Rounds of boosting, one tree each.
+    learning_rate
+        Scales every leaf value, in (0, 1].
+    max_leaf_nodes
+        Most leaves of a tree, which grows the best leaf first. None: one for every 50 rows, at
+        least 31 and at most 80. Of few rows small trees learn as well, and are grown faster.
+    max_depth
+        Most splits above a leaf. None: no bound.
+    max_bins
+        Bins per feature of numbers, at most 255, missing values aside. None: one for every 125
+        rows, at least 64.
+    min_child_weight
+        Least sum of Hessians (along u) in a child. With a few hundred labels use 0.01 to 0.03.
+    l2_regularization
+        Penalty λ on leaf values, in units of Hessian.
+    max_features
+        Share of the features offered to a tree. None: all up to 20 features, half of them up to
+        300, a fifth beyond.
+    subsample
+        Share of the rows a tree is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: a mask (D,), indices, or column names. Their values are
+        whole numbers from 0 on; a split sends a set of them left. Negative numbers, NaN and
+        categories not met in training are missing. Beyond 254 the rare ones are as one. None: no
+        column.
+    random_state
+        Seed, generator or None.
+    n_jobs
+        Threads that score rows; the results do not depend on it. Training uses one thread: two
+        fill a node's histogram faster only where it is large (at best 1.8 times at 200,000 rows by
+        25 features, and slower than one at 16,000 by 16), and even of 200,000 rows by 50 features
+        such nodes take a fifth of a round.
+
+    Attributes
+    ----------
+    classes_
+        Class labels (K,).
+    n_features_in_
+        D, as in `fit`.
+    committee_
+        The trained `Committee`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from streamboost import SketchLogitBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SketchLogitBoostClassifier(n_estimators=50, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BoostingClassifier._parameter_constraints,
+        "max_leaf_nodes": [*BoostingClassifier._parameter_constraints["max_leaf_nodes"], None],
+        "max_bins": [*BoostingClassifier._parameter_constraints["max_bins"], None],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 400,
+        learning_rate: float = 0.07,
+        max_leaf_nodes: int | None = None,
+        max_depth: int | None = None,
+        max_bins: int | None = None,
+        min_child_weight: float = 0.1,
+        l2_regularization: float = 0.1,
+        max_features: float | None = None,
+        subsample: float = 1.0,
+        categorical_features: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.max_bins = max_bins
+        self.min_child_weight = min_child_weight
+        self.l2_regularization = l2_regularization
+        self.max_features = max_features
+        self.subsample = subsample
+        self.categorical_features = categorical_features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _parameters(self, data: TrainingData) -> BoostingParameters:
+        if self.max_leaf_nodes is not None:
+            return super()._parameters(data)
+        decided = copy(self)
+        decided.max_leaf_nodes = min(max(31, len(data.X) // 50), 80)
+        return decided._parameters(data)
+
+    def _algorithm(self) -> Algorithm:
+        return _SketchLogitBoost(self.learning_rate, self.l2_regularization)

@@ -1,0 +1,1 @@
+"""Boosting by weights of rows: GAMBLE, SAMME, AdaBoost and Gentle AdaBoost."""

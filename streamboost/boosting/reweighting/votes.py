@@ -1,0 +1,177 @@
+"""Trees that vote: AdaBoost for two classes, SAMME and AdaBoost.M1 for several."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from streamboost.boosting.committee import Committee
+from streamboost.boosting.estimator import Pruning
+from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.reweighting.exponential import (
+    CRITERIA,
+    Criterion,
+    ExponentialState,
+    class_mass,
+)
+from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
+from streamboost.trees.grower import Grower, Tree
+
+__all__ = ["VoteState", "Votes", "VotingClassifier"]
+
+_PERFECT = 1e-10  # an error under this counts as this: a vote stays finite, and boosting ends
+_LEVEL = 1e-6  # by how much to beat chance: a tree grown twice is level but for its vote's float32
+
+
+@dataclass(slots=True)
+class VoteState(ExponentialState):
+    """Class weights of trees that vote, under two distributions.
+
+    Parameters
+    ----------
+    log_shape
+        Logarithm of the distribution the trees are grown under, float64 (n,), as it was before
+        any vote; None: all records alike.
+    log_cost
+        Likewise the distribution under which a tree's errors are counted.
+    unused
+        Whether no tree has voted yet.
+    ended
+        Whether no further tree can help.
+    """
+
+    log_shape: np.ndarray | None = None
+    log_cost: np.ndarray | None = None
+    unused: bool = True
+    ended: bool = False
+
+    def wrong(self, answers: np.ndarray) -> float:
+        """Return the share of the cost that falls on rows answered (n,) wrongly."""
+        cost = self.weight(self.log_cost) * self.given
+        total = float(cost.sum())
+        return float(cost[answers != self.y].sum()) / total if total > 0 else 1.0
+
+
+class Votes(Algorithm):
+    """One round: a tree that answers each leaf's heaviest class, and its vote.
+
+    The vote is ln((1 - err) / err), for SAMME plus ln(K - 1). With two classes SAMME's and
+    AdaBoost.M1's are the same, and scores are AdaBoost's f for the second class and -f for the
+    first. The scores are the votes less their mean, so classes without rows stay where they are.
+    """
+
+    family = "votes"
+
+    def __init__(
+        self, learning_rate: float, criterion: Criterion = "gini", *, beats_guessing: bool = True
+    ) -> None:
+        """`beats_guessing`: whether beating a guess among the classes (SAMME) is enough."""
+        self._learning_rate = learning_rate
+        self._kind = CRITERIA[criterion]
+        self._beats_guessing = beats_guessing
+
+    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return zeros: nobody has voted."""
+        return np.zeros(len(data.classes)) if committee is None else committee.base
+
+    def temperature(self, n_classes: int) -> float:
+        """Return 1: the votes are log shares as they stand."""
+        return 1.0
+
+    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
+        """Return the weights that belong to `scores`."""
+        own = scores[np.arange(len(data.y)), data.y]
+        return VoteState(data.y, data.weight, own, len(data.classes), unused=not bool(scores.any()))
+
+    def influence(self, state: VoteState) -> np.ndarray:
+        """Return the weights that shape the tree."""
+        return state.weight(state.log_shape)
+
+    def round(self, state: VoteState, grow: Grower) -> list[Tree]:
+        """Grow a tree and count its errors; none once no tree beats chance."""
+        n_present = len(state.present)
+        if state.ended or n_present < 2:
+            return []
+        guess = 1.0 - 1.0 / n_present
+        chance = guess if self._beats_guessing else 0.5
+        tree, answer, wrong = self._grow(state, grow, state.log_shape)
+        if wrong >= chance - _LEVEL:
+            # Once more with all there is to choose from, and by the weights that judge it.
+            with grow.everything():
+                tree, answer, wrong = self._grow(state, grow, state.log_cost)
+        if wrong < chance - _LEVEL:
+            error = max(wrong, _PERFECT)
+            vote = self._learning_rate * np.log((1 - error) / error * chance / (1 - chance))
+            state.ended = wrong <= _PERFECT
+        elif state.unused and wrong < guess - _LEVEL:
+            vote, state.ended = 1.0, True  # a committee of this tree alone
+        else:
+            return []
+        values = np.zeros((tree.n_leaves, state.n_classes))
+        values[:, state.present] = -vote / n_present
+        values[np.arange(tree.n_leaves), answer] += vote
+        tree.values = values.astype(np.float32)
+        return [tree]
+
+    def _grow(
+        self, state: VoteState, grow: Grower, log_initial: np.ndarray | None
+    ) -> tuple[Tree, np.ndarray, float]:
+        """Return a tree, the class each of its leaves answers, and its error."""
+        statistic = state.statistic(state.weight(log_initial), self._kind)
+        tree = grow(statistic)
+        leaf = tree.leaf_of_row(len(state.y))
+        shape = tree.n_leaves, state.n_classes
+        answer = class_mass(leaf, state.y, statistic.values, shape).argmax(axis=1)
+        return tree, answer, state.wrong(answer[leaf])
+
+    def update(self, state: VoteState, trees: Sequence[Tree]) -> None:
+        """Let the weights follow the vote."""
+        state.unused = False
+        for tree in trees:
+            state.follow(tree, 1.0)
+
+
+class VotingClassifier(ClassWeightClassifier):
+    """Base of the estimators whose trees vote."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ClassWeightClassifier._parameter_constraints,
+        "criterion": [StrOptions(set(CRITERIA))],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 1.0,
+        criterion: Criterion = "gini",
+        max_leaf_nodes: int | None = None,
+        max_depth: int | None = None,
+        max_bins: int = 64,
+        min_child_weight: float = 0.0,
+        max_features: float | None = None,
+        subsample: float = 1.0,
+        weight_trimming: float = 0.0,
+        pruning: Pruning | None = None,
+        categorical_features: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_leaf_nodes=max_leaf_nodes,
+            max_depth=max_depth,
+            max_bins=max_bins,
+            min_child_weight=min_child_weight,
+            max_features=max_features,
+            subsample=subsample,
+            weight_trimming=weight_trimming,
+            pruning=pruning,
+            categorical_features=categorical_features,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        self.criterion = criterion

@@ -1,0 +1,1 @@
+"""How good the predictions were: honest figures, intervals, and label sets."""

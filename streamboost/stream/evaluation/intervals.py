@@ -1,0 +1,120 @@
+"""Honest figures: what a tally says of all its records, with 95 % intervals.
+
+The difference estimator (Särndal, Swensson and Wretman 1992, §6.3): of the records without a label
+the committee's own probabilities tell what to expect, and the labels asked for tell by how much
+they are wrong on average,
+
+    total = sum over labelled z + sum over the rest E[z] + n_rest sum v r / sum v,
+
+with r = z - E[z] and v = 1/pi - 1. Where a deterministic rule asked, pi = 1 and v = 0: the record
+speaks for itself only; where only the audit did, all v are equal and the last factor is the
+audits' plain mean residual. Where the rule was drawn, its labels serve as well.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from scipy.special import stdtrit
+
+from streamboost.stream.evaluation.tally import Tally
+
+__all__ = ["Estimate", "Question", "difference", "estimate", "naive"]
+
+PSEUDO = 5.0
+"""Residuals of the size the committee's probabilities expect, added to those that were seen: a
+few audits that happened to agree would otherwise make the variance 0."""
+
+FEWEST = 5.0
+"""Residuals, by Kish's effective number (sum v)² / sum v², without which there is no figure."""
+
+_TAIL = 0.975
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def within(self, low: float, high: float) -> "Estimate":
+        """Return the figure cut to the range it can have."""
+        value, a, b = (float(min(max(x, low), high)) for x in (self.value, self.low, self.high))
+        return Estimate(value, a, b)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A figure as a function of the sums: its value, and t and w (K,) of `Tally`'s residual."""
+
+    value: float
+    t: np.ndarray
+    w: np.ndarray
+
+
+def difference(
+    *,
+    rest: float,
+    known: float,
+    weight: float,
+    weight_square: float,
+    shift: float,
+    first: float,
+    second: float,
+    model: float,
+) -> Estimate | None:
+    """Return a total's estimate; see `Tally` for what the sums are.
+
+    None where there are too few residuals to tell.
+    """
+    if rest == 0.0:
+        return Estimate(known, known, known)
+    if weight == 0.0:
+        return None
+    effective = weight**2 / (weight_square - weight)
+    if effective < FEWEST:
+        return None
+    mean = shift / weight
+    squares = max(second - 2.0 * mean * first + mean**2 * weight_square, 0.0) / weight_square
+    variance = (effective * squares + PSEUDO * max(model, 0.0) / rest) / (effective + PSEUDO)
+    scale = rest * sqrt(variance * weight_square) / weight
+    half = stdtrit(effective + PSEUDO - 1.0, _TAIL) * scale
+    value = known + rest * mean
+    return Estimate(value, value - half, value + half)
+
+
+def estimate(tally: Tally, predictor: int, question: Question) -> Estimate | None:
+    """Return the figure with an interval from its linearization (Särndal et al., §5.5)."""
+    sums, t, w = tally.sums, question.t, question.w
+    own = np.einsum("aa->a", sums["second_own"][predictor])
+    model = np.einsum("aa->a", sums["model_own"][predictor])
+    found = difference(
+        rest=tally.rest,
+        known=0.0,
+        weight=tally.weight,
+        weight_square=tally.weight_square,
+        shift=float(t @ np.einsum("aa->a", sums["cells_shift"][predictor]))
+        - float(w @ sums["truth_shift"]),
+        first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),
+        second=float(
+            w @ sums["second"] @ w - 2.0 * t @ sums["second_own"][predictor] @ w + t**2 @ own
+        ),
+        model=float(
+            w @ sums["model"] @ w - 2.0 * t @ sums["model_own"][predictor] @ w + t**2 @ model
+        ),
+    )
+    if found is None:
+        return None
+    half = (found.high - found.low) / 2.0
+    return Estimate(question.value, question.value - half, question.value + half)
+
+
+def naive(hits: float, answered: float) -> Estimate | None:
+    """Return the share `hits` / `answered` with the interval of a fair sample, which it is not."""
+    if not answered:
+        return None
+    share = hits / answered
+    half = 1.96 * sqrt(share * (1.0 - share) / answered)
+    return Estimate(share, share - half, share + half)

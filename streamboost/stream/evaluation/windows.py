@@ -1,0 +1,301 @@
+"""Honest evaluation: how good the predictions made on arrival were, from few labels.
+
+Labels that were asked for are the hard ones, so their plain mean is far off; the audits among
+them, asked for at random, and the propensities of the others make up for it. A record's truth may
+come late or never:
+
+- figures cover the records before the oldest request that still waits for its label, so that
+  labels which come fast are not counted ahead of those which come slowly;
+- for a request that expires, those around it that were answered speak, which is fair if labels
+  get lost whatever they are; `Evaluation.unanswered` says how many did;
+- labels that nobody asked for are no fair sample of anything, and do not estimate; the two
+  baselines know them;
+- records in a pool may be asked about until they leave it, and wait that long. Those that a round
+  chose, and those whose label was known unasked, are no part of what the audit draws from: they
+  stand for themselves alone, and the audited ones for all that nobody asked about.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from streamboost.active.settings import check_whole
+from streamboost.storage import Arrays, part
+from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity
+from streamboost.stream.evaluation.arrivals import Arrival, as_judged, probabilities_of
+from streamboost.stream.evaluation.report import Report, report
+from streamboost.stream.evaluation.tally import Tally
+from streamboost.stream.scoring import Scored
+
+__all__ = ["Evaluation"]
+
+STRIDES = 10
+"""Parts of the window: it moves on by one of them at a time."""
+
+
+class Evaluation:
+    """Judges the predictions made on arrival by the labels that were asked for.
+
+    Parameters
+    ----------
+    block
+        m, the records in an audit's block: every record's chance of being asked about is at
+        least 1/m. 0 where nothing is audited: then only streams whose every label is asked for
+        have figures.
+    window
+        Records of the sliding window's figures; it moves on by tenths.
+    patience
+        Records to wait for an answer; a request left open longer counts as unanswered. Bounds
+        the memory, with O(K²) numbers for K classes.
+    pool
+        So many of the newest records may be asked about after their arrival, by `ask`; 0 where
+        arrival decides.
+
+    Attributes
+    ----------
+    unanswered
+        Requests given up.
+
+    Examples
+    --------
+    A classifier that is always 90 % sure and right two times in three, with one record in ten
+    asked about:
+
+    >>> import numpy as np
+    >>> from streamboost.stream import Scored
+    >>> rng = np.random.default_rng(7)
+    >>> ids, classes = [str(i) for i in range(900)], np.array(["no", "yes"], dtype=object)
+    >>> labels, P = np.full(900, "yes", dtype=object), np.tile([0.1, 0.9], (900, 1))
+    >>> scored = Scored(labels, classes, P, margins=np.ones(900), version=1)
+    >>> truth = classes[(np.arange(900) % 3 > 0).astype(int)]
+    >>> evaluation = Evaluation(block=10)
+    >>> asked = rng.random(900) < 0.1
+    >>> evaluation.arrive(ids, scored, np.where(asked, 0.1, np.nan))
+    >>> evaluation.label([ids[i] for i in np.flatnonzero(asked)], truth[asked])
+    >>> accuracy = evaluation.since_start().committee.accuracy
+    >>> accuracy.low < 2 / 3 < accuracy.high
+    True
+    """
+
+    def __init__(
+        self, block: int = 0, window: int = 2_000, patience: int = 10_000, pool: int = 0
+    ) -> None:
+        check_whole("evaluation block", block, at_least=0)
+        check_whole("evaluation pool", pool, at_least=0)
+        check_whole("evaluation window", window)
+        check_whole("evaluation patience", patience, at_least=0)
+        self.block = block
+        self.window = window
+        self.patience = patience
+        self.pool = pool
+        self.unanswered = 0
+        self._codes: dict[Label, int] = {}
+        self._counts: list[int] = []  # labels that came, by class
+        self._last = self._commonest = -1
+        self._stride = -(-window // STRIDES)
+        self._total = Tally()
+        self._recent: deque[Tally] = deque(maxlen=STRIDES - 1)
+        self._queue: list[Arrival] = []
+        self._settled = 0  # arrivals at the queue's front that wait for nothing
+        self._left = 0  # arrivals at the queue's front that have left the pool
+        self._open: dict[str, Arrival] = {}  # all that wait
+
+    @property
+    def pending(self) -> int:
+        """Requests that wait for their labels."""
+        return sum(one.is_asked for one in self._open.values())
+
+    @property
+    def labels(self) -> dict[Label, int]:
+        """The labels known, numbered in the order first met."""
+        return self._codes
+
+    @property
+    def counts(self) -> list[int]:
+        """How often each of them came."""
+        return self._counts
+
+    def arrive(self, ids: Sequence[str], scored: Scored, propensity: Any) -> None:
+        """Take in n records as they were `scored` on arrival.
+
+        Parameters
+        ----------
+        ids
+            Their ids.
+        scored
+            Their predictions.
+        propensity
+            (n,), the chance with which each was asked about; NaN where it was not.
+
+        Raises
+        ------
+        DataError
+            When these are not of one length, or a propensity is not a chance.
+        """
+        ids = as_ids(ids, len(scored))
+        chances = as_propensity(propensity, len(scored))
+        columns = [self._code(label) for label in scored.classes.tolist()]
+        said = [-1 if label is None else self._code(label) for label in scored.labels.tolist()]
+        P = np.zeros((len(ids), len(self._codes)))
+        P[:, columns] = scored.probabilities
+        for i, (id, chance) in enumerate(zip(ids, chances.tolist(), strict=True)):
+            predicted = (said[i], self._last, self._commonest)
+            waits = chance > 0.0 or self.pool > 0
+            arrival = Arrival(id, P[i], predicted, chance, waits)
+            self._queue.append(arrival)
+            if arrival.waits:
+                self._give_up(id)
+                self._open[id] = arrival
+        self._settle()
+
+    def ask(self, ids: Sequence[str], propensity: Any) -> list[str]:
+        """Take in which records of the pool are asked about; return those that nobody will ask.
+
+        It is called after every `arrive`, as records leave the pool then, and after every round.
+
+        Parameters
+        ----------
+        ids
+            Their ids.
+        propensity
+            (n,), the audit's chance where it asked, and 1 where a round did.
+        """
+        for id, chance in zip(ids, as_propensity(propensity, len(ids)).tolist(), strict=True):
+            if id in self._open:
+                self._open[id].chance = chance
+        left = max(len(self._queue) - self.pool, self._left)
+        gone = [one for one in self._queue[self._left : left] if one.waits and not one.is_asked]
+        self._left = left
+        for one in gone:
+            self._give_up(one.id)
+        self._settle()
+        return [one.id for one in gone]
+
+    def label(self, ids: Sequence[str], labels: Any) -> None:
+        """Take in labels (n,) of any records, asked for or not, in the order they came.
+
+        Raises
+        ------
+        DataError
+            When the labels are not all text or all whole numbers.
+        """
+        kind = type(next(iter(self._codes))) if self._codes else None
+        for id, label in zip(ids, as_labels(labels, len(ids), kind, name="labels"), strict=True):
+            code = self._last = self._code(label)
+            self._counts[code] += 1
+            if self._commonest < 0 or self._counts[code] > self._counts[self._commonest]:
+                self._commonest = code
+            arrival = self._open.pop(id, None)
+            if arrival is not None:
+                arrival.truth, arrival.waits = code, False
+                if not arrival.is_asked:
+                    arrival.chance = 1.0
+        self._settle()
+
+    def expire(self, ids: Sequence[str]) -> None:
+        """Wait no longer for the labels of these requests."""
+        for id in ids:
+            self._give_up(id)
+        self._settle()
+
+    def since_start(self) -> Report:
+        """Return the figures over all records that are settled."""
+        return self._report([self._total])
+
+    def recent(self) -> Report:
+        """Return the figures over the newest records that are settled, at most a window of them."""
+        return self._report(self._recent)
+
+    def in_numbers(self) -> dict[str, Any]:
+        """Return both reports and the requests without an answer, as JSON can hold them."""
+        return {
+            "since_start": asdict(self.since_start()),
+            "recent": asdict(self.recent()),
+            "pending": self.pending,
+            "unanswered": self.unanswered,
+        }
+
+    def _report(self, tallies: Iterable[Tally]) -> Report:
+        whole = self._fold(self._queue[: self._settled])
+        for tally in tallies:
+            whole.merge(tally)
+        return report(whole, list(self._codes))
+
+    def _code(self, label: Label) -> int:
+        """Return the label's number, making room for it where it is new."""
+        if label not in self._codes:
+            self._codes[label] = len(self._codes)
+            self._counts.append(0)
+            for tally in (self._total, *self._recent):
+                tally.widen(len(self._codes))
+        return self._codes[label]
+
+    def _give_up(self, id: str) -> None:
+        arrival = self._open.pop(id, None)
+        if arrival is not None:
+            arrival.waits = False
+            self.unanswered += arrival.is_asked
+
+    def _settle(self) -> None:
+        """Fold whole strides of arrivals that wait for nothing into the sums."""
+        queue = self._queue
+        while self._settled < len(queue):
+            first = queue[self._settled]
+            if first.waits and len(queue) - self._settled > self.patience + self.pool:
+                self._give_up(first.id)
+            if first.waits:
+                break
+            self._settled += 1
+            if self._settled == self._stride:
+                stride = self._fold(queue[: self._stride])
+                self._total.merge(stride)
+                self._recent.append(stride)
+                del queue[: self._stride]
+                self._settled, self._left = 0, max(self._left - self._stride, 0)
+
+    def _fold(self, arrivals: list[Arrival]) -> Tally:
+        tally = Tally(len(self._codes))
+        tally.add(as_judged(arrivals, len(self._codes), self.block))
+        return tally
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        state = {
+            "labels": list(self._codes),
+            "counts": self._counts,
+            "last": self._last,
+            "commonest": self._commonest,
+            "unanswered": self.unanswered,
+            "settled": self._settled,
+            "queue": [
+                (one.id, one.predicted, one.chance, one.waits, one.truth) for one in self._queue
+            ],
+            "strides": len(self._recent),
+        }
+        arrays = {"queue": probabilities_of(self._queue, len(self._codes))}
+        arrays |= {f"total.{name}": array for name, array in self._total.state().items()}
+        for i, tally in enumerate(self._recent):
+            arrays |= {f"stride{i}.{name}": array for name, array in tally.state().items()}
+        return state, arrays
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from what `state` returned for an evaluation of the same settings."""
+        self._codes = {label: code for code, label in enumerate(state["labels"])}
+        self._counts = list(state["counts"])
+        self._last, self._commonest = state["last"], state["commonest"]
+        self.unanswered = state["unanswered"]
+        self._settled = state["settled"]
+        self._queue = [
+            Arrival(id, row, tuple(predicted), chance, waits, truth)
+            for row, (id, predicted, chance, waits, truth) in zip(
+                arrays["queue"], state["queue"], strict=True
+            )
+        ]
+        self._open = {one.id: one for one in self._queue if one.waits}
+        self._total = Tally.resume(part(arrays, "total."))
+        self._recent.clear()
+        for i in range(state["strides"]):
+            self._recent.append(Tally.resume(part(arrays, f"stride{i}.")))

@@ -1,0 +1,1 @@
+"""The labelled records that training sees, and what each weighs."""

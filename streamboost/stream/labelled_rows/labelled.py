@@ -1,0 +1,137 @@
+"""The labelled rows with the classes they belong to."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamboost.storage import Arrays
+from streamboost.stream.checks import Label, as_array
+from streamboost.stream.labelled_rows.working_set import WorkingSet
+
+__all__ = ["LabelledRows", "Sample"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """What one training sees.
+
+    Attributes
+    ----------
+    X
+        float32 (n, D), oldest label first; a view that the next label may change.
+    y
+        (n,), the labels.
+    weight
+        float64 (n,) with mean 1; None for equal weights.
+    classes
+        The labels among the rows that weigh anything, in the order the learner first saw them.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray | None
+    classes: np.ndarray
+
+
+class LabelledRows:
+    """The working set's rows, and the count of every label ever learned."""
+
+    def __init__(self, working_set: WorkingSet, seeds: np.random.SeedSequence) -> None:
+        self.working_set = working_set
+        self.counts: dict[Label, int] = {}  # in the order first seen
+        self.total = 0
+        self.tick = 0  # that of the newest label
+        self.origin = 0  # how many labels came before the last cut
+        self._suspected: int | None = None  # the first label after a change not cut at yet
+        self._codes: dict[Label, int] = {}
+        self._rows = working_set.keep(seeds)
+
+    @property
+    def kind(self) -> type | None:
+        """What labels are here, str or int; None before the first."""
+        return type(next(iter(self.counts))) if self.counts else None
+
+    @property
+    def n_features(self) -> int:
+        """Features per row."""
+        return self._rows.n_features
+
+    def append(
+        self, row: np.ndarray, label: Label, tick: int, propensity: float, records: int
+    ) -> None:
+        """Add one row (D,) and its label, which came after `records` records were queried."""
+        code = self._codes.setdefault(label, len(self._codes))
+        self.counts[label] = self.counts.get(label, 0) + 1
+        self.total += 1
+        self.tick = tick
+        self._rows.append(row, code, tick, propensity, self.total, records)
+
+    def first_after(self, records: int) -> int:
+        """Return the order of the first label kept that came after `records` were queried."""
+        rows = self._rows.view()
+        later = rows.order[np.searchsorted(rows.records, records, side="right") :]
+        return int(later[0]) if len(later) else self.total + 1
+
+    def suspect(self, order: int) -> None:
+        """Take note that the stream changed before the label of this `order` came."""
+        self._suspected = order
+
+    def cut(self) -> bool:
+        """Drop the rows from before the change that is suspected, if the others can train.
+
+        They can once those that weigh anything are of two classes; until then all rows stay.
+        """
+        if self._suspected is None:
+            return False
+        rows = self._rows.view()
+        later = slice(int(np.searchsorted(rows.order, self._suspected)), None)
+        codes, propensity = rows.codes[later], rows.propensity[later]
+        if len(_present(codes, self.working_set.weigh(len(codes), propensity))) < 2:
+            return False
+        self._rows.forget(self._suspected)
+        self.origin, self._suspected = self._suspected - 1, None
+        return True
+
+    def widen(self, n_features: int) -> None:
+        """Let rows have `n_features` features; the ones kept miss the new ones."""
+        self._rows.widen(n_features)
+
+    def sample(self) -> Sample:
+        """Return the working set's rows, labels and weights."""
+        rows = self._rows.view()
+        weight = self.working_set.weigh(len(rows), rows.propensity)
+        known = as_array(self.counts)
+        classes = known[_present(rows.codes, weight)]
+        return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=classes)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        kept, arrays = self._rows.state()
+        state = {
+            "counts": list(self.counts.items()),
+            "total": self.total,
+            "tick": self.tick,
+            "origin": self.origin,
+            "suspected": self._suspected,
+            "kept": kept,
+        }
+        return state, arrays
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from what `state` returned for the same working set."""
+        self.counts = dict(state["counts"])
+        self.total = state["total"]
+        self.tick = state["tick"]
+        self.origin = state["origin"]
+        self._suspected = state["suspected"]
+        self._codes = {label: code for code, label in enumerate(self.counts)}
+        self._rows.resume(state["kept"], arrays)
+
+
+def _present(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return the codes, each once, of the rows that weigh anything.
+
+    The oldest may weigh so little that it is 0 in floats: training leaves them out.
+    """
+    return np.unique(codes if weight is None else codes[weight > 0])

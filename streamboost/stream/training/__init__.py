@@ -1,0 +1,1 @@
+"""When a committee is trained, on what, and which one serves."""

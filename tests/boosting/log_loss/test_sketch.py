@@ -1,0 +1,142 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
+
+from streamboost import SketchLogitBoostClassifier
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[::2], y[::2], X[1::2], y[1::2]
+
+
+def model(**parameters):
+    return SketchLogitBoostClassifier(random_state=0, **parameters)
+
+
+def test_learns_ten_classes(digits):
+    X, y, X_test, y_test = digits
+    fitted = model(n_estimators=150).fit(X, y)
+    assert fitted.score(X_test, y_test) > 0.95
+    assert log_loss(y_test, fitted.predict_proba(X_test)) < 0.2
+
+
+def test_every_round_lowers_the_training_loss_until_it_is_small(digits):
+    X, y, *_ = digits
+    losses = [log_loss(y, p) for p in model(n_estimators=60).fit(X, y).staged_predict_proba(X)]
+    assert all(b < a * 1.02 for a, b in pairwise(losses))
+    assert losses[-1] < losses[0] / 5
+
+
+def test_kept_probabilities_stay_the_softmax_of_the_scores(digits):
+    # A rate of 1 drives probabilities to the ends of float32 within the rounds between rebuilds.
+    X, y, *_ = digits
+    fitted = model(n_estimators=31, learning_rate=1.0).fit(X, y)
+    again = model(n_estimators=31, learning_rate=1.0).fit(X, y)
+    assert np.isfinite(fitted.decision_function(X)).all()
+    np.testing.assert_array_equal(fitted.decision_function(X), again.decision_function(X))
+    assert (fitted.predict(X) == y).mean() > 0.99
+
+
+def test_extend_continues_where_fit_stopped(digits):
+    X, y, X_test, y_test = digits
+    short = model(n_estimators=20).fit(X, y)
+    before = short.decision_function(X_test)
+    first_trees = short.committee_.forest.roots[:20].copy()
+    short.extend(X, y, n_estimators=60)
+    assert short.committee_.n_rounds == 80
+    np.testing.assert_array_equal(short.committee_.forest.roots[:20], first_trees)
+    staged = list(short.staged_decision_function(X_test))
+    np.testing.assert_array_equal(staged[19], before)
+    np.testing.assert_array_equal(staged[79], short.decision_function(X_test))
+    assert log_loss(y_test, short.predict_proba(X_test)) < log_loss(
+        y_test, model(n_estimators=20).fit(X, y).predict_proba(X_test)
+    )
+
+
+def test_a_new_class_enters_near_its_share(digits):
+    X, y, *_ = digits
+    old = y < 7
+    fitted = model(n_estimators=40).fit(X[old], y[old])
+    from streamboost.boosting.log_loss.softmax import softmax_base
+    from streamboost.boosting.loop import TrainingData
+
+    data = TrainingData(X.astype(np.float32), y.astype(np.uint32), np.ones(len(y)), np.arange(10))
+    base = softmax_base(data, fitted.committee_)
+    known = fitted.committee_.decision(X)
+    F = np.hstack([known, np.tile(base[7:], (len(X), 1))])
+    share = np.bincount(y, minlength=10)[7:] / len(y)
+    mean = fitted.committee_.probabilities(F)[:, 7:].mean(axis=0)
+    assert (mean > share / 3).all()
+    assert (mean < share * 3).all()
+
+    fitted.extend(X, y, n_estimators=40)
+    np.testing.assert_array_equal(fitted.classes_, np.arange(10))
+    assert fitted.score(X[~old], y[~old]) > 0.9
+
+
+def test_an_absent_class_stays(digits):
+    X, y, X_test, y_test = digits
+    fitted = model(n_estimators=60).fit(X, y)
+    fitted.extend(X[y != 3], y[y != 3], n_estimators=5)
+    assert 3 in fitted.classes_
+    assert (fitted.predict(X_test[y_test == 3]) == 3).mean() > 0.8
+
+
+def test_new_classes_join_behind_the_known_ones_and_labels_stay_right():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 2))
+    y = np.array(["b", "m", "a"])[(X[:, 0] > 0).astype(int) + (X[:, 0] > 1)]
+    rows = y != "a"
+    fitted = model(n_estimators=20).fit(X[rows], y[rows])
+    fitted.extend(X, y)
+    np.testing.assert_array_equal(fitted.classes_, ["b", "m", "a"])
+    assert fitted.score(X, y) > 0.95
+
+
+def test_missing_values_are_learned_from():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((500, 3))
+    y = rng.integers(0, 3, 500)
+    X[y == 2, 1] = np.nan
+    fitted = model(n_estimators=30).fit(X, y)
+    assert (fitted.predict(X[y == 2]) == 2).all()
+
+
+@pytest.mark.parametrize(("n", "most"), [(200, 31), (2500, 50), (6000, 80)])
+def test_by_default_trees_grow_with_the_rows(n, most):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((n, 3)), rng.integers(0, 3, n)
+    leaves = model(n_estimators=1, min_child_weight=0.0).fit(X, y).committee_.forest.values
+    assert len(leaves) == most
+
+
+def test_ten_rows_of_a_class_among_40_000_do_no_harm_however_many_rounds():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80_000, 4)).astype(np.float32)
+    y = np.searchsorted([0.75, 1.2], X[:, 0])  # 77, 11 and 12 percent
+    for half in (0, 40_000):
+        rare = half + rng.choice(40_000, 10, replace=False)
+        X[rare, 1], y[rare] = 5.0 + rng.random(10), 3
+    train, test = slice(40_000), slice(40_000, None)
+    stages = model(n_estimators=300).fit(X[train], y[train]).staged_predict(X[test])
+    errors = [np.mean(predicted != y[test]) for predicted in stages]
+    for rounds in (30, 100, 300):
+        assert errors[rounds - 1] < 0.01
+
+
+def test_ten_rows_beside_40_000_of_one_other_class_do_no_harm_however_many_rounds():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((80_000, 4)).astype(np.float32), np.zeros(80_000, int)
+    for half in (0, 40_000):
+        rare = half + rng.choice(40_000, 10, replace=False)
+        X[rare, 1], y[rare] = 5.0 + rng.random(10), 1
+    train, test = slice(40_000), slice(40_000, None)
+    stages = model(n_estimators=300).fit(X[train], y[train]).staged_predict(X[test])
+    wrong = [np.count_nonzero(predicted != y[test]) for predicted in stages]
+    for rounds in (30, 100, 300):
+        assert wrong[rounds - 1] < 10

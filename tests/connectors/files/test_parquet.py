@@ -1,0 +1,73 @@
+import datetime
+import decimal
+import json
+import sys
+
+import pytest
+
+from streamboost.connectors.files.parquet import ParquetSource
+from streamboost.connectors.messages.schema import Schema
+from streamboost.errors import ConfigurationError, ConnectorError
+
+
+@pytest.fixture
+def written(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def write(columns, **settings):
+        path = tmp_path / "records.parquet"
+        parquet.write_table(pyarrow.table(columns), path, **settings)
+        return path
+
+    return write
+
+
+def test_columns_become_fields_and_named_ones_text(written):
+    columns = {
+        "id": [1, None],
+        "a": [float("nan"), 2.5],
+        "label": [3, 4],
+        "day": [datetime.date(2020, 1, 2), None],
+        "price": [decimal.Decimal("1.50"), None],
+    }
+    source = ParquetSource(written(columns), text={"id", "label", "absent"})
+    assert [json.loads(message.payload) for message in source.poll(5)] == [
+        {"id": "1", "a": None, "label": "3", "day": "2020-01-02", "price": 1.5},
+        {"id": None, "a": 2.5, "label": "4", "day": None, "price": None},
+    ]
+    source.close()
+
+
+def test_an_infinity_is_a_dead_letter_that_says_so(written):
+    source = ParquetSource(written({"id": ["x", "y"], "a": [float("inf"), 1.0]}))
+    found, dead = Schema(numeric=["a"]).decode(source.poll(5))
+    source.close()
+    assert found.ids == ["y"]
+    assert [letter.reason for letter in dead] == ["infinite"]
+
+
+def test_what_is_left_is_the_lag(written):
+    source = ParquetSource(written({"id": range(10)}, row_group_size=4))
+    source.seek({"0": 7})
+    assert source.lag() == 3
+    assert [json.loads(m.payload)["id"] for m in source.poll(10)] == ["7", "8", "9"]
+    assert source.lag() == 0
+    source.close()
+
+
+def test_a_file_that_is_none_is_refused_by_its_name(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "records.parquet"
+    with pytest.raises(ConnectorError, match="there is no file"):
+        ParquetSource(path).poll(1)
+    path.write_text("id,a\n")
+    with pytest.raises(ConnectorError, match=r"cannot read .*records\.parquet as Parquet"):
+        ParquetSource(path).poll(1)
+
+
+def test_without_pyarrow_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(ConfigurationError, match=r"install streamboost\[parquet\]"):
+        ParquetSource("records.parquet")

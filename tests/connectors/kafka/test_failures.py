@@ -1,0 +1,245 @@
+"""A broker that dies, a network that breaks, a password that is wrong."""
+
+import base64
+import json
+import time
+from contextlib import closing
+
+import pytest
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
+from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.topic import KafkaSink, KafkaSource
+from streamboost.connectors.kafka.transaction import KafkaTransaction
+from streamboost.errors import ConnectorError, UnavailableError
+from tests.broker.broker import PASSWORD, USER
+from tests.broker.proxy import END_TXN
+from tests.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def proxied(broker):
+    """A cluster behind a proxy, and the proxy."""
+    proxy = broker.proxy()
+    yield KafkaCluster(f"127.0.0.1:{broker.proxied_port}"), proxy
+    proxy.close()
+
+
+@pytest.fixture
+def name(broker):
+    """A pipeline's name, its journal and topic created."""
+    name = f"failing.{time.time_ns()}"
+    create_topics(KafkaCluster(broker.servers), {f"{name}.journal": JOURNAL, name: {}})
+    return name
+
+
+def commit(transaction, sequence, writes, deadline=60):
+    """Commit as the runtime does: until it succeeds."""
+    end = time.monotonic() + deadline
+    while True:
+        try:
+            return transaction.commit(sequence, writes, {"records": {"0": sequence}}, b"entry")
+        except UnavailableError:
+            assert time.monotonic() < end, "it never succeeded"
+
+
+def payloads(broker, topic):
+    found = []
+    with closing(KafkaSource(KafkaCluster(broker.servers), topic)) as source:
+        while batch := source.poll(100):
+            found += [message.payload for message in batch]
+    return sorted(found)
+
+
+def test_a_commit_whose_answer_is_lost_is_not_made_twice(broker, proxied, name):
+    cluster, proxy = proxied
+    sink = KafkaSink(cluster, name)
+    with closing(KafkaTransaction(cluster, name)) as transaction:
+        commit(transaction, 1, [(sink, [b"1"])])
+        proxy.lose_answer(END_TXN)
+        commit(transaction, 2, [(sink, [b"2"])])
+        assert proxy.lost.is_set()
+        commit(transaction, 3, [(sink, [b"3"])])
+        assert [sequence for sequence, _ in transaction.journal()] == [1, 2, 3]
+    assert payloads(broker, name) == [b"1", b"2", b"3"]
+
+
+def test_a_process_that_lost_its_answer_finds_its_commit_when_it_asks(broker, name, monkeypatch):
+    cluster = KafkaCluster(broker.servers)
+    sink = KafkaSink(cluster, name)
+    with closing(KafkaTransaction(cluster, name)) as transaction:
+        commit(transaction, 1, [(sink, [b"1"])])
+        write = transaction._write
+
+        def write_and_hear_nothing(*arguments):
+            write(*arguments)
+            raise UnavailableError("no answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(transaction, "_write", write_and_hear_nothing)
+            with pytest.raises(UnavailableError):
+                transaction.commit(2, [(sink, [b"2"])], {}, b"entry")
+        commit(transaction, 2, [(sink, [b"2"])])
+        commit(transaction, 3, [(sink, [b"3"])])
+    assert payloads(broker, name) == [b"1", b"2", b"3"]
+
+
+def test_a_network_that_breaks_is_gone_on_after(broker, proxied, name):
+    cluster, proxy = proxied
+    sink, source = KafkaSink(cluster, name), KafkaSource(cluster, name)
+    with closing(KafkaTransaction(cluster, name)) as transaction, closing(source):
+        found = []
+        for sequence in range(1, 11):
+            commit(transaction, sequence, [(sink, [b"%02d" % sequence])])
+            proxy.cut()
+            found += source.poll(10)
+        end = time.monotonic() + 60
+        while len(found) < 10 and time.monotonic() < end:
+            found += source.poll(10)
+    assert [m.payload for m in found] == [b"%02d" % n for n in range(1, 11)]
+
+
+def test_a_slow_network_is_lived_with(broker, proxied, name):
+    cluster, proxy = proxied
+    proxy.delay = 0.1
+    with closing(KafkaTransaction(cluster, name)) as transaction:
+        transaction.commit(1, [(KafkaSink(cluster, name), [b"1", b"2"])], {}, b"entry")
+        assert [sequence for sequence, _ in transaction.journal()] == [1]
+    assert payloads(broker, name) == [b"1", b"2"]
+
+
+def test_a_broker_that_is_killed_is_waited_for(broker, name):
+    cluster = KafkaCluster(broker.servers)
+    sink, source = KafkaSink(cluster, name), KafkaSource(cluster, name)
+    with closing(KafkaTransaction(cluster, name)) as transaction, closing(source):
+        commit(transaction, 1, [(sink, [b"1"])])
+        found = source.poll(10)
+        broker.kill()
+        try:
+            assert source.poll(10) == []
+        finally:
+            broker.start()
+        commit(transaction, 2, [(sink, [b"2"])])
+        end = time.monotonic() + 60
+        while len(found) < 2 and time.monotonic() < end:
+            found += source.poll(10)
+        assert [s for s, _ in transaction.journal()] == [1, 2]
+    assert [m.payload for m in found] == [b"1", b"2"]
+
+
+def as_base64(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+class Tokens(AbstractTokenProvider):
+    """Gives tokens that nobody signed, which a broker takes unless told otherwise."""
+
+    def token(self):
+        now = int(time.time())
+        claims = {"sub": USER, "iat": now - 1, "exp": now + 600}
+        return f"{as_base64({'alg': 'none'})}.{as_base64(claims)}."
+
+
+def guarded(broker, mechanism, password):
+    options = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": USER,
+        "sasl_plain_password": password,
+        "sasl_oauth_token_provider": f"{__name__}:Tokens",
+        "bootstrap_timeout_ms": 2_000,
+    }
+    return KafkaCluster(broker.guarded, options)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
+def test_who_proves_to_be_known_is_let_in(broker, name, mechanism):
+    assert missing_topics(guarded(broker, mechanism, PASSWORD), [name]) == []
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_wrong_password_is_said(broker, name, mechanism):
+    with pytest.raises(ConnectorError, match="these credentials") as raised:
+        KafkaSource(guarded(broker, mechanism, "hunter2"), name).poll(1)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_the_network_may_be_encrypted(broker, name):
+    options = {"security_protocol": "SSL", "ssl_cafile": str(broker.certificate)}
+    assert missing_topics(KafkaCluster(broker.encrypted, options), [name]) == []
+
+
+def encrypted(servers, **options):
+    return KafkaCluster(
+        servers, {"security_protocol": "SSL", "bootstrap_timeout_ms": 2_000} | options
+    )
+
+
+def test_a_certificate_that_does_not_verify_is_said(broker, name):
+    cluster = encrypted(broker.encrypted)
+    with pytest.raises(ConnectorError, match="certificate verify failed: self-signed") as told:
+        KafkaSource(cluster, name).poll(1)
+    assert not told.value.retriable
+    assert "[kafka]" in str(told.value)
+
+
+def test_a_certificate_of_another_host_is_said(broker, name):
+    servers = broker.encrypted.replace("127.0.0.1", "localhost")
+    cluster = encrypted(servers, ssl_cafile=str(broker.certificate))
+    with pytest.raises(ConnectorError, match="not valid for 'localhost'") as told:
+        KafkaSource(cluster, name).poll(1)
+    assert not told.value.retriable
+
+
+@pytest.mark.parametrize("option", ["ssl_cafile", "ssl_certfile"])
+def test_a_file_that_holds_no_certificate_is_said(broker, tmp_path, option):
+    junk = tmp_path / "junk.pem"
+    junk.write_text("junk")
+    files = {"ssl_cafile": str(broker.certificate)} | {option: str(junk)}
+    with pytest.raises(ConnectorError, match=r"SSL|X509") as told:
+        encrypted(broker.encrypted, **files).producer()
+    assert not told.value.retriable
+
+
+def refusal_of(cluster):
+    """Return what a cluster refuses for good, once it says so: at times it just hangs up."""
+
+    def refused():
+        try:
+            cluster.admin()
+        except UnavailableError:
+            return None
+        except ConnectorError as error:
+            return str(error)
+
+    return until(refused)
+
+
+def test_a_plain_client_of_an_encrypted_listener_is_told_so(broker):
+    said = refusal_of(KafkaCluster(broker.encrypted, {"bootstrap_timeout_ms": 2_000}))
+    assert "see whether security_protocol is to be SSL" in said
+
+
+def test_what_may_be_a_broker_that_is_starting_is_tried_again_and_its_reason_said(broker):
+    cluster = encrypted(broker.servers, ssl_cafile=str(broker.certificate))
+    with pytest.raises(UnavailableError, match="Handshake failed"):
+        cluster.admin()
+
+
+def test_a_mechanism_that_the_broker_does_not_have_is_said(broker):
+    said = refusal_of(guarded(broker, "SCRAM-SHA-512", PASSWORD))
+    assert "`sasl_mechanism`" in said
+    assert "UnsupportedSaslMechanismError" in said
+
+
+@pytest.mark.parametrize(
+    ("servers", "reason"),
+    [("127.0.0.1:1", "ECONNREFUSED"), ("no.such.host.invalid:9092", "DNS Resolution failure")],
+)
+def test_a_cluster_that_cannot_be_reached_may_be_later(servers, reason):
+    cluster = KafkaCluster(servers, {"bootstrap_timeout_ms": 500})
+    with pytest.raises(UnavailableError, match=f"{servers}.*{reason}"):
+        KafkaSource(cluster, "records").poll(1)

@@ -1,0 +1,305 @@
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tomllib
+
+import pytest
+
+import streamboost
+from streamboost.pipelines.cli import __main__ as cli
+from streamboost.pipelines.config.template import render
+from streamboost.pipelines.state.folder import State
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    """Call the command line within this process and return (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["streamboost", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def test_help_names_every_command(call):
+    code, out, _ = call("--help")
+    assert code == 0
+    for command in ("demo", "init", "check", "run", "tell", "inspect", "warmup"):
+        assert command in out
+
+
+def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
+    assert call("init", "p.toml")[0] == 0
+    assert (tmp_path / "p.toml").read_text() == render()
+    code, out, _ = call("check", "p.toml")
+    assert code == 0
+    assert "exactly once" in out
+    assert "Found 18 numeric fields in 200 records" in out
+    assert not (tmp_path / "state").exists(), "check writes nothing"
+    code, _, err = call("run", "p.toml", "--until-idle")
+    assert code == 0, err
+    code, out, _ = call("inspect", "state")
+    assert "pipeline segments: not running, 231 batches committed" in out
+    assert "records          goes on after 2,310 records" in out
+    assert re.search(r"labels +goes on after 2\d\d requests", out)
+    assert re.search(r"    requests +2\d\d  labels asked for", out)
+    assert "dead letters" not in out, "zeros are hidden"
+    assert call("inspect", "p.toml")[1] == out
+    code, out, _ = call("inspect", "state", "--json")
+    found = json.loads(out)
+    assert found["sequence"] == found["checkpoint"]["sequence"] > 0
+    assert found["positions"]["records"] == {"0": 2310}
+    assert found["checkpoint"]["ledger"]["records"] == 2310
+    assert found["checkpoint"]["ledger"]["requests"] <= 231
+    assert not found["running"]
+
+
+def test_init_never_overwrites(call, tmp_path):
+    (tmp_path / "pipeline.toml").write_text("mine")
+    code, _, err = call("init")
+    assert code == 2
+    assert "is there already" in err
+    assert (tmp_path / "pipeline.toml").read_text() == "mine"
+
+
+def test_init_into_a_missing_folder_says_so(call):
+    code, _, err = call("init", "no/such/folder.toml")
+    assert code == 2
+    assert "cannot be written" in err
+
+
+def test_check_shows_the_configuration_with_defaults_and_without_secrets(
+    call, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("WHERE", "hunter2.jsonl")
+    (tmp_path / "hunter2.jsonl").write_text('{"id": 1, "a": 2}\n{"id": 1\n')
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nname = "x"\n[source]\nconnector = "files"\npath = "${WHERE}"\n'
+        '[requests]\nconnector = "files"\npath = "requests.jsonl"\n'
+    )
+    code, out, _ = call("check", "p.toml")
+    assert code == 0
+    shown = tomllib.loads(out.split("\nstate  ")[0])
+    assert shown["source"] == {"connector": "files", "path": "${WHERE}", "follow": False}
+    assert shown["query"]["budget"] == 0.05
+    assert "hunter2" not in out
+    assert "1 of 2 would be dead letters: bad_json" in out
+    assert "at least once: requests lies outside the log" in out
+
+
+def test_check_tries_every_connector_and_fails_if_one_does(call, tmp_path):
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nname = "x"\n[source]\nconnector = "files"\npath = "nowhere.jsonl"\n'
+        '[predictions]\nconnector = "files"\npath = "folder"\n'
+    )
+    (tmp_path / "folder").mkdir()
+    code, out, _ = call("check", "p.toml")
+    assert code == 1
+    assert "source        FAILED  there is no file" in out
+    assert "predictions   FAILED" in out
+    assert "labels        ok" in out
+    assert "guarantee" not in out
+
+
+def pipeline_of(folder, records, labels="", more="", section=""):
+    (folder / "records.jsonl").write_text(records)
+    (folder / "labels.jsonl").write_text(labels)
+    (folder / "p.toml").write_text(
+        f'[pipeline]\nname = "x"\n{more}\n[source]\nconnector = "files"\npath = "records.jsonl"\n'
+        f'[labels]\nconnector = "files"\npath = "labels.jsonl"\n{section}\n'
+    )
+
+
+RECORDS = '{"id": 1, "width": 2}\n{"id": 2, "width": 3}\n'
+
+
+@pytest.mark.parametrize(
+    ("records", "labels", "section", "said"),
+    [
+        (
+            RECORDS,
+            '{"id": 1, "label": 3}\n' * 3 + '{"id": 2, "label": "x"}\n',
+            "",
+            "labels        FAILED  3 of 4 would be dead letters, first: field 'label': expected "
+            'text or null, got a whole number, in \'{"id": 1, "label": 3}\'',
+        ),
+        (
+            RECORDS,
+            "",
+            '[schema]\nnumeric = ["wdth"]',
+            "schema        FAILED  none of 2 records has the field 'wdth'; did you mean width?",
+        ),
+        (
+            "id,width\n1,2\n",
+            "",
+            "",
+            "schema        FAILED  none of the 2 messages at the start is a JSON object, as every "
+            "record must be; the first is 'id,width'",
+        ),
+        (
+            "id,width\n1,2\n",
+            "",
+            '[schema]\nnumeric = ["width"]',
+            "schema        FAILED  2 of 2 would be dead letters, first: invalid character",
+        ),
+    ],
+)
+def test_check_sees_that_what_is_there_cannot_be_used(
+    call, tmp_path, records, labels, section, said
+):
+    pipeline_of(tmp_path, records, labels, section=section)
+    code, out, _ = call("check", "p.toml")
+    assert code == 1
+    assert said in out
+
+
+def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call, tmp_path):
+    def state_row():
+        code, out, _ = call("check", "p.toml")
+        row = next(line for line in out.splitlines() if line.startswith("state   "))
+        assert (code, "FAILED" in row) in ((0, False), (1, True))
+        assert ("guarantee" in out) == (code == 0)
+        return row
+
+    pipeline_of(tmp_path, RECORDS)
+    assert state_row().endswith("ok      fresh")
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    assert state_row().endswith("ok      goes on after batch 1")
+    pipeline_of(tmp_path, RECORDS, more="seed = 7")
+    assert "[pipeline] seed was 0 and is 7" in state_row()
+    pipeline_of(tmp_path, RECORDS)
+    with State(tmp_path / "state").locked():
+        assert f"process {os.getpid()} is running on this state" in state_row()
+    shutil.rmtree(tmp_path / "state" / "checkpoints")
+    assert state_row().endswith("ok      goes on after batch 1, all replayed")
+
+
+def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_checkpoint(call, tmp_path):
+    one = '{{"id": {}, "a": 1}}\n'
+    pipeline_of(tmp_path, one.format(0) + "damaged\n", '{"id": 0, "label": "x"}\n')
+    (tmp_path / "p.toml").rename(tmp_path / "pipeline.toml")
+    assert call("run", "--until-idle")[0] == 0
+    _, out, _ = call("inspect")
+    assert "as of the checkpoint of batch 1:" in out
+    assert "records          goes on after 26 bytes" in out
+    assert "commands" not in out
+    assert re.search(r"unasked +1  labels that came without a request \(learned\)", out)
+    assert re.search(r"dead letters +1  messages not usable", out)
+    for n in (1, 2):
+        with (tmp_path / "records.jsonl").open("a") as file:
+            file.write(one.format(n))
+        assert call("run", "--until-idle")[0] == 0
+    for newer in (2, 3):
+        (tmp_path / "state" / "checkpoints" / f"{newer:010}").unlink()
+    with State(tmp_path / "state").locked():
+        _, out, _ = call("inspect")
+    assert "checkpoint of batch 1, 2 batches ago (a restart replays from there):" in out
+
+
+def test_inspect_after_a_stop_on_empty_input_says_that_nothing_was_read(call, tmp_path):
+    pipeline_of(tmp_path, "")
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    _, out, _ = call("inspect", "p.toml")
+    assert "nothing has been read yet" in out
+
+
+def test_the_version_is_printed(call):
+    assert call("--version") == (0, f"streamboost {streamboost.__version__}\n", "")
+
+
+def test_a_command_is_summed_up_in_a_line_that_is_not_cut(call):
+    _, out, _ = call("--help")
+    assert "..." not in out.partition("Commands:")[2]
+    assert "Compile ahead of the first run." in out
+
+
+@pytest.mark.parametrize("path", ["labels.jsonl/x", "labels.jsonl/x/y", "pipe"])
+def test_check_sees_that_an_output_has_a_place(call, tmp_path, path):
+    (tmp_path / "labels.jsonl").write_text("")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nname = "x"\n[source]\nconnector = "river"\ndataset = "Phishing"\n'
+        f'[predictions]\nconnector = "files"\npath = "{path}"\n'
+        '[requests]\nconnector = "files"\npath = "new/requests.jsonl"\n'
+    )
+    code, out, _ = call("check", "p.toml")
+    assert code == 1
+    assert "predictions   FAILED" in out
+    assert "is not a f" in out
+    assert "requests      ok" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("run", "nowhere.toml"), 2, "there is no such file"),
+        (("check", "bad.toml"), 2, "[pipeline] nam: unknown key; did you mean name?"),
+        (("run", "nofile.toml", "--until-idle"), 1, "there is no file"),
+        (("inspect", "."), 1, "is not the state folder"),
+        (("demo", "--budget", "3"), 2, "[query] budget: query budget is 3.0"),
+    ],
+)
+def test_an_error_is_one_message_without_a_traceback(call, tmp_path, words, code, said):
+    (tmp_path / "bad.toml").write_text('[pipeline]\nname = "x"\nnam = 1\n[source]\n')
+    (tmp_path / "nofile.toml").write_text(
+        '[pipeline]\nname = "x"\n[source]\nconnector = "files"\npath = "nowhere.jsonl"\n'
+    )
+    got, _, err = call(*words)
+    assert got == code
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_mistake_in_the_first_file_can_be_mended_and_run_again(call, tmp_path):
+    text = '[pipeline]\nname = "x"\n[source]\nconnector = "files"\npath = "{}"\n'
+    (tmp_path / "p.toml").write_text(text.format("nowhere.jsonl"))
+    assert call("run", "p.toml", "--until-idle")[0] == 1
+    (tmp_path / "p.toml").write_text(text.format("records.jsonl"))
+    (tmp_path / "records.jsonl").write_text('{"id": 1, "a": 2}\n')
+    code, _, err = call("run", "p.toml", "--until-idle")
+    assert code == 0, err
+    (tmp_path / "p.toml").write_text(text.format("records.jsonl") + "[query]\nbudget = 0.3\n")
+    code, _, err = call("run", "p.toml", "--until-idle")
+    assert code == 1
+    assert "[query] budget was 0.05 and is 0.3" in err
+
+
+def test_warmup_says_how_long_it_took(call):
+    code, out, _ = call("warmup")
+    assert code == 0
+    assert out.startswith("all kernels are compiled and kept; it took ")
+
+
+def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
+    pipeline_of(tmp_path, RECORDS)
+    code, _, err = call("tell", "p.toml", "pause")
+    assert (code, "holds no state: run the pipeline first" in err) == (2, True)
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    code, out, _ = call("tell", "p.toml", "pause")
+    assert (code, "does so with its next batch" in out) == (0, True)
+    code, _, err = call("tell", "p.toml", "rollback")
+    assert (code, "rollback needs the number of a kept version" in err) == (2, True)
+    assert call("tell", "p.toml", "dance")[0] == 2
+    _, _, err = call("run", "p.toml", "--until-idle")
+    _, out, _ = call("inspect", "p.toml")
+    assert "yes: nothing is trained, and the committee stays" in out
+
+
+def test_a_state_is_verified_with_its_pipeline_file(call, tmp_path):
+    pipeline_of(tmp_path, RECORDS)
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    code, out, _ = call("inspect", "p.toml", "--verify")
+    assert (code, "batches 1 to 1 replayed: bit for bit" in out) == (0, True)
+    code, _, err = call("inspect", "state", "--verify")
+    assert (code, "--verify needs the pipeline file" in err) == (2, True)

@@ -1,0 +1,618 @@
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.file import load, parse
+from streamboost.pipelines.config.template import render
+from streamboost.stream.estimators import default_estimator
+
+LEAST = {
+    "pipeline": {"name": "test"},
+    "source": {"connector": "files", "path": "records.jsonl"},
+}
+
+
+RIVER = LEAST | {"source": {"connector": "river", "dataset": "Phishing"}}
+
+
+def made(folder, environment=None, base=LEAST, **sections):
+    merged = {name: base.get(name, {}) | sections.get(name, {}) for name in base | sections}
+    return parse(merged, folder, name="test.toml", environment=environment or {})
+
+
+def problems(folder, environment=None, base=LEAST, **sections):
+    with pytest.raises(ConfigurationError) as caught:
+        made(folder, environment, base, **sections)
+    lines = str(caught.value).removeprefix("test.toml: ").splitlines()
+    return [line.strip() for line in lines if not line.endswith("problems:")]
+
+
+def test_name_and_source_are_enough(tmp_path):
+    config = made(tmp_path)
+    assert config.name == "test"
+    assert config.state == tmp_path / "state"
+    assert config.sections.predictions.stream == "predictions"
+    assert config.core.estimator.get_params() == default_estimator().get_params()
+    assert config.core.query.budget == 0.05
+
+
+def test_an_unknown_key_is_refused_with_its_section_and_the_nearest_known_key(tmp_path):
+    assert problems(tmp_path, pipeline={"naem": "x"}) == [
+        "[pipeline] naem: unknown key; did you mean name?"
+    ]
+    assert problems(tmp_path, source={"pth": "x"}) == [
+        "[source] pth: unknown key; did you mean path?"
+    ]
+    assert problems(tmp_path, query={"budgt": 0.1}) == [
+        "[query] budgt: unknown key; did you mean budget?"
+    ]
+    assert problems(tmp_path, committee={"max_leaves": 8}) == [
+        "[committee] max_leaves: unknown key; did you mean max_leaf_nodes?"
+    ]
+
+
+def test_a_key_like_no_other_is_refused_with_the_keys_there_are(tmp_path):
+    (line,) = problems(tmp_path, working_set={"zzz": 1})
+    keys = "half_life, kind, propensity_clip, seconds, size, weights"
+    assert line == f"[working_set] zzz: unknown key; its keys are {keys}"
+
+
+def test_an_unknown_section_is_refused_with_the_nearest_known_one(tmp_path):
+    assert problems(tmp_path, qeury={"budget": 0.1}) == [
+        "[qeury]: unknown section; did you mean [query]?"
+    ]
+
+
+def test_parameters_that_follow_from_other_keys_are_no_keys(tmp_path):
+    (line,) = problems(tmp_path, committee={"random_state": 1})
+    assert line.startswith("[committee] random_state: unknown key")
+    (line,) = problems(tmp_path, query={"utility": "margin"})
+    assert line.startswith("[query] utility: unknown key")
+
+
+def test_label_lags_stand_before_the_features_as_categories(tmp_path):
+    core = made(tmp_path, committee={"label_lags": 2}).core
+    assert core.estimator.get_params()["categorical_features"] == [0, 1]
+    assert core.learner(3, seed=0).n_features == 5
+    assert core.settings["committee"]["label_lags"] == 2
+    assert made(tmp_path).core.learner(3, seed=0).n_features == 3
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, True, "none"])
+def test_label_lags_that_are_no_number_are_refused(tmp_path, wrong):
+    (line,) = problems(tmp_path, committee={"label_lags": wrong})
+    assert line.startswith("[committee] label_lags")
+    assert "give a whole number of at least 0" in line
+
+
+def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
+    found = problems(
+        tmp_path,
+        pipeline={"name": "a b", "seed": -1, "batch_records": "many", "state": ""},
+        schema={"label": "text", "numeric": []},
+        source={"path": "${NOWHERE}"},
+        requests={"connector": "sqlite", "stream": "requests", "expires_after": "soon"},
+        committee={"max_bins": 1000, "learning_rate": -1.0, "depth": 2},
+        working_set={"size": 0},
+        schedule={"growth": 0.5},
+        query={"budget": 3, "burst": 0, "strategy": "repeat_last"},
+    )
+    assert sorted(line.split(":")[0] for line in found) == sorted(
+        [
+            "[source] path",
+            "[pipeline] name",
+            "[pipeline] state",
+            "[pipeline] seed",
+            "[pipeline] batch_records",
+            "[schema] label",
+            "[schema] numeric",
+            "[requests] expires_after",
+            "[query] strategy",
+            "[committee] depth",
+            "[committee] max_bins",
+            "[committee] learning_rate",
+            "[working_set] size",
+            "[schedule] growth",
+            "[query] budget",
+            "[query] burst",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "said"),
+    [
+        ("pipeline", {"seed": "7"}, "seed: must be a whole number, and is '7'"),
+        ("pipeline", {"seed": -1}, "seed: must be at least 0, and is -1"),
+        ("pipeline", {"poll_interval": 0}, "poll_interval: must be greater than 0, and is 0"),
+        ("schema", {"label": "text"}, "label: must be 'string' or 'integer', and is 'text'"),
+        (
+            "schema",
+            {"numeric": "a"},
+            "numeric: must be \"auto\" or a list of field names, and is 'a'",
+        ),
+        ("labels", {}, "connector: missing: which connector to use"),
+        (
+            "labels",
+            {"connector": "pulsar"},
+            "connector: must be one of 'sqlite', 'files', 'kafka', 'river', and is 'pulsar'",
+        ),
+        ("predictions", {"connector": "files"}, "path: missing: the file to append to"),
+        (
+            "query",
+            {"strategy": "repeat_last"},
+            'strategy: must be one of "margin", "entropy", "least_confident", "vote_entropy", '
+            '"random", "all", and is \'repeat_last\'',
+        ),
+        (
+            "query",
+            {"strategy": "all", "budget": 0.5},
+            'budget: strategy "all" buys every label: leave this key out',
+        ),
+        (
+            "committee",
+            {"max_bins": 1000},
+            "max_bins: The 'max_bins' parameter of SketchLogitBoostClassifier must be an int in "
+            "the range [2, 255] or None. Got 1000 instead.",
+        ),
+    ],
+)
+def test_a_problem_is_put_into_words(tmp_path, section, values, said):
+    assert problems(tmp_path, **{section: values}) == [f"[{section}] {said}"]
+
+
+def floats():
+    for estimator in ("sketch", "gamble"):
+        settings = made(Path(), committee={"estimator": estimator}).written
+        for section, values in settings.items():
+            for key, value in values.items():
+                if isinstance(value, float):
+                    yield section, key, estimator
+    for key in ("half_life", "seconds", "propensity_clip"):
+        yield "working_set", key, "sketch"
+    for key in ("retrain_seconds", "extend_seconds"):
+        yield "schedule", key, "sketch"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(("section", "key", "estimator"), list(floats()))
+def test_a_number_that_is_not_finite_is_one_problem_of_its_key(
+    tmp_path, section, key, estimator, value
+):
+    sections = {"committee": {"estimator": estimator}}
+    needed = {"half_life": {"weights": "half_life"}, "seconds": {"kind": "time"}}.get(key, {})
+    sections[section] = sections.get(section, {}) | needed | {key: value}
+    (line,) = problems(tmp_path, **sections)
+    assert line.startswith(f"[{section}]")
+    assert key in line
+    assert str(value) in line
+
+
+def test_what_the_schema_refuses_is_a_problem_of_the_file(tmp_path):
+    (line,) = problems(tmp_path, schema={"numeric": ["a", "a"]})
+    assert line.startswith("[schema]: names the field 'a' twice")
+
+
+def test_what_should_be_a_section_and_is_not_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"\[query\]: must be a section with keys"):
+        parse({**LEAST, "query": 3}, tmp_path, environment={})
+    with pytest.raises(ConfigurationError, match=r"\[source\]: this section is missing"):
+        parse({"pipeline": {"name": "x"}}, tmp_path, environment={})
+
+
+def test_two_outputs_in_one_place_are_refused(tmp_path):
+    (line,) = problems(tmp_path, requests={"connector": "sqlite", "stream": "predictions"})
+    assert line == "[requests]: this is also the place of [predictions]: give each its own"
+
+
+def test_an_oracle_needs_the_requests_in_a_log(tmp_path):
+    oracle = {"connector": "river", "dataset": "Phishing"}
+    requests = {"connector": "files", "path": "requests.jsonl"}
+    assert problems(tmp_path, base=RIVER, labels=oracle, requests=requests) == [
+        '[requests] connector: must be "sqlite": [labels] "river" reads the requests from a log'
+    ]
+
+
+def test_an_oracle_needs_records_that_are_counted_and_a_file_counts_bytes(tmp_path):
+    oracle = {"connector": "river", "dataset": "Phishing", "delay": 5}
+    (line,) = problems(tmp_path, labels=oracle)
+    assert line.startswith('[labels] connector: must not be "river" while [source] is "files"')
+    made(tmp_path, base=RIVER, labels=oracle)
+
+
+def test_places_are_compared_by_where_they_are(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    for path in ("./records.jsonl", "link/records.jsonl", str(tmp_path / "records.jsonl")):
+        (line,) = problems(tmp_path, predictions={"connector": "files", "path": path})
+        assert line == "[predictions]: this is also the place of [source]: give each its own"
+    log = {"connector": "sqlite", "path": "state/log.db"}
+    (line,) = problems(tmp_path, labels=log | {"stream": "predictions"})
+    assert line == "[predictions]: this is also the place of [labels]: give each its own"
+    made(tmp_path, predictions=log | {"stream": "other"})
+
+
+def test_a_file_of_lines_and_a_log_cannot_be_one(tmp_path):
+    (line,) = problems(
+        tmp_path,
+        predictions={"connector": "files", "path": "out"},
+        requests={"connector": "sqlite", "path": "out", "stream": "requests"},
+    )
+    assert line == "[requests]: this is also the place of [predictions]: give each its own"
+
+
+@pytest.mark.parametrize("name", ["commands.db", "log.db", "deep/er", "../state/fingerprint"])
+def test_no_output_is_a_file_of_the_state(tmp_path, name):
+    found = problems(tmp_path, predictions={"connector": "files", "path": f"state/{name}"})
+    assert "[predictions] path: lies in the state folder" in "\n".join(found)
+    other = {"connector": "sqlite", "path": "state/other.db", "stream": "x"}
+    (line,) = problems(tmp_path, dead_letters=other)
+    assert line.startswith("[dead_letters] path: lies in the state folder")
+
+
+def test_the_name_is_written_out(tmp_path):
+    (line,) = problems(tmp_path, {"WHO": "ada"}, pipeline={"name": "${WHO}"})
+    assert line.startswith("[pipeline] name: is what the state is found by")
+
+
+def test_strategy_all_buys_every_label(tmp_path):
+    query = made(tmp_path, query={"strategy": "all"}).core.query
+    assert (query.utility, query.budget, query.audit) == ("random", 1.0, 0.0)
+
+
+def test_queries_take_a_utility_a_rule_and_a_loan(tmp_path):
+    keys = {"strategy": "entropy", "rule": "quantile_filter", "budget": 0.1}
+    loan = {"loan": 5, "expected_records": 1_000}
+    query = made(tmp_path, query=keys | loan).core.query
+    assert (query.utility, query.rule) == ("entropy", "quantile_filter")
+    assert (query.loan, query.expected_records) == (5, 1_000)
+
+
+def test_a_pool_needs_records_to_be_held_for_as_long_as_they_may_be_asked_for(tmp_path):
+    pool = {"mode": "pool", "window": 300}
+    for held in (200, "2h"):
+        (line,) = problems(tmp_path, pipeline={"join_window": held}, query=pool)
+        assert line.startswith('[query] mode: "pool" asks for any of the newest 300 records')
+    assert made(tmp_path, pipeline={"join_window": 300}, query=pool).core.query.mode == "pool"
+
+
+def test_the_text_none_stands_for_no_limit(tmp_path):
+    config = made(tmp_path, schedule={"retrain_every": "none", "max_estimators": "none"})
+    assert config.core.schedule.retrain_every is None
+    assert 'retrain_every = "none"' in config.to_toml()
+    assert 'max_depth = "none"' in config.to_toml()
+    (line,) = problems(tmp_path, schedule={"growth": "none"})
+    assert line.startswith("[schedule] growth: schedule growth is None")
+
+
+def test_of_keys_that_are_wrong_together_none_is_blamed_alone(tmp_path):
+    values = {"weights": "half_life", "half_life": -1.0, "size": 0}
+    found = problems(tmp_path, working_set=values)
+    assert found[0].startswith("[working_set] size: working set size is 0")
+    assert found[1].startswith("[working_set]: working set half_life is -1.0")
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("strategy", ["margin", "random", "all"])
+def test_what_is_shown_may_be_fed_back(tmp_path, strategy):
+    config = made(tmp_path, query={"strategy": strategy})
+    again = parse(tomllib.loads(config.to_toml()), tmp_path, environment={})
+    assert again.core.settings == config.core.settings
+    assert ("budget" in config.written["query"]) == (strategy != "all")
+
+
+def test_a_gamble_committee_has_its_own_parameters(tmp_path):
+    config = made(tmp_path, committee={"estimator": "gamble", "n_estimators": 7})
+    assert type(config.core.estimator).__name__ == "GambleClassifier"
+    assert config.core.estimator.get_params()["n_estimators"] == 7
+
+
+def test_a_variable_takes_its_value_from_the_environment(tmp_path):
+    config = made(tmp_path, {"WHERE": "here"}, source={"path": "${WHERE}/${WHERE}.jsonl"})
+    assert config.sections.source.path == "here/here.jsonl"
+
+
+def test_a_variable_that_is_not_set_is_named_with_its_key(tmp_path):
+    assert problems(tmp_path, source={"path": "${WHERE}"}) == [
+        "[source] path: the environment variable WHERE is not set: set it before starting"
+    ]
+
+
+def test_a_secret_is_shown_nowhere(tmp_path):
+    secret = {"SECRET": "hunter2", "KIND": "hunter3"}
+    config = made(tmp_path, secret, source={"path": "${SECRET}"})
+    assert 'path = "${SECRET}"' in config.to_toml()
+    assert "hunter2" not in config.to_toml() + repr(config.written)
+    found = problems(
+        tmp_path,
+        secret,
+        labels={"connector": "${KIND}"},
+        pipeline={"seed": "${SECRET}"},
+        query={"budget": "${SECRET}", "strategy": "${SECRET}"},
+        committee={"max_bins": "${SECRET}"},
+    )
+    found += problems(tmp_path, secret, schema={"numeric": ["${SECRET}", "${SECRET}"]})
+    assert len(found) == 6
+    assert not re.search("hunter", "\n".join(found))
+
+
+@pytest.mark.parametrize(
+    "value", ['it\'s \\ "so" ', "a'b", 'a"b', "tab\t", "~/hunter2", "../hunter2/"]
+)
+def test_a_value_is_masked_in_whatever_form_it_is_told(tmp_path, value):
+    config = made(tmp_path, {"SECRET": value, "EMPTY": ""}, source={"path": "${SECRET}${EMPTY}"})
+    path = config.resolve(config.sections.source.path)
+    within = f"\"it's {value}"
+    for told in (
+        value,
+        repr(value),
+        repr(within),
+        str(path / "x"),
+        str(path.expanduser().resolve()),
+    ):
+        masked = config.mask(f"there is no {told}, no")
+        assert "${SECRET}" in masked
+        assert "EMPTY" not in masked
+        assert value.strip("~./") not in masked
+
+
+def test_a_value_that_holds_another_is_masked_as_one(tmp_path):
+    config = made(tmp_path, {"A": "/srv", "B": "/srv/b"}, source={"path": "${A}${B}"})
+    assert config.mask("no /srv/b, no /srv") == "no ${B}, no ${A}"
+
+
+def test_a_changed_value_of_the_environment_changes_the_fingerprint(tmp_path):
+    def fingerprint(value, salt="salt", **sections):
+        return made(tmp_path, {"S": value}, **sections).fingerprint(salt)
+
+    path, strategy = {"source": {"path": "${S}"}}, {"query": {"strategy": "${S}"}}
+    assert fingerprint("one", **path) == fingerprint("one", **path)
+    assert fingerprint("one", **path) != fingerprint("other", **path)
+    assert fingerprint("margin", **strategy) != fingerprint("random", **strategy)
+    free = {"predictions": {"connector": "files", "path": "${S}"}}
+    assert fingerprint("one", **free) == fingerprint("other", **free)
+    assert fingerprint("one", "other", **path).partition(":")[2] not in fingerprint("one", **path)
+
+
+def test_where_requests_go_is_bound_where_a_dataset_answers_them(tmp_path):
+    oracle = {"labels": {"connector": "river", "dataset": "Phishing"}}
+    elsewhere = {"requests": {"connector": "sqlite", "stream": "other"}}
+    for labels, is_bound in (({}, False), (oracle, True)):
+        prints = {
+            made(tmp_path, base=RIVER, **labels, **sections).fingerprint("salt")
+            for sections in ({}, elsewhere)
+        }
+        assert len(prints) == 1 + is_bound
+
+
+def test_the_fingerprint_changes_with_what_the_state_depends_on_and_only_then(tmp_path):
+    base = made(tmp_path).fingerprint("salt")
+    for sections in (
+        {"pipeline": {"batch_records": 7, "batch_labels": 7, "poll_interval": 2.0}},
+        {"pipeline": {"state": "elsewhere"}},
+        {"source": {"follow": True}},
+        {"source": {"path": "./folder/../records.jsonl"}},
+        {"source": {"path": str(tmp_path / "records.jsonl")}},
+        {"predictions": {"connector": "files", "path": "out.jsonl"}},
+        {"query": {"budget": 0.05}},
+    ):
+        assert made(tmp_path, **sections).fingerprint("salt") == base
+    for sections in (
+        {"pipeline": {"seed": 7}},
+        {"source": {"path": "others.jsonl"}},
+        {"pipeline": {"join_window": 7}},
+        {"requests": {"connector": "sqlite", "stream": "requests", "expires_after": 7}},
+        {"committee": {"n_estimators": 7}},
+        {"query": {"budget": 0.06}},
+        {"schema": {"time": "at"}},
+    ):
+        assert made(tmp_path, **sections).fingerprint("salt") != base
+
+
+def test_the_written_configuration_reads_back_as_itself(tmp_path):
+    config = made(
+        tmp_path, schema={"numeric": ["a", "b"], "time": "zeit, ä"}, source={"path": 'a "b" \\'}
+    )
+    again = parse(tomllib.loads(config.to_toml()), tmp_path, environment={})
+    assert again.written == config.written
+    assert again.fingerprint("salt") == config.fingerprint("salt")
+
+
+def test_relative_paths_start_at_the_file(tmp_path):
+    (tmp_path / "p.toml").write_text(toml.write(LEAST))
+    config = load(tmp_path / "p.toml")
+    assert config.resolve("x/y") == tmp_path.resolve() / "x/y"
+    assert config.resolve("/x/y").as_posix() == "/x/y"
+
+
+def test_files_that_cannot_be_read_are_refused_with_what_to_do(tmp_path):
+    with pytest.raises(ConfigurationError, match="streamboost init"):
+        load(tmp_path / "nowhere.toml")
+    (tmp_path / "bad.toml").write_text("[pipeline\n")
+    with pytest.raises(ConfigurationError, match=r"bad\.toml: not valid TOML: .*line 1"):
+        load(tmp_path / "bad.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
+    with pytest.raises(ConfigurationError, match="cannot be read as text"):
+        load(tmp_path / "bytes.toml")
+    with pytest.raises(ConfigurationError, match="is a folder; name the pipeline file"):
+        load(tmp_path)
+
+
+def test_toml_text_survives_whatever_it_holds():
+    text = 'quote " backslash \\ tab \t line \n delete \x7f null \x00 smile \U0001f600'
+    written = toml.write({"a": {"b": text, "c": [1, 2.5, True], "d": None}})
+    assert tomllib.loads(written) == {"a": {"b": text, "c": [1, 2.5, True]}}
+    with pytest.raises(TypeError, match="cannot be written"):
+        toml.write({"a": {"b": object()}})
+
+
+def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_path):
+    config = parse(tomllib.loads(render()), tmp_path, environment={})
+    section, shown = "", {}
+    for line in render().splitlines():
+        if header := re.fullmatch(r"\[(\w+)\]", line):
+            section = header[1]
+        elif setting := re.match(r"(?:# )?(\w+) = (\S.*?)(?: +#.*)?$", line):
+            shown.setdefault((section, setting[1]), []).append(setting[2])
+    for name, values in config.written.items():
+        for key, value in values.items():
+            if key == "path":
+                continue
+            assert (name, key) in shown, f"[{name}] {key} is not shown"
+            if value is not None:
+                assert toml.write({"x": {"k": value}}).split(" = ")[1].strip() in shown[name, key]
+    known = {(name, key) for name, values in config.written.items() for key in values}
+    of_other_connectors = {"path", "stream", "follow"}
+    assert {key for key in shown.keys() - known if key[1] not in of_other_connectors} == set()
+
+
+KAFKA = {
+    "pipeline": {"name": "test"},
+    "kafka": {"bootstrap_servers": "localhost:9092"},
+    "source": {"connector": "kafka"},
+}
+
+
+def test_beside_records_in_a_topic_all_else_is_in_topics_named_after_the_pipeline(tmp_path):
+    sections = made(tmp_path, base=KAFKA).sections
+    named = [sections.source, sections.labels, sections.predictions, sections.requests]
+    assert [section.topic for section in (*named, sections.dead_letters)] == [
+        "test.records",
+        "test.labels",
+        "test.predictions",
+        "test.requests",
+        "test.dead_letters",
+    ]
+    assert made(tmp_path, base=KAFKA).commits_to_kafka
+    assert not made(tmp_path, base=KAFKA, kafka={"transactions": False}).commits_to_kafka
+
+
+def test_a_topic_may_have_a_name_of_its_own_and_outputs_another_connector(tmp_path):
+    config = made(
+        tmp_path,
+        base=KAFKA,
+        source={"topic": "raw"},
+        predictions={"connector": "files", "path": "p.jsonl"},
+    )
+    assert config.sections.source.topic == "raw"
+    assert config.sections.predictions.path == "p.jsonl"
+    assert config.sections.requests.topic == "test.requests"
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"kafka": {"sasl_mechanisms": "PLAIN"}},
+            "[kafka] sasl_mechanisms: Kafka has no option 'sasl_mechanisms': did you mean "
+            "'sasl_mechanism'?",
+        ),
+        (
+            {"kafka": {"enable_auto_commit": True}},
+            "[kafka] enable_auto_commit: the Kafka option 'enable_auto_commit' cannot be set: "
+            "positions are committed with what was made of the records; leave it out",
+        ),
+        (
+            {"kafka": {"sasl_plain_password": "hunter2"}},
+            '[kafka] sasl_plain_password: is a secret: write it as "${NAME}" and set the '
+            "environment variable NAME",
+        ),
+        (
+            {"labels": {"connector": "kafka", "topic": "test.records"}},
+            "[labels]: this is also the place of [source]: give each its own",
+        ),
+        (
+            {"predictions": {"connector": "kafka", "topic": "test.journal"}},
+            "[kafka]: is the topic of the pipeline's own journal: name another",
+        ),
+        (
+            {"source": {"topic": "a b"}},
+            "[source] topic: must be at most 249 letters, digits, dots, dashes and underscores, "
+            "and is 'a b'",
+        ),
+    ],
+)
+def test_what_is_wrong_with_kafka_is_put_into_words(tmp_path, sections, said):
+    assert problems(tmp_path, base=KAFKA, **sections) == [said]
+
+
+def test_topics_need_a_cluster_and_a_cluster_needs_topics(tmp_path):
+    without = {name: KAFKA[name] for name in ("pipeline", "source")}
+    (missing,) = problems(tmp_path, base=without)
+    assert missing.startswith("[kafka]: this section is missing")
+    (unused,) = problems(tmp_path, kafka=KAFKA["kafka"])
+    assert unused == '[kafka]: no section has connector = "kafka": leave this one out'
+
+
+def test_the_cluster_may_move_and_its_options_change_but_not_the_place_of_the_journal(tmp_path):
+    password = {"sasl_plain_password": "${PASSWORD}"}
+    before = made(tmp_path, {"PASSWORD": "hunter2"}, base=KAFKA, kafka=password)
+    after = made(tmp_path, base=KAFKA, kafka={"bootstrap_servers": "other:9092"})
+    assert before.fingerprint("salt") == after.fingerprint("salt")
+    assert "hunter2" not in before.to_toml()
+    elsewhere = made(tmp_path, base=KAFKA, kafka={"transactions": False})
+    assert elsewhere.fingerprint("salt") != after.fingerprint("salt")
+
+
+STUDIO = {"url": "http://localhost:8080", "project": 7, "token": "${TOKEN}"}
+
+
+def test_label_studio_may_come_and_go_and_its_token_is_never_shown(tmp_path):
+    before = made(tmp_path)
+    after = made(tmp_path, {"TOKEN": "hunter2"}, label_studio=STUDIO)
+    assert before.fingerprint("salt") == after.fingerprint("salt")
+    assert "hunter2" not in after.to_toml()
+    assert tomllib.loads(after.to_toml())["label_studio"]["token"] == "${TOKEN}"
+
+
+def test_a_token_that_is_written_out_and_an_address_that_is_none_are_refused(tmp_path):
+    wrong = {"url": "ftp://localhost", "project": 0, "token": "hunter2"}
+    found = problems(tmp_path, label_studio=wrong)
+    assert any(line.startswith("[label_studio] url: must be an address") for line in found)
+    assert any(line.startswith("[label_studio] project: must be at least 1") for line in found)
+    (secret,) = problems(tmp_path, label_studio=STUDIO | {"token": "hunter2"})
+    assert secret.startswith("[label_studio] token: is a secret")
+    found = problems(tmp_path, label_studio=STUDIO | {"url": "http://me:hunter2@localhost"})
+    assert any("without a user" in line for line in found)
+
+
+def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):
+    config = parse(tomllib.loads(render(kafka=True)), tmp_path, environment={})
+    assert config.sections.source.topic == "segments.records"
+    for line in render(kafka=True).splitlines():
+        if line.startswith("# topic = "):
+            assert line.split('"')[1] in str(config.sections)
+
+
+def test_whether_probabilities_are_calibrated_is_a_key(tmp_path):
+    assert made(tmp_path).core.learner(3, seed=0).judge.calibrate
+    core = made(tmp_path, committee={"calibrate": False}).core
+    assert not core.learner(3, seed=0).judge.calibrate
+    assert core.settings["committee"]["calibrate"] is False
+    (line,) = problems(tmp_path, committee={"calibrate": 1})
+    assert line == "[committee] calibrate: must be true or false, and is 1"
+
+
+def test_files_that_cannot_be_what_they_are_named_for_are_refused(tmp_path):
+    found = problems(
+        tmp_path,
+        source={"connector": "files", "path": "records.parquet", "follow": True},
+        predictions={"connector": "files", "path": "-"},
+        bootstrap={"path": "-"},
+    )
+    assert sorted(line.split(":")[0] for line in found) == [
+        "[bootstrap] path",
+        "[predictions] path",
+        "[source] follow",
+    ]
+
+
+def test_the_monitors_port_may_change_and_what_is_known_beforehand_may_not(tmp_path):
+    plain = made(tmp_path)
+    assert made(tmp_path, monitor={"port": 9000}).binding() == plain.binding()
+    assert made(tmp_path, bootstrap={"path": "known.csv"}).binding() != plain.binding()
+    (line,) = problems(tmp_path, monitor={"port": 70_000})
+    assert line.startswith("[monitor] port")

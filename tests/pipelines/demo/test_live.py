@@ -1,0 +1,156 @@
+"""The demo that one takes part in: really started, answered over HTTP, and stopped."""
+
+import json
+import os
+import re
+import signal
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+from waiting import until
+
+from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
+from streamboost.errors import ConfigurationError, UnavailableError
+from streamboost.pipelines.cli import demo as cli_demo
+from streamboost.pipelines.demo import live as demo_serve
+from streamboost.pipelines.demo.live import FAST, FIRST, LEFT, PACE, Player
+from streamboost.pipelines.engine.loop import Stop
+
+
+def read(log, stream):
+    with closing(SqliteSource(log, stream)) as source:
+        return [json.loads(message.payload) for message in source.poll(100_000)]
+
+
+@pytest.fixture
+def started(streamboost_command, tmp_path):
+    """The demo's process, the lines it says, and its folder."""
+    folder = tmp_path / "demo"
+    process = streamboost_command.start("demo", "--serve", "--state", str(folder))
+    yield process, folder
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def child_of(process):
+    """The number of the one process that `process` has started; None where that is not told."""
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return int(path.read_text()) if path.exists() else None
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_newcomer_labels_a_record_and_the_pipeline_learns_it(started):
+    process, folder = started
+    log = folder / "state" / "log.db"
+    assert str(folder) in process.stdout.readline()
+    link = re.search(r"(http://127\.0\.0\.1:\d+)/login\?key=\S+", process.stdout.readline())
+    with httpx.Client(base_url=link[1], headers={"Origin": link[1]}) as browser:
+        assert browser.get(link[0]).status_code == 200
+        assert httpx.get(link[0]).status_code == 401, "the link works once"
+        labelling = "/api/v1/pipelines/demo/labelling"
+
+        def asked():
+            return browser.post(f"{labelling}/next").raise_for_status().json()["request"]
+
+        request = until(asked)
+        answer = {"id": request["id"], "label": "sky"}
+        browser.post(f"{labelling}/answer", json=answer).raise_for_status()
+        until(lambda: answer in [{k: label[k] for k in answer} for label in read(log, "labels")])
+
+        def is_open():
+            found = browser.get("/api/v1/pipelines/demo/requests", params={"limit": 500}).json()
+            return request["id"] in [one["id"] for one in found]
+
+        until(lambda: not is_open())
+        status = browser.get("/api/v1/pipelines/demo/status").json()
+        assert status["join"]["expired"] == status["join"]["late"] == 0, "learned, not dropped"
+        assert until(asked), "and there is another to be answered"
+        server = child_of(process)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    assert server is None or not is_alive(server)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(link[1])
+
+
+def test_a_server_that_ends_ends_the_demo_with_a_word(tmp_path, capfd):
+    never = 70_000
+    with pytest.raises(ConfigurationError, match=r"`streamboost serve` ended with 2"):
+        demo_serve.play(tmp_path, strategy="random", seed=1, budget=0.1, port=never, stop=Stop())
+    assert "--port" in capfd.readouterr().err
+
+
+def test_what_only_a_demo_that_ends_can_show_is_refused():
+    for words in ({"as_json": True}, {"strategy": cli_demo.Strategy.repeat_last}):
+        with pytest.raises(ConfigurationError, match="demo --serve shows one pipeline"):
+            cli_demo.demo(serve=True, **words)
+
+
+def test_most_requests_are_answered_and_every_third_is_left(tmp_path):
+    log, now = tmp_path / "log.db", [0.0]
+    records = [{"id": str(i), "x": i / 2} for i in range(50)]
+    truth = [str(i) for i in range(50)]
+    with (
+        closing(Player(log, records, truth, clock=lambda: now[0])) as player,
+        closing(SqliteSink(log, "requests")) as requests,
+    ):
+        player.turn()
+        now[0] = 2.0
+        player.turn()
+        assert len(read(log, "records")) == 2 * FAST
+        now[0] = FIRST / FAST + 5.5
+        player.turn()
+        written = read(log, "records")
+        assert len(written) == FIRST + int(5.5 * PACE)
+        assert [int(record["id"]) for record in written] == list(range(len(written)))
+        assert written[60]["x"] == written[10]["x"]
+        ids = range(FIRST - 5, FIRST + 2 * LEFT)
+        requests.write([json.dumps({"id": str(id)}).encode() for id in ids])
+        requests.flush()
+        player.turn()
+    labels = {int(label["id"]): label["label"] for label in read(log, "labels")}
+    assert labels == {id: str(id % 50) for id in labels}
+    assert set(ids) - labels.keys() == {FIRST, FIRST + LEFT}
+
+
+def test_records_that_somebody_else_brings_are_theirs_to_answer(tmp_path):
+    log, now = tmp_path / "log.db", [0.0]
+    with (
+        closing(Player(log, [{"x": 1.0}], ["a"], clock=lambda: now[0])) as player,
+        closing(SqliteSink(log, "requests")) as requests,
+    ):
+        now[0] = 1.0
+        foreign = ["mine", "-1", str(FAST), "9" * 5_000]
+        requests.write([json.dumps({"id": id}).encode() for id in [*foreign, "7"]])
+        requests.flush()
+        player.turn()
+    assert [label["id"] for label in read(log, "labels")] == ["7"]
+
+
+def test_a_player_that_fails_ends_the_demo():
+    class Broken:
+        def turn(self):
+            raise UnavailableError("no space is left")
+
+    class Server:
+        def poll(self):
+            return None
+
+    stop = Stop()
+    with (
+        pytest.raises(UnavailableError, match="no space is left"),
+        demo_serve._playing(Broken(), Server(), stop),
+    ):
+        until(lambda: stop.requested)

@@ -1,0 +1,43 @@
+import numpy as np
+
+from streamboost.pipelines.job.figures import NONE, in_words
+from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.scoring import Scored
+
+
+def judged(n, *, asked):
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet([0.5, 0.5], size=n)
+    classes = np.array(["low", "high"], dtype=object)
+    scored = Scored(classes[P.argmax(axis=1)], classes, P, np.zeros(n), 1)
+    evaluation = Evaluation()
+    evaluation.arrive([str(i) for i in range(n)], scored, np.full(n, 1.0 if asked else np.nan))
+    if asked:
+        evaluation.label([str(i) for i in range(n)], rng.choice(classes, size=n).tolist())
+    return evaluation.in_numbers()
+
+
+def test_every_figure_stands_beside_its_interval_and_the_baselines():
+    found = judged(200, asked=True)
+    text = "\n".join(in_words(found))
+    value = found["since_start"]["committee"]["accuracy"]["value"]
+    assert f"accuracy        {value:.3f} ({value:.3f}-{value:.3f})" in text
+    for word in ("balanced", "kappa", "log loss", "repeat last", "majority", "low", "high"):
+        assert f"\n    {word}" in text
+    assert "no fair sample" in text
+    assert "90% to 100%" in text
+    assert NONE not in text
+
+
+def test_where_no_answer_tells_no_figure_is_shown():
+    lines = list(in_words(judged(50, asked=False)))
+    assert sum(NONE in line for line in lines) == 7
+    assert not any("classes since" in line for line in lines)
+
+
+def test_nothing_is_said_before_the_first_record():
+    assert list(in_words(judged(0, asked=False))) == []
+
+
+def test_lines_fit_a_terminal_of_100_columns():
+    assert max(map(len, in_words(judged(200, asked=True)))) <= 100

@@ -1,0 +1,200 @@
+"""What examples/monitoring asks Prometheus for is what a running pipeline tells it."""
+
+import itertools
+import json
+import math
+import re
+import socket
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from waiting import until
+
+from streamboost.connectors.sqlite.stream import SqliteSink
+from streamboost.pipelines.config.file import parse
+from streamboost.pipelines.engine.loop import Stop
+from streamboost.pipelines.job.run import run
+from streamboost.pipelines.monitoring.metrics import Metrics
+
+FOLDER = Path(__file__).parents[3] / "examples" / "monitoring"
+DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
+NAME = r"\b((?:streamboost|process)_\w+)"
+
+
+def queries():
+    """Give every expression of the dashboard and of the alerts, with where it stands."""
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            yield f"panel {panel['title']!r}", target["expr"]
+    for annotation in DASHBOARD["annotations"]["list"]:
+        yield f"annotation {annotation['name']!r}", annotation["expr"]
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            yield f"variable {variable['name']!r}", variable["definition"]
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not here")
+    (group,) = yaml.safe_load((FOLDER / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]:
+        yield f"alert {rule['alert']}", rule["expr"]
+
+
+def write(config, rows, truth):
+    """Append records and their labels, the first five also with another one, and what is no JSON.
+
+    The first record comes again after the others.
+    """
+    labels = [{"id": r["id"], "label": t} for r, t in zip(rows, truth, strict=True)]
+    other = {"left": "right", "right": "left"}
+    labels += [one | {"label": other[one["label"]]} for one in labels[:5]]
+    for stream, messages in (("records", [*rows, rows[0]]), ("labels", labels)):
+        with closing(SqliteSink(config.state / "log.db", stream)) as sink:
+            sink.write([json.dumps(message).encode() for message in messages] + [b"{"])
+            sink.flush()
+
+
+def scrape(config):
+    port, token = config.sections.monitor.port, config.state / "metrics.token"
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics")
+    request.add_header("Authorization", f"Bearer {token.read_text().strip()}")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read().decode()
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory, make_records):
+    """The samples of a pipeline that went on after a stop: by name, the labels that each has."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    tables = {
+        "pipeline": {"name": "watched", "batch_records": 10},
+        "source": {"connector": "sqlite", "stream": "records"},
+        "query": {"budget": 0.5},
+        "monitor": {"port": port},
+    }
+    config = parse(tables, tmp_path_factory.mktemp("watched"))
+    config.state.mkdir()
+    write(config, *make_records(60))
+    run(config, until_idle=True)
+    write(config, *make_records(40, start=60))
+    stop = Stop()
+    thread = threading.Thread(target=run, args=(config,), kwargs={"stop": stop})
+    thread.start()
+
+    def answered():
+        try:
+            text = scrape(config)
+        except (OSError, urllib.error.URLError):
+            return None
+        return text if "streamboost_labels_total 40.0" in text else None
+
+    try:
+        text = until(answered)
+    finally:
+        stop.request()
+        thread.join()
+    found = defaultdict(list)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name].append(sample.labels)
+    return found
+
+
+def test_every_metric_that_is_asked_for_is_told(samples):
+    for where, query in queries():
+        for name in re.findall(NAME, query):
+            if name.startswith("process_") and sys.platform != "linux":
+                continue
+            assert name in samples, f"{where}: {name}"
+
+
+def test_every_label_that_is_asked_for_is_told(samples):
+    given = {"instance", "job"}  # by Prometheus
+    for where, query in queries():
+        for name, chosen in re.findall(NAME + r"\{([^}]*)\}", query):
+            if name.startswith("process_"):
+                continue
+            for label, comparison, value in re.findall(r'(\w+)(=~|=)"([^"]*)"', chosen):
+                if label not in given:
+                    assert comparison == "="
+                    assert any(one.get(label) == value for one in samples[name]), (where, label)
+        known = given.union(*(one for name in re.findall(NAME, query) for one in samples[name]))
+        for grouped in re.findall(r"(?:by|ignoring) \(([^)]*)\)", query):
+            assert set(re.split(r",\s*", grouped)) <= known, where
+
+
+def test_the_queries_are_whole():
+    for where, query in queries():
+        for opening, closing_ in ("()", "{}", "[]"):
+            assert query.count(opening) == query.count(closing_), where
+        bare = re.findall(r"(?<!rate\()(?<!increase\()\bstreamboost_\w+_total\b", query)
+        assert not bare, f"{where}: {bare} only grow: ask for their rate or increase"
+
+
+def test_the_dashboard_can_be_imported():
+    assert DASHBOARD["uid"] == "streamboost"
+    assert "id" not in DASHBOARD, "a number of its own would collide with another dashboard's"
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        if panel["type"] != "row":
+            assert panel["description"]
+            assert panel["datasource"]["uid"] == "${datasource}", "not of one machine's Grafana"
+            assert panel["fieldConfig"]["defaults"]["unit"]
+    taken = {(p["gridPos"]["x"], p["gridPos"]["y"]) for p in DASHBOARD["panels"]}
+    assert len(taken) == len(ids)
+
+
+def test_prometheus_is_told_where_the_token_is():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not here")
+    settings = yaml.safe_load((FOLDER / "prometheus.yml").read_text(encoding="utf-8"))
+    (job,) = settings["scrape_configs"]
+    assert job["authorization"]["credentials_file"] == "state/metrics.token"
+    assert job["job_name"] == "streamboost", "which alerts and dashboard name"
+    assert [(FOLDER / name).exists() for name in settings["rule_files"]] == [True]
+
+
+def value_of(text, sample):
+    (line,) = [line for line in text.splitlines() if line.startswith(sample + " ")]
+    return float(line.split()[-1])
+
+
+def test_accuracy_is_told_with_its_interval(world, make_records):
+    records, truth = make_records(300)
+    metrics = Metrics(world.pipeline, clock=itertools.count().__next__)
+    world.pipeline.observers.append(metrics)
+    world.pipeline.turns.append(metrics.turn)
+    assert math.isnan(value_of(metrics.expose().decode(), "streamboost_asked_accuracy_ratio"))
+    for start in range(0, 300, 10):
+        rows, labels = records[start : start + 10], truth[start : start + 10]
+        world.feed(rows)
+        world.run()
+        asked = {one["id"] for one in world.read("requests")}
+        world.feed(
+            (),
+            [
+                {"id": r["id"], "label": t}
+                for r, t in zip(rows, labels, strict=True)
+                if r["id"] in asked
+            ],
+        )
+        world.run()
+    text = metrics.expose().decode()
+    low, value, high = (
+        value_of(text, f'streamboost_accuracy_{bound}ratio{{predictor="committee"}}')
+        for bound in ("low_", "", "high_")
+    )
+    right = [p["label"] == t for p, t in zip(world.read("predictions"), truth, strict=True)]
+    assert low < value < high
+    assert low <= np.mean(right) <= high
+    assert value_of(text, "streamboost_budget_ratio") == 0.5
+    assert value_of(text, "streamboost_budget_tokens") <= 20

@@ -1,0 +1,172 @@
+"""Health, readiness and metrics, asked for over the network while a pipeline runs."""
+
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+from contextlib import closing
+
+import pytest
+from waiting import until
+
+from streamboost.errors import ConfigurationError, StateError, UnavailableError
+from streamboost.pipelines.monitoring.http import HealthServer, kept_token
+from streamboost.pipelines.monitoring.metrics import Metrics
+
+
+def get(port, path, token=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.fixture
+def served():
+    servers = []
+
+    def serve(ready=lambda: True, metrics=lambda: b"a 1\n"):
+        servers.append(HealthServer(0, "secret", ready, metrics))
+        return servers[-1].port
+
+    yield serve
+    for server in servers:
+        server.close()
+
+
+def test_health_and_readiness_say_only_yes_or_no(served):
+    ready = [True]
+    port = served(lambda: ready[0])
+    assert get(port, "/healthz") == get(port, "/readyz") == (200, "yes\n")
+    ready[0] = False
+    assert get(port, "/healthz") == (200, "yes\n")
+    assert get(port, "/readyz") == (503, "no\n")
+
+
+@pytest.mark.parametrize("token", [None, "", "Secret", "secret2", "sécret"])
+def test_metrics_need_the_token(served, token):
+    port = served()
+    assert get(port, "/metrics", "secret") == (200, "a 1\n")
+    status, body = get(port, "/metrics", token)
+    assert status == 401
+    assert "a 1" not in body
+
+
+def test_there_is_nothing_else(served):
+    assert get(served(), "/")[0] == 404
+
+
+def test_a_caller_who_says_nothing_keeps_nobody_waiting(served):
+    port = served()
+    with socket.create_connection(("127.0.0.1", port)):
+        assert get(port, "/healthz") == (200, "yes\n")
+
+
+def test_it_listens_on_this_machine_alone(served):
+    port = served()
+    with closing(socket.socket()) as other, pytest.raises(OSError, match="refused"):
+        other.connect(("127.0.0.2", port))
+
+
+def test_a_port_that_is_taken_is_refused_by_its_number(served):
+    port = served()
+    with pytest.raises(ConfigurationError, match=rf"\[monitor\] port = {port}: cannot listen"):
+        HealthServer(port, "secret", lambda: True, lambda: b"")
+
+
+def test_the_token_is_made_once_and_is_its_owners_alone(tmp_path):
+    path = tmp_path / "metrics.token"
+    token = kept_token(path)
+    assert len(token) >= 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert kept_token(path) == token
+    path.chmod(0o640)
+    with pytest.raises(StateError, match="chmod 600"):
+        kept_token(path)
+
+
+def sample(text, name):
+    (line,) = [line for line in text.splitlines() if line.startswith(name + " ")]
+    return float(line.split()[-1])
+
+
+def test_metrics_count_what_batches_did(world, make_records):
+    records, truth = make_records(60)
+    metrics = Metrics(world.pipeline)
+    world.pipeline.observers.append(metrics)
+    world.feed(records, [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)])
+    world.records.append([b"{", b""])
+    world.run()
+    text = metrics.expose().decode()
+    assert sample(text, "streamboost_records_total") == 60
+    assert sample(text, "streamboost_labels_total") == 60
+    assert sample(text, "streamboost_requests_total") == len(world.read("requests"))
+    assert sample(text, 'streamboost_dead_letters_total{reason="bad_json"}') == 1
+    assert sample(text, 'streamboost_dead_letters_total{reason="empty"}') == 1
+    assert sample(text, 'streamboost_trainings_total{kind="first"}') == 1
+    assert sample(text, "streamboost_batch_seconds_count") == world.pipeline.sequence
+    assert sample(text, "streamboost_sequence") == world.pipeline.sequence
+    assert sample(text, "streamboost_retrying") == 0
+    assert sample(text, 'streamboost_lag_messages{source="records"}') >= 0
+
+
+def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_records):
+    pipeline, failing = world.pipeline, threading.Event()
+    commit = world.transaction.commit
+
+    def refuse(*batch):
+        if failing.is_set():
+            raise UnavailableError("the disk is away")
+        commit(*batch)
+
+    world.transaction.commit = refuse
+    pipeline._poll_interval = 0.001
+    assert not pipeline.is_ready
+    thread = threading.Thread(target=pipeline.run)
+    thread.start()
+    try:
+        until(lambda: pipeline.is_ready)
+        failing.set()
+        world.feed(make_records(5)[0])
+        until(lambda: not pipeline.is_ready)
+        failing.clear()
+        until(lambda: pipeline.is_ready)
+    finally:
+        failing.clear()
+        pipeline.stop.request()
+        thread.join()
+    assert not pipeline.is_ready
+
+
+def test_a_run_serves_them_on_the_port_of_its_file(streamboost_command, tmp_path):
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nname = "test"\n[source]\nconnector = "sqlite"\nstream = "records"\n'
+        f'[schema]\nnumeric = ["a"]\n[monitor]\nport = {port}\n'
+    )
+    process = streamboost_command.start("run", "p.toml", "--log-json")
+    token = tmp_path / "state" / "metrics.token"
+    until(lambda: process.poll() is None and token.exists() and answers(port), 60)
+    assert get(port, "/metrics")[0] == 401
+    assert "streamboost_records_total 0.0" in get(port, "/metrics", token.read_text().strip())[1]
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert {"time", "level", "sequence", "logger", "message"} <= set(lines[0])
+    assert any("/healthz" in line["message"] for line in lines)
+
+
+def answers(port):
+    try:
+        return get(port, "/readyz")[0] == 200
+    except OSError:
+        return False

@@ -1,0 +1,67 @@
+"""What `streamboost inspect` says of errors and of what is left to read."""
+
+import json
+from contextlib import closing
+
+import pytest
+
+from streamboost.connectors.sqlite.stream import SqliteSink
+from streamboost.errors import ConnectorError
+from streamboost.pipelines.config.file import parse
+from streamboost.pipelines.job.inspect import describe, in_words
+from streamboost.pipelines.job.run import run
+from streamboost.pipelines.monitoring.last_error import Troubles, last_trouble
+
+
+def test_the_newest_trouble_is_kept_with_its_batch_and_without_secrets(tmp_path):
+    path = tmp_path / "last_error"
+    troubles = Troubles(path, lambda text: text.replace("hunter2", "${PASSWORD}"), lambda: 7)
+    assert last_trouble(path) is None
+    troubles.note("the first")
+    with pytest.raises(ZeroDivisionError), troubles.noted():
+        raise ZeroDivisionError("hunter2 over 0")
+    found = last_trouble(path)
+    assert (found.sequence, found.text) == (7, "ZeroDivisionError: ${PASSWORD} over 0")
+
+
+def test_a_trouble_that_cannot_be_written_down_stops_nobody(tmp_path):
+    Troubles(tmp_path / "missing" / "last_error", str, lambda: 0).note("x")
+    (tmp_path / "damaged").write_bytes(b"{")
+    assert last_trouble(tmp_path / "damaged") is None
+
+
+def test_inspect_shows_what_ended_the_run(tmp_path, make_records):
+    records, _ = make_records(20)
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    tables = {
+        "pipeline": {"name": "test", "batch_records": 10},
+        "source": {"connector": "files", "path": "records.jsonl"},
+    }
+    config = parse(tables, tmp_path, environment={})
+    run(config, until_idle=True)
+    assert describe(config.state)["last_error"] is None
+    path.write_text("")
+    with pytest.raises(ConnectorError, match="truncated"):
+        run(config, until_idle=True)
+    found = describe(config.state)["last_error"]
+    assert found["sequence"] == 2
+    assert "records.jsonl was truncated" in found["text"]
+    assert f"last error       {found['time']}, after batch 2: " in in_words(describe(config.state))
+
+
+def test_inspect_shows_how_much_is_left_to_read(tmp_path, make_records):
+    with closing(SqliteSink(tmp_path / "in.db", "records")) as sink:
+        sink.write([json.dumps(record).encode() for record in make_records(30)[0]])
+        sink.flush()
+        tables = {
+            "pipeline": {"name": "test"},
+            "source": {"connector": "sqlite", "path": "in.db", "stream": "records"},
+        }
+        config = parse(tables, tmp_path, environment={})
+        run(config, until_idle=True)
+        sink.write([b"{}"] * 1_234)
+        sink.flush()
+    found = describe(config.state, config)
+    assert found["lag"] == {"records": 1_234, "labels": 0}
+    assert "1,234 more to be read" in in_words(found)

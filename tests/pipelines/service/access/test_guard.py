@@ -1,0 +1,154 @@
+"""The guard by itself, message by message, and the limits it keeps."""
+
+import asyncio
+
+import pytest
+
+from streamboost.errors import DataError
+from streamboost.pipelines.service.access.guard import Guard
+from streamboost.pipelines.service.access.limits import Rate
+from streamboost.pipelines.service.access.people import SESSION_SECONDS, People
+from streamboost.pipelines.service.access.settings import Settings
+
+TOKEN = [(b"authorization", b"Bearer secret"), (b"host", b"localhost")]
+
+
+async def swallow(scope, receive, send):
+    """An application that reads its body whole, and says how long it was."""
+    length, more = 0, True
+    while more:
+        message = await receive()
+        length += len(message["body"])
+        more = message["more_body"]
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(length).encode()})
+
+
+def ask(guard, headers, body=(b"",), method="POST", path="/x", client="1.2.3.4"):
+    """Return status, headers and body of the answer."""
+    scope = {
+        "type": "http", "method": method, "path": path, "headers": headers, "scheme": "http",
+        "client": (client, 1), "query_string": b"",
+    }  # fmt: skip
+    parts, sent = list(body), []
+
+    async def receive():
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(guard(scope, receive, send))
+    return sent[0]["status"], dict(sent[0]["headers"]), sent[-1]["body"]
+
+
+def guard(app=swallow, **settings):
+    return Guard(app, Settings("secret", **settings), People("secret"))
+
+
+def test_a_body_is_counted_as_it_comes_whatever_it_says_of_its_length():
+    tight = guard(max_body=10)
+    assert ask(tight, TOKEN, [b"12345", b"67890"])[::2] == (200, b"10")
+    assert ask(tight, TOKEN, [b"12345", b"67890", b"1"])[0] == 413
+    said = [*TOKEN, (b"content-length", b"5")]
+    assert ask(tight, said, [b"12345", b"67890", b"1"])[0] == 413
+
+
+@pytest.mark.parametrize("length", [b"11", b"-1", b"1e1", b"99999999999999999999999", b""])
+def test_a_length_that_is_too_large_or_none_is_refused_unread(length):
+    async def never(scope, receive, send):
+        raise AssertionError("it was let through")
+
+    assert ask(guard(never, max_body=10), [*TOKEN, (b"content-length", length)])[0] == 413
+
+
+def test_every_answer_tells_the_browser_to_keep_it_to_itself():
+    for headers in (TOKEN, TOKEN[1:], []):
+        _, answered, _ = ask(guard(), headers)
+        assert answered[b"x-content-type-options"] == b"nosniff"
+        assert answered[b"x-frame-options"] == b"DENY"
+        assert answered[b"cross-origin-opener-policy"] == b"same-origin"
+        assert answered[b"referrer-policy"] == b"same-origin"
+        assert b"default-src 'none'" in answered[b"content-security-policy"]
+
+
+def test_strangers_who_ask_too_often_wait_and_keep_nobody_else_waiting():
+    busy = guard(strangers=(0.001, 3))
+    wrong = [(b"authorization", b"Bearer wrong"), TOKEN[1]]
+    assert [ask(busy, wrong)[0] for _ in range(4)] == [401, 401, 401, 429]
+    assert int(ask(busy, wrong)[1][b"retry-after"]) > 100
+    assert ask(busy, wrong, client="5.6.7.8")[0] == 401
+    assert ask(busy, TOKEN)[0] == 200
+
+
+def test_reading_and_writing_have_rates_of_their_own():
+    busy = guard(writes=(0.001, 1), reads=(0.001, 2))
+    assert [ask(busy, TOKEN)[0] for _ in range(2)] == [200, 429]
+    assert [ask(busy, TOKEN, method="GET")[0] for _ in range(3)] == [200, 200, 429]
+
+
+def test_messages_on_a_websocket_wait_where_they_come_too_often(monkeypatch):
+    slept, seen = [], []
+
+    async def rest(seconds):
+        slept.append(seconds)
+        await real(0)
+
+    async def count(scope, receive, send):
+        while (await receive())["type"] == "websocket.receive":
+            seen.append(len(slept))
+
+    async def receive():
+        return {"type": "websocket.receive" if len(seen) < 3 else "websocket.disconnect"}
+
+    real = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", rest)
+    scope = {"type": "websocket", "path": "/ws", "headers": TOKEN, "scheme": "ws"}
+    asyncio.run(guard(count, messages=(1_000, 2))(scope, receive, None))
+    assert seen[:2] == [0, 0]
+    assert seen[2] > 0
+    assert 0 < slept[0] <= 0.001
+
+
+def test_a_rate_remembers_no_more_callers_than_it_may():
+    rate = Rate(1, 1, most=2, clock=lambda: 0.0)
+    assert [rate.wait(caller) for caller in "aab"] == [0, 1, 0]
+    assert rate.wait("c") == 0  # takes the place of a, who begins anew
+    assert [rate.wait(caller) for caller in "cba"] == [1, 1, 0]
+
+
+def test_a_login_link_grows_old():
+    now = [0.0]
+    people = People("secret", clock=lambda: now[0])
+    key = people.invite("ann")
+    now[0] = 24 * 3600
+    assert people.log_in(key) is None
+
+
+def test_a_cookie_is_good_across_a_restart_and_not_under_another_token():
+    people = People("secret")
+    cookie = people.log_in(people.invite("ann"))
+    assert People("secret").by_cookie(cookie).name == "ann"
+    assert People("other").by_cookie(cookie) is None
+
+
+def test_a_cookie_grows_old(monkeypatch):
+    people = People("secret")
+    monkeypatch.setattr("itsdangerous.timed.time.time", lambda: 1_000_000)
+    cookie = people.log_in(people.invite("ann"))
+    monkeypatch.setattr("itsdangerous.timed.time.time", lambda: 1_000_000 + SESSION_SECONDS)
+    assert people.by_cookie(cookie).name == "ann"
+    monkeypatch.setattr("itsdangerous.timed.time.time", lambda: 1_000_001 + SESSION_SECONDS)
+    assert people.by_cookie(cookie) is None
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 101, "\x1b[31m"])
+def test_nobody_is_called_what_cannot_be_printed(name):
+    with pytest.raises(DataError, match="name"):
+        People("secret").invite(name)
+
+
+def test_two_logins_under_one_name_are_two_seats():
+    people = People("secret")
+    seats = {people.by_cookie(people.log_in(people.invite("ann"))).seat for _ in range(2)}
+    assert len(seats) == 2

@@ -1,0 +1,112 @@
+"""The API over a real server: fuzzed from its own schema, and each promise by itself."""
+
+import re
+
+import pytest
+import schemathesis
+from hypothesis import given, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+from serving import TOKEN, put, read, site_of, some_records
+
+from streamboost.pipelines.job.inspect import describe
+from streamboost.pipelines.job.run import run
+
+AS_PROGRAM = {"Authorization": f"Bearer {TOKEN}"}
+ENDLESS = (1e9, 1e9)
+
+
+@pytest.fixture
+def schema(file):
+    with site_of(file, reads=ENDLESS, writes=ENDLESS, strangers=ENDLESS) as site:
+        address = f"{site.url}/api/v1/openapi.json"
+        yield schemathesis.openapi.from_url(address, headers=AS_PROGRAM)
+
+
+def test_whatever_is_asked_the_answer_is_one_that_the_schema_describes(schema):
+    operations = [found.ok() for found in schema.get_all_operations()]
+    assert len(operations) > 15
+    for operation in operations:
+
+        @given(case=operation.as_strategy())
+        @settings(max_examples=25, deadline=None)
+        def ask(case):
+            # A schema cannot say which texts are a name, or a label that the pipeline can read.
+            case.call_and_validate(headers=AS_PROGRAM, excluded_checks=[positive_data_acceptance])
+
+        ask()
+
+
+@pytest.fixture
+def asking(file):
+    """A program's client whose addresses begin at the pipeline, and where it asks."""
+    with site_of(file) as site:
+        program = site.program()
+        program.base_url = f"{site.url}/api/v1/pipelines/test/"
+        yield program, site
+
+
+def test_what_was_posted_is_where_the_pipeline_reads_it_when_the_answer_comes(asking):
+    program, site = asking
+    records = [{"id": "n1", "a": 0.5, "b": None, "text": "new"}]
+    assert program.post("records", json={"records": records}).json() == {"written": 1}
+    assert read(site.served.config, "records")[-1:] == records
+    label = {"id": "n1", "label": "left", "time": 7, "source": "bot"}
+    assert program.post("labels", json={"labels": [label]}).json() == {"written": 1}
+    assert read(site.served.config, "labels")[-1:] == [label]
+    (entry,) = program.get("labelling/history").json()
+    assert (entry["person"], entry["id"], entry["stage"]) == ("bot", "n1", "written")
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ('[{"id": "1", "a": 1}, {"a": 2}]', r"record 2 cannot be used \(missing_id\)"),
+        ('[{"id": "1", "a": "wide"}]', r"record 1 cannot be used \(wrong_type\)"),
+        ('[{"id": "1", "a": 1e999}]', "cannot stand in JSON"),
+        ('[{"id": "1", "a": NaN}]', "cannot stand in JSON"),
+        ('[{"id": "\\ud800", "a": 1}]', "cannot stand in JSON"),
+        (f'[{{"id": "1", "x": "{"x" * 1_000_001}"}}]', "too_large"),
+        ("[]", "at least 1"),
+    ],
+)
+def test_of_records_that_the_pipeline_could_not_use_none_is_written(asking, records, reason):
+    program, site = asking
+    before = read(site.served.config, "records")
+    headers = {"Content-Type": "application/json"}
+    answer = program.post("records", content=f'{{"records": {records}}}', headers=headers)
+    assert answer.status_code == 422
+    assert re.search(reason, answer.json()["detail"])
+    assert read(site.served.config, "records") == before
+
+
+def test_a_command_is_obeyed_with_the_next_batch(asking):
+    program, site = asking
+    assert program.post("commands", json={"command": "pause"}).json() == {"queued": "pause"}
+    put(site.served.config, "records", some_records(20, start=5_000))
+    run(site.served.config, until_idle=True)
+    assert describe(site.served.config.state)["checkpoint"]["committee"]["paused"]
+    for wrong in ({"command": "rollback"}, {"command": "retrain", "version": 3}):
+        assert program.post("commands", json=wrong).status_code == 422
+
+
+def test_versions_are_those_that_a_rollback_may_name(asking):
+    program, site = asking
+    kept = [version["version"] for version in program.get("versions").json()]
+    assert kept == describe(site.served.config.state)["checkpoint"]["versions"]
+    assert kept
+
+
+def test_somebody_who_is_in_may_let_others_in_and_each_has_a_record_of_their_own(asking):
+    _, site = asking
+    first = site.browser("ann")
+    path = first.post("/api/v1/logins", json={"name": "ben"}).json()["path"]
+    second = site.stranger(Origin=site.url)
+    assert second.get(path).status_code == 200
+    prefix = "/api/v1/pipelines/test/labelling"
+    asked = [one.post(f"{prefix}/next").json()["request"]["id"] for one in (first, second)]
+    assert asked[0] != asked[1]
+    taken = first.post(f"{prefix}/answer", json={"id": asked[1], "label": "left"})
+    assert taken.status_code == 409
+    done = second.post(f"{prefix}/answer", json={"id": asked[1], "label": "left"}).json()
+    assert (done["person"], done["stage"]) == ("ben", "held")
+    assert second.post(f"{prefix}/undo").json()["id"] == asked[1]

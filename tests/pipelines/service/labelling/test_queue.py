@@ -1,0 +1,385 @@
+"""Several people at one queue: who gets what, what can be undone, and what is written when."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.written import Label
+from streamboost.errors import ConfigurationError, DataError, StateError, UnavailableError
+from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.labelling.queue import LabelQueue
+from streamboost.pipelines.service.labelling.writers import LabelWriter
+
+ANN, BEN = Person("ann", "seat 1"), Person("ben", "seat 2")
+GRACE, LEASE = 3_000, 120_000
+
+
+class Asked:
+    """Open requests, as a pipeline would publish them."""
+
+    def __init__(self, n=0):
+        self.open = {str(i): self.one(str(i), 1 / (1 + i)) for i in range(n)}
+
+    @staticmethod
+    def one(id, utility, sequence=1):
+        return {"id": id, "utility": utility, "sequence": sequence}
+
+    def request_ids(self):
+        return sorted(self.open, key=lambda id: -self.open[id]["utility"])
+
+    def request(self, id):
+        return self.open.get(id)
+
+
+class Desk:
+    """A queue over requests, with a clock of its own and labels that go to memory."""
+
+    def __init__(self, path, n=0):
+        self.path, self.asked, self.now = path / "labelling.db", Asked(n), 1_000_000
+        self.log = MemoryLog()
+        self.sink = MemorySink(self.log)
+        self.queue = self.fresh()
+
+    def fresh(self):
+        """Another queue over the same file, as another process would have."""
+        labels = LabelWriter(self.sink, Schema(numeric=["a"]))
+        return LabelQueue(
+            self.path, self.asked, labels, grace=GRACE, lease=LEASE, clock=lambda: self.now
+        )
+
+    def before(self, person):
+        found = self.queue.next(person)
+        return found and found["id"]
+
+    def written(self):
+        schema = Schema(numeric=["a"])
+        labels, dead = schema.decode_labels(read_all(self.log))
+        assert not dead
+        return list(zip(labels.ids, labels.labels, labels.sources, strict=True))
+
+
+def read_all(log):
+    return MemorySource(log).poll(10_000)
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return Desk(tmp_path, 3)
+
+
+def test_the_most_useful_is_first_and_stays_with_whoever_looks_at_it(desk):
+    assert desk.before(ANN) == "0"
+    assert desk.before(BEN) == "1"
+    desk.asked.open["9"] = Asked.one("9", 2.0)
+    assert desk.before(ANN) == "0"
+    assert desk.before(Person("cy", "seat 3")) == "9"
+
+
+def test_whoever_has_a_record_that_a_program_answers_gets_another(desk):
+    assert desk.before(ANN) == "0"
+    desk.queue.post(Person("api", "api"), [Label("0", "left")])
+    assert desk.before(ANN) == "1"
+
+
+def test_what_was_answered_meanwhile_does_not_come_back_by_undo(desk):
+    desk.queue.skip(ANN, desk.before(ANN))
+    desk.queue.answer(BEN, "0", "left")
+    desk.queue.undo(ANN)
+    assert desk.before(ANN) == "1"
+
+
+def test_whoever_does_not_come_back_loses_the_record(desk):
+    desk.before(ANN)
+    desk.now += LEASE - 1
+    assert desk.before(ANN) == "0"
+    desk.now += LEASE - 1
+    assert desk.before(BEN) == "1"
+    desk.now += 1
+    assert desk.before(Person("cy", "seat 3")) == "0"
+    with pytest.raises(StateError, match="somebody else has record '0'"):
+        desk.queue.answer(ANN, "0", "left")
+
+
+def test_an_answer_is_held_then_written_once_with_who_gave_it(desk):
+    entry = desk.queue.answer(ANN, desk.before(ANN), "left")
+    assert entry.stage == "held"
+    assert desk.before(ANN) == "1"
+    desk.now += GRACE - 1
+    assert desk.queue.write_due() == 0
+    desk.now += 1
+    assert desk.queue.write_due() == 1
+    assert desk.queue.write_due() == 0
+    assert desk.written() == [("0", "left", "ann")]
+    (kept,) = desk.queue.history()
+    assert (kept.person, kept.time, kept.stage) == ("ann", 1_000_000, "written")
+
+
+def test_a_held_answer_survives_its_process_and_is_written_by_the_next(desk):
+    desk.queue.answer(ANN, "0", "left")
+    desk.now += GRACE
+    assert desk.fresh().write_due() == 1
+    assert desk.written() == [("0", "left", "ann")]
+
+
+def test_an_answer_can_be_undone_until_it_is_written(desk):
+    desk.queue.answer(ANN, "0", "left")
+    assert desk.before(ANN) == "1"
+    assert desk.queue.undo(ANN).id == "0"
+    assert desk.before(ANN) == "0"
+    desk.queue.answer(ANN, "0", "right")
+    desk.now += GRACE
+    desk.queue.write_due()
+    assert desk.written() == [("0", "right", "ann")]
+    with pytest.raises(StateError, match="'right' of record '0' was written already"):
+        desk.queue.undo(ANN)
+
+
+def test_undo_is_of_ones_own_seat(desk):
+    desk.queue.answer(ANN, "0", "left")
+    with pytest.raises(StateError, match="nothing to undo"):
+        desk.queue.undo(BEN)
+    with pytest.raises(StateError, match="nothing to undo"):
+        desk.queue.undo(Person("ann", "another seat"))
+
+
+def test_what_was_skipped_comes_last_and_to_others_at_once(desk):
+    desk.queue.skip(ANN, desk.before(ANN))
+    assert desk.before(BEN) == "0"
+    assert desk.before(ANN) == "1"
+    desk.queue.release(BEN)
+    for id in ("1", "2"):
+        desk.queue.answer(ANN, id, "left")
+    assert desk.before(ANN) == "0"
+
+
+def test_a_record_that_somebody_answered_meanwhile_is_before_nobody(desk):
+    desk.queue.skip(ANN, desk.before(ANN))
+    desk.queue.answer(BEN, desk.before(BEN), "left")
+    desk.queue.undo(ANN)
+    assert desk.before(ANN) == "1"
+    desk.queue.post(Person("api", "api"), [Label("1", "left")])
+    assert desk.before(ANN) == "2"
+
+
+def test_what_somebody_is_not_sure_of_is_for_others(desk):
+    for id in ("0", "1", "2"):
+        desk.queue.not_sure(ANN, id)
+    assert desk.before(ANN) is None
+    assert desk.before(BEN) == "0"
+    desk.queue.undo(ANN)
+    assert desk.before(ANN) == "2"
+
+
+def test_what_expired_disappears(desk):
+    desk.before(ANN)
+    del desk.asked.open["0"]
+    assert desk.before(ANN) == "1"
+    with pytest.raises(StateError, match="request for record '0' is closed"):
+        desk.queue.answer(ANN, "0", "left")
+
+
+def test_a_record_that_is_asked_for_again_can_be_answered_again(desk):
+    desk.queue.answer(ANN, "0", "left")
+    with pytest.raises(StateError, match="answered already"):
+        desk.queue.answer(BEN, "0", "right")
+    desk.asked.open["0"] = Asked.one("0", 1.0, sequence=7)
+    desk.queue.answer(BEN, "0", "right")
+
+
+def test_nobody_who_has_logged_in_answers_in_the_name_of_another(desk):
+    desk.queue.post(ANN, [Label("0", "left", source="ben")])
+    assert [entry.person for entry in desk.queue.history()] == ["ann"]
+
+
+def test_labels_that_a_program_posts_are_written_at_once_and_kept(desk):
+    desk.queue.post(Person("api", "api"), [Label("0", "left"), Label("77", "right", 5, "bot")])
+    assert desk.written() == [("0", "left", None), ("77", "right", "bot")]
+    assert [(e.id, e.person, e.stage) for e in desk.queue.history()] == [
+        ("77", "bot", "written"),
+        ("0", "api", "written"),
+    ]
+    assert desk.before(ANN) == "1"
+
+
+@pytest.mark.parametrize("label", ["", "x" * 1_001, "a\0", 7, "\ud800"])
+def test_what_the_pipeline_could_not_read_is_refused_at_once(desk, label):
+    with pytest.raises(DataError):
+        desk.queue.answer(ANN, "0", label)
+    assert desk.queue.history() == []
+
+
+def test_where_labels_cannot_be_written_nothing_is_taken(tmp_path):
+    refusal = LabelWriter(ConfigurationError("they come from a dataset"), Schema(numeric=["a"]))
+    queue = LabelQueue(tmp_path / "labelling.db", Asked(1), refusal)
+    with pytest.raises(ConfigurationError, match="from a dataset"):
+        queue.answer(ANN, "0", "left")
+    assert refusal.refusal == "they come from a dataset"
+
+
+@pytest.mark.parametrize("error", [UnavailableError, RuntimeError])
+def test_what_cannot_be_written_now_waits_and_says_why(desk, monkeypatch, error):
+    desk.queue.answer(ANN, "0", "left")
+    desk.now += GRACE
+    flush = desk.sink.flush
+
+    def fail():
+        raise error("the disk is away")
+
+    monkeypatch.setattr(desk.sink, "flush", fail)
+    assert desk.queue.write_due() == 0
+    assert desk.queue.trouble == "the disk is away"
+    with pytest.raises(StateError, match="written already"):
+        desk.queue.undo(ANN)
+    monkeypatch.setattr(desk.sink, "flush", flush)
+    assert desk.queue.write_due() == 1
+    assert desk.queue.trouble is None
+    assert desk.written() == [("0", "left", "ann")]
+
+
+def test_a_clock_that_is_set_back_holds_nothing_back(desk):
+    desk.queue.answer(ANN, "0", "left")
+    desk.now -= 3_600_000
+    assert desk.queue.write_due() == 1
+
+
+def test_at_the_end_what_is_held_is_written(desk):
+    desk.queue.answer(ANN, "0", "left")
+    assert desk.queue.write_due(at_once=True) == 1
+
+
+def test_a_file_of_another_release_is_refused(desk):
+    desk.before(ANN)
+    with desk.queue._entries.writing() as connection:
+        connection.execute("PRAGMA user_version = 9")
+    with pytest.raises(StateError, match="has format 9"):
+        desk.fresh().next(ANN)
+
+
+PEOPLE = st.sampled_from([ANN, Person("cy", "seat 3"), Person("cy", "seat 4")])
+ACTIONS = ["answer", "answer", "skip", "not_sure"]
+
+
+class Office(RuleBasedStateMachine):
+    """Three people, one of them at two seats, over requests that come and come again."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.desk = Desk(Path(self.folder.name), 4)
+        self.leases = {}  # by record: the seat, and until when
+        self.entries = []  # of all that was done: a dictionary each
+
+    def teardown(self):
+        self.desk.queue.close()
+        self.folder.cleanup()
+
+    def holder(self, id):
+        seat, until = self.leases.get(id, (None, 0))
+        return seat if until > self.desk.now else None
+
+    def done(self, id):
+        return [e for e in self.entries if e["id"] == id and e["stage"] != "undone"]
+
+    def is_answered(self, id):
+        return any(e["action"] == "label" for e in self.done(id))
+
+    def give(self, person, id):
+        self.leases = {i: lease for i, lease in self.leases.items() if lease[0] != person.seat}
+        self.leases[id] = (person.seat, self.desk.now + LEASE)
+
+    @rule(utility=st.integers(0, 9))
+    def ask(self, utility):
+        asked = self.desk.asked
+        id = str(len(self.desk.asked.open))
+        asked.open[id] = asked.one(id, utility)
+
+    @rule(data=st.data())
+    def ask_again(self, data):
+        id = data.draw(st.sampled_from(sorted(self.desk.asked.open)))
+        self.desk.asked.open[id] |= {"sequence": 1 + self.desk.asked.open[id]["sequence"]}
+        self.entries = [e | {"id": None} if e["id"] == id else e for e in self.entries]
+
+    @rule(person=PEOPLE)
+    def look(self, person):
+        found = self.desk.before(person)
+        mine = [i for i in self.leases if self.holder(i) == person.seat]
+        mine = [i for i in mine if not self.is_answered(i)]
+        if mine:
+            assert found == mine[0]
+        elif found is None:
+            assert not self.choices(person)
+        else:
+            least, best = max((-n, u) for n, u, _ in self.choices(person))
+            assert (-least, best, found) in self.choices(person)
+        if found is not None:
+            self.give(person, found)
+
+    def choices(self, person):
+        """Return, of all that `person` may get, how often they skipped it, its utility and id."""
+        found = set()
+        for id, request in self.desk.asked.open.items():
+            mine = [e["action"] for e in self.done(id) if e["person"].name == person.name]
+            if self.holder(id) is None and not self.is_answered(id) and "not_sure" not in mine:
+                found.add((mine.count("skip"), request["utility"], id))
+        return found
+
+    @rule(person=PEOPLE, action=st.sampled_from(ACTIONS), data=st.data())
+    def act(self, person, action, data):
+        id = data.draw(st.sampled_from(sorted(self.desk.asked.open)))
+        arguments = (data.draw(st.sampled_from("xyz")),) if action == "answer" else ()
+        may = self.holder(id) in (None, person.seat) and not self.is_answered(id)
+        try:
+            entry = getattr(self.desk.queue, action)(person, id, *arguments)
+        except StateError:
+            assert not may
+            return
+        assert may
+        self.leases.pop(id, None)
+        self.entries.append(
+            {"id": id, "of": id, "person": person, "action": entry.action, "stage": entry.stage,
+             "label": entry.label, "time": self.desk.now}
+        )  # fmt: skip
+
+    @rule(person=PEOPLE)
+    def undo(self, person):
+        mine = [e for e in self.entries if e["person"] == person and e["stage"] != "undone"]
+        may = bool(mine) and mine[-1]["stage"] != "written"
+        try:
+            entry = self.desk.queue.undo(person)
+        except StateError:
+            assert not may
+            return
+        assert may
+        assert entry.id == mine[-1]["of"]
+        mine[-1]["stage"] = "undone"
+        if self.holder(entry.id) is None:
+            self.give(person, entry.id)
+
+    @rule(milliseconds=st.sampled_from([0, 1, GRACE // 2, GRACE, GRACE, LEASE]))
+    def wait(self, milliseconds):
+        self.desk.now += milliseconds
+        self.desk.queue.write_due()
+        for entry in self.entries:
+            if entry["stage"] == "held" and entry["time"] <= self.desk.now - GRACE:
+                entry["stage"] = "written"
+
+    @rule()
+    def restart(self):
+        self.desk.queue.close()
+        self.desk.queue = self.desk.fresh()
+
+    @invariant()
+    def written_is_what_was_given_and_not_undone(self):
+        assert self.desk.written() == [
+            (e["of"], e["label"], e["person"].name) for e in self.entries if e["stage"] == "written"
+        ]
+
+
+TestOffice = Office.TestCase
+TestOffice.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)

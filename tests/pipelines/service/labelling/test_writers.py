@@ -1,0 +1,75 @@
+"""Writers: one at a time, all or nothing, and nobody waits for long."""
+
+import threading
+
+import pytest
+
+from streamboost.connectors.memory import MemoryLog, MemorySink
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.written import Label
+from streamboost.errors import ConnectorError, DataError, UnavailableError
+from streamboost.pipelines.service.labelling import writers as writing
+from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
+
+
+class Slow(MemorySink):
+    """A sink that is told when it may end."""
+
+    def __init__(self, log):
+        super().__init__(log)
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def flush(self):
+        self.begun.set()
+        assert self.may_end.wait(60)
+        super().flush()
+
+
+def test_whoever_finds_a_write_that_does_not_end_is_told_to_come_again(monkeypatch):
+    monkeypatch.setattr(writing, "_PATIENCE", 0.01)
+    log = MemoryLog()
+    sink = Slow(log)
+    writer = LabelWriter(sink, Schema(numeric=["a"]))
+    first = threading.Thread(target=writer.write, args=([Label("1", "left")],))
+    first.start()
+    assert sink.begun.wait(60)
+    with pytest.raises(UnavailableError, match="try again"):
+        writer.write([Label("2", "left")])
+    sink.may_end.set()
+    first.join()
+    assert log.payloads() == [b'{"id":"1","label":"left"}']
+
+
+def test_what_failed_is_not_written_by_the_next(monkeypatch):
+    log = MemoryLog()
+    sink = MemorySink(log)
+    writer = LabelWriter(sink, Schema(numeric=["a"]), mask=lambda text: text.replace("key", "***"))
+    flush = sink.flush
+
+    def fail():
+        raise ConnectorError("the key is refused")
+
+    monkeypatch.setattr(sink, "flush", fail)
+    with pytest.raises(ConnectorError, match=r"the \*\*\* is refused"):
+        writer.write([Label("1", "left")])
+    monkeypatch.setattr(sink, "flush", flush)
+    writer.write([Label("2", "left")])
+    assert log.payloads() == [b'{"id":"2","label":"left"}']
+
+
+def test_records_are_judged_by_their_id_while_nobody_knows_the_features():
+    log = MemoryLog()
+    writer = RecordWriter(MemorySink(log), Schema(id="key", numeric="auto"))
+    writer.write([{"key": 7, "a": "wide"}])
+    assert log.payloads() == [b'{"key": 7, "a": "wide"}']
+    with pytest.raises(DataError, match="missing_id"):
+        writer.write([{"id": 7}])
+
+
+def test_integer_labels_are_integers():
+    log = MemoryLog()
+    writer = LabelWriter(MemorySink(log), Schema(numeric=["a"], label="integer"))
+    writer.write([Label("1", 3)])
+    with pytest.raises(DataError, match="label 2 cannot be used"):
+        writer.write([Label("1", 3), Label("2", "three")])
+    assert len(log.payloads()) == 1

@@ -1,0 +1,107 @@
+"""What the charts are given to draw."""
+
+import pytest
+
+from streamboost.pipelines.service.pages import charts as curves
+
+MARKS = [
+    {"id": 1, "time": 1_000, "sequence": 1, "kind": "promoted", "version": 1, "text": "serves"},
+    {"id": 2, "time": 2_000, "sequence": 2, "kind": "drift", "version": 2, "text": "drift"},
+    {"id": 3, "time": 3_000, "sequence": 3, "kind": "command", "version": None, "text": "pause"},
+]
+
+
+def estimate(value):
+    return {"value": value, "low": value - 0.1, "high": value + 0.1}
+
+
+def point(time, **values):
+    usual = {
+        "records_per_second": 50.0,
+        "labels_per_second": 5.0,
+        "batch_seconds": 0.123456,
+        "accuracy": estimate(0.8),
+        "naive": estimate(0.5),
+        "repeat_last": estimate(0.2),
+        "requests": 30,
+        "audits": 3,
+        "answered": 20,
+        "budget_allowed": 31.4,
+        "lag": {"records": 5, "labels": 2},
+        "version": 2,
+        "trees": 150,
+    }
+    return {"time": time, "sequence": time, **usual, **values}
+
+
+POINTS = [point(1_000), point(2_000)]
+
+EVERY_CHART = {
+    "accuracy": lambda points: curves.accuracy(points, MARKS),
+    "spending": curves.spending,
+    "throughput": curves.throughput,
+    "latency": curves.latency,
+    "lag": curves.lag,
+    "committee": lambda points: curves.committee_size(points, MARKS),
+}
+
+
+@pytest.mark.parametrize("name", EVERY_CHART)
+def test_a_chart_without_points_says_what_it_waits_for(name):
+    empty = EVERY_CHART[name]([])
+    assert not empty.times
+    assert empty.summary.endswith(".")
+
+
+@pytest.mark.parametrize("name", EVERY_CHART)
+def test_every_series_has_a_value_at_every_time(name):
+    drawn = EVERY_CHART[name](POINTS)
+    assert list(drawn.times) == [1_000, 2_000]
+    for series in drawn.series:
+        assert len(series.values) == 2
+
+
+def test_the_honest_curve_has_its_interval_and_stands_beside_the_others():
+    honest, naive, repeated = curves.accuracy(POINTS, MARKS).series
+    assert (honest.low, honest.high) == ([0.7, 0.7], [0.9, 0.9])
+    assert (naive.values[0], repeated.values[0]) == (0.5, 0.2)
+    assert naive.low is repeated.low is None
+
+
+def test_only_what_changes_the_committee_is_marked():
+    groups = curves.accuracy(POINTS, MARKS).marks
+    assert {group.name: list(group.times) for group in groups} == {
+        "drift": [2_000],
+        "new version": [1_000],
+    }
+
+
+def test_accuracy_says_when_most_records_are_not_judged_yet():
+    assert "Only 10 of 100" in curves.accuracy(POINTS, MARKS, 10, 100).summary
+    assert "Only" not in curves.accuracy(POINTS, MARKS, 90, 100).summary
+
+
+def test_latency_has_gaps_where_no_batch_came():
+    idle = curves.latency([point(1_000), point(2_000, batch_seconds=None)])
+    assert idle.series[0].values == [0.1235, None]
+    assert "124 ms" in idle.summary
+
+
+def test_the_lag_is_that_of_all_sources():
+    assert curves.lag(POINTS).series[0].values == [7.0, 7.0]
+    unknown = [point(1_000, lag={})]
+    assert not curves.lag(unknown).times
+
+
+def test_the_table_of_a_chart_has_its_ends_and_its_intervals():
+    many = [point(time * 1_000) for time in range(100)]
+    table = curves.accuracy(many, MARKS).as_table()
+    assert len(table.rows) == curves.TABLE_ROWS
+    assert table.rows[0][1] == "80.0 % (70.0 % to 90.0 %)"
+    assert len(table.rows[0]) == len(table.columns) == 4
+
+
+def test_thinning_keeps_both_ends():
+    kept = curves.thinned([{"time": time} for time in range(2_000)])
+    assert len(kept) == curves.MOST_POINTS
+    assert (kept[0]["time"], kept[-1]["time"]) == (0, 1_999)

@@ -1,0 +1,60 @@
+"""A status is read once for however many look."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from streamboost.pipelines.service.pages.view import Feed
+from streamboost.pipelines.status.file import StatusFile
+from streamboost.pipelines.status.reader import StatusReader
+
+
+def content(sequence):
+    return {
+        "documents": {
+            "pipeline": (0, f'{{"sequence": {sequence}}}'),
+            "join": (0, '{"open_requests": 1}'),
+        },
+    }
+
+
+def looks(folder, steps):
+    """Return what each of `steps` saw, which writes or says how much time passes."""
+    now, views = [0.0], []
+
+    async def look_on():
+        with ThreadPoolExecutor(1) as threads:
+            feed = Feed(StatusReader(folder), threads, clock=lambda: now[0])
+            for step in steps:
+                now[0] += step()
+                views.extend(await asyncio.gather(*(feed.look() for _ in range(5))))
+
+    asyncio.run(look_on())
+    return views
+
+
+def test_nothing_is_shown_of_what_is_not_there(tmp_path):
+    view = looks(tmp_path, [lambda: 1.0])[-1]
+    assert view.document("pipeline") == {}
+    assert view.open_requests == 0
+
+
+def test_all_who_look_at_one_time_get_the_same_view(tmp_path):
+    file = StatusFile(tmp_path / "status.db")
+
+    def write(sequence, seconds):
+        file.write(content(sequence))
+        return seconds
+
+    views = looks(tmp_path, [lambda: write(1, 2.0), lambda: write(2, 0.1), lambda: write(3, 2.0)])
+    file.close()
+    assert [view.document("pipeline")["sequence"] for view in views] == [1] * 10 + [3] * 5
+    assert len({id(view) for view in views}) == 2
+    assert views[-1].open_requests == 1
+
+
+def test_a_status_that_did_not_change_is_not_read_again(tmp_path):
+    file = StatusFile(tmp_path / "status.db")
+    file.write(content(1))
+    views = looks(tmp_path, [lambda: 2.0, lambda: 2.0])
+    file.close()
+    assert views[0] is views[-1]

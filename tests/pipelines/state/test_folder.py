@@ -1,0 +1,195 @@
+import multiprocessing
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from streamboost.connectors.messages.schema import Schema
+from streamboost.errors import StateError
+from streamboost.pipelines.config.file import parse
+from streamboost.pipelines.state.folder import State
+
+
+@pytest.fixture
+def state(tmp_path):
+    state = State(tmp_path / "state")
+    with state.locked():
+        yield state
+
+
+def config(tmp_path, **pipeline):
+    tables = {
+        "pipeline": {"name": "test"} | pipeline,
+        "source": {"connector": "files", "path": "${SECRET}"},
+    }
+    return parse(tables, tmp_path, environment={"SECRET": "hunter2"})
+
+
+def hold(path, held, release):
+    with State(path).locked():
+        held.set()
+        release.wait(60)
+
+
+def test_a_state_that_another_process_holds_is_refused_with_its_number(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    process = context.Process(target=hold, args=(tmp_path / "state", held, release))
+    process.start()
+    assert held.wait(60)
+    state = State(tmp_path / "state")
+    assert state.is_running()
+    with pytest.raises(StateError, match=f"process {process.pid} is running on this state"):
+        state.locked().__enter__()
+    release.set()
+    process.join(60)
+    with state.locked():
+        assert State(tmp_path / "state").is_running()
+    assert not state.is_running()
+
+
+def test_no_run_is_refused_because_others_look_whether_one_is_running(tmp_path):
+    state, ended = State(tmp_path), threading.Event()
+
+    def look():
+        while not ended.is_set():
+            State(tmp_path).is_running()
+
+    with ThreadPoolExecutor(3) as pool:
+        looking = [pool.submit(look) for _ in range(3)]
+        try:
+            for _ in range(500):
+                with state.locked():
+                    pass
+        finally:
+            ended.set()
+        for one in looking:
+            one.result(60)
+
+
+def test_a_changed_configuration_is_refused_with_what_changed(state, tmp_path):
+    state.adopt(config(tmp_path), begun=False)
+    state.adopt(config(tmp_path, batch_records=7), begun=True)
+    with pytest.raises(StateError, match=r"\[pipeline\] seed was 0 and is 7.*Undo the change"):
+        state.adopt(config(tmp_path, seed=7), begun=True)
+
+
+def test_what_changed_is_said_as_the_file_has_it_with_what_may_change(state, tmp_path):
+    def made(**sections):
+        tables = {"pipeline": {"name": "test"}, "source": {"connector": "files", "path": "a"}}
+        return parse(tables | sections, tmp_path, environment={})
+
+    state.adopt(made(), begun=False)
+    asked = {"connector": "sqlite", "stream": "labels", "path": "labels.db"}
+    with pytest.raises(StateError) as told:
+        state.adopt(made(query={"strategy": "random", "budget": 0.3}, labels=asked), begun=True)
+    said = str(told.value)
+    assert '[query] strategy was "margin" and is "random"; [query] budget was 0.05 and' in said
+    assert '[labels] path was not set and is "labels.db"' in said
+    assert "On an existing state these may change: [pipeline] batch_labels batch_records" in said
+
+
+def test_a_state_goes_along_when_its_folder_or_the_whole_project_is_moved(tmp_path):
+    def made(folder, **keys):
+        tables = {
+            "pipeline": {"name": "test"} | keys,
+            "source": {"connector": "files", "path": "a"},
+        }
+        return parse(tables, folder, environment={})
+
+    State(tmp_path / "one" / "state").path.mkdir(parents=True)
+    State(tmp_path / "one" / "state").adopt(made(tmp_path / "one"), begun=False)
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert State(tmp_path / "two" / "state").verify(made(tmp_path / "two"), begun=True)
+    (tmp_path / "two" / "state").rename(tmp_path / "kept")
+    assert State(tmp_path / "kept").verify(made(tmp_path / "two", state="../kept"), begun=True)
+
+
+def test_before_the_first_batch_the_configuration_may_change_and_the_schema_is_found_anew(
+    state, tmp_path
+):
+    state.adopt(config(tmp_path), begun=False)
+    state.keep_schema(Schema(numeric=["a"]))
+    state.adopt(config(tmp_path), begun=False)
+    assert state.schema() == Schema(numeric=["a"])
+    state.adopt(config(tmp_path, seed=7), begun=False)
+    assert state.schema() is None
+    assert state.name() == "test"
+
+
+def test_a_changed_value_of_the_environment_is_refused_and_not_shown(state, tmp_path):
+    def adopt(secret, begun):
+        tables = {
+            "pipeline": {"name": "test"},
+            "source": {"connector": "files", "path": "${SECRET}/records.jsonl"},
+        }
+        state.adopt(parse(tables, tmp_path, environment={"SECRET": secret}), begun=begun)
+
+    adopt("hunter2", begun=False)
+    adopt("hunter2", begun=True)
+    with pytest.raises(StateError, match=r"variable it names \(SECRET\) has another value") as told:
+        adopt("hunter3", begun=True)
+    assert "hunter" not in str(told.value)
+
+
+def test_a_begun_state_without_its_fingerprint_is_refused_with_what_to_do(state, tmp_path):
+    state.adopt(config(tmp_path), begun=False)
+    (state.path / "fingerprint").unlink()
+    with pytest.raises(StateError, match=r"fingerprint is missing.*from a copy.*To begin anew"):
+        state.adopt(config(tmp_path), begun=True)
+
+
+def test_without_the_configuration_kept_a_changed_one_is_refused(state, tmp_path):
+    state.adopt(config(tmp_path), begun=False)
+    state.config.unlink()
+    with pytest.raises(StateError, match="what has changed is not known"):
+        state.adopt(config(tmp_path, seed=7), begun=True)
+    state.adopt(config(tmp_path), begun=True)
+    assert state.name() == "test"
+
+
+def test_a_state_that_is_no_folder_is_refused_with_the_mend(tmp_path):
+    (tmp_path / "state").write_text("")
+    with pytest.raises(StateError, match=r"cannot be used.*File exists.*set \[pipeline\] state"):
+        State(tmp_path / "state").locked().__enter__()
+
+
+def test_what_cannot_be_read_or_written_is_a_state_error(state, tmp_path):
+    attempts = {
+        "fingerprint": lambda: state.adopt(config(tmp_path), begun=False),
+        "config.toml": lambda: state.adopt(config(tmp_path), begun=False),
+        "schema.json": lambda: state.keep_schema(Schema(numeric=["a"])),
+    }
+    for name, attempt in attempts.items():
+        (state.path / name).mkdir()
+        with pytest.raises(StateError, match=f"cannot be used.*{name}.*see that it is a folder"):
+            attempt()
+        (state.path / name).rmdir()
+
+
+def test_a_folder_that_may_only_be_read_is_refused_with_the_mend(
+    open_folder, only_reading, tmp_path
+):
+    path = open_folder / "state"
+    with State(path).locked():
+        State(path).adopt(config(tmp_path), begun=False)
+    with only_reading(open_folder), pytest.raises(StateError, match=r"cannot be used.*denied"):
+        State(path).locked().__enter__()
+    with only_reading(open_folder):
+        assert State(path).name() == "test"
+        assert not State(path).is_running()
+
+
+def test_small_files_are_made_durable_with_their_names(state, tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    state.keep_schema(Schema(numeric=["a"]))
+    assert synced == [(state.path / "schema.json").stat().st_ino, state.path.stat().st_ino]
+
+
+def test_no_secret_is_stored(state, tmp_path):
+    state.adopt(config(tmp_path), begun=False)
+    stored = b"".join(path.read_bytes() for path in state.path.iterdir())
+    assert b"hunter2" not in stored
+    assert b"${SECRET}" in stored

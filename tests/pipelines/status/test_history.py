@@ -1,0 +1,79 @@
+"""The history that is shown: bounded, and nothing lost from its sums."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.written import DeadLetter
+from streamboost.pipelines.status import history as boards
+from streamboost.pipelines.status.history import SUMMED, Board
+
+
+def counting(**counts):
+    return dict.fromkeys(SUMMED, 0) | counts
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A board of at most twenty points."""
+    monkeypatch.setattr(boards, "MOST_POINTS", 20)
+    monkeypatch.setattr(boards, "RECENT", 20_000)
+    return Board()
+
+
+@settings(max_examples=30)
+@given(records=st.lists(st.integers(0, 100), max_size=200), gap=st.integers(1, 5_000))
+def test_points_stay_bounded_and_none_of_what_they_count_is_lost(records, gap):
+    board = Board()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boards, "MOST_POINTS", 20)
+        for i, n in enumerate(records):
+            board.point(i * gap, i, counting(records=n, seconds=1.0, lag=i))
+    values = [json.loads(text) for _, _, text in board.points.values()]
+    assert len(values) == min(len(records), 20)
+    assert sum(value["records"] for value in values) == sum(records)
+    assert sum(value["seconds"] for value in values) == len(records)
+    if records:
+        assert values[-1]["lag"] == len(records) - 1
+
+
+def test_the_whole_run_stays_in_sight_the_newest_part_most_finely(small):
+    for i in range(2_000):
+        small.point(i * 1_000, i, counting(records=1))
+    times = [time // 1_000 for time, _, _ in small.points.values()]
+    gaps = [b - a for a, b in pairwise(times)]
+    assert (times[0] < 500, times[-1]) == (True, 1_999)
+    assert max(gaps) < 700
+    assert sum(gaps[:5]) > 20 * sum(gaps[-5:])
+
+
+def test_lists_keep_the_newest_under_numbers_never_given_twice():
+    board = Board()
+    for i in range(1_200):
+        board.mark(i, i, "command", None, str(i))
+    for start in range(0, 700, 70):
+        board.predicted(b'{"id": "%d"}' % i for i in range(start, start + 70))
+    board.buried(b"{}" for _ in range(300))
+    assert [mark[-1] for mark in board.marks.values()] == [str(i) for i in range(200, 1_200)]
+    shown = [json.loads(one) for (one,) in board.predictions.values()]
+    assert [int(one["id"]) for chunk in shown for one in chunk] == list(range(140, 700))
+    assert len(board.dead_letters) == 200
+    numbers = [*board.marks, *board.predictions, *board.dead_letters]
+    assert len(set(numbers)) == len(numbers)
+    assert list(board.marks) == sorted(board.marks)
+
+
+@pytest.mark.parametrize("payload", [b"x" * 60_000, b"\xff" * 60_000])
+def test_of_a_long_dead_letter_the_beginning_is_shown(payload):
+    letter = DeadLetter.of(Message(payload, "0", 1, 60_000), "bad_json", "why", source="records")
+    board = Board()
+    board.buried([letter.encode()])
+    ((text,),) = board.dead_letters.values()
+    shown = json.loads(text)
+    assert len(shown["payload"]) == 4_096
+    assert (shown["size"], shown["encoding"]) == (60_000, letter.encoding)
+    assert letter.payload.startswith(shown["payload"])

@@ -1,0 +1,118 @@
+"""The sums against each record's own residual, computed the slow way."""
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from stream.judging import made
+
+from streamboost.stream.evaluation.intervals import Estimate, difference, naive
+from streamboost.stream.evaluation.tally import Judged, Tally
+from streamboost.stream.evaluation.windows import Evaluation
+
+
+def figure(name, cells):
+    """Return a figure of the confusion matrix `cells` (predicted, true)."""
+    n, right = cells.sum(), np.diag(cells)
+    if name == "accuracy":
+        return right.sum() / n
+    if name == "balanced_accuracy":
+        return (right / cells.sum(axis=0)).mean()
+    chance = (cells.sum(axis=0) * cells.sum(axis=1)).sum() / n**2
+    return (right.sum() / n - chance) / (1.0 - chance)
+
+
+def slopes(name, cells, rows):
+    """Return the figure's numeric derivative by each cell; row sums are known and stay."""
+    found = np.zeros_like(cells)
+    for a, c in np.ndindex(*cells.shape):
+        value = []
+        for step in (1e-4, -1e-4):
+            moved = cells.copy()
+            moved[a, c] += step
+            value.append(figure_given(name, moved, rows))
+        found[a, c] = (value[0] - value[1]) / 2e-4
+    return found
+
+
+def figure_given(name, cells, rows):
+    """Return the figure where the numbers of records predicted, `rows`, are known."""
+    n = rows.sum()
+    if name == "balanced_accuracy":
+        return figure(name, cells)
+    if name == "accuracy":
+        return np.diag(cells).sum() / n
+    chance = (cells.sum(axis=0) * rows).sum() / n**2
+    return (np.diag(cells).sum() / n - chance) / (1.0 - chance)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "kappa"])
+@pytest.mark.parametrize("drawn", [True, False])
+def test_the_interval_is_that_of_the_records_linearized_residuals(name, drawn):
+    stream = made(21, n=900, drawn=drawn)
+    found = getattr(stream.feed(Evaluation(stream.block), batch=900).since_start().committee, name)
+    asked = stream.propensity > 0
+    truth = np.eye(3)[stream.y]
+    d = (truth - stream.P)[asked]
+    a = stream.predicted[asked]
+    v = 1.0 / stream.propensity[asked] - 1.0
+    u = v * (v + 1.0)
+    rest = (~asked).sum()
+    guess = np.where(asked[:, None], truth, stream.P)
+    cells = np.array([guess[stream.predicted == k].sum(axis=0) for k in range(3)])
+    cells += rest / v.sum() * np.array([(v[:, None] * d)[a == k].sum(axis=0) for k in range(3)])
+    rows = np.bincount(stream.predicted, minlength=3)
+    slope = slopes(name, cells, rows)
+    residual = (slope[a] * d).sum(axis=1)
+    steep, P = slope[stream.predicted[~asked]], stream.P[~asked]
+    model = ((P * steep**2).sum(axis=1) - (P * steep).sum(axis=1) ** 2).mean()
+    effective = v.sum() ** 2 / (v**2).sum()
+    mean = (v * residual).sum() / v.sum()
+    square = (u * (residual - mean) ** 2).sum() / u.sum()
+    variance = (effective * square + 5.0 * model) / (effective + 5.0)
+    error = rest * np.sqrt(variance * u.sum()) / v.sum()
+    half = student.ppf(0.975, effective + 4.0) * error
+    assert found.value == pytest.approx(figure(name, cells))
+    assert (found.high - found.low) / 2.0 == pytest.approx(half, rel=1e-4)
+
+
+def test_tallies_of_parts_add_up_to_that_of_the_whole():
+    stream = made(22, n=400)
+    truth = np.where(stream.propensity > 0, stream.y, -1)
+    predicted = np.column_stack([stream.predicted] * 3)
+    extra = np.nan_to_num(1.0 / stream.propensity - 1.0)
+
+    def tally(rows):
+        made_of = Tally(3)
+        made_of.add(Judged(stream.P[rows], predicted[rows], truth[rows], extra[rows]))
+        return made_of
+
+    whole, first = tally(slice(None)), tally(slice(0, 150))
+    first.merge(tally(slice(150, None)))
+    for name, array in whole.state().items():
+        np.testing.assert_allclose(first.state()[name], array, atol=1e-9)
+
+
+def test_room_for_more_classes_changes_no_sum():
+    stream = made(23, n=200)
+    tally = Tally(3)
+    predicted = np.column_stack([stream.predicted] * 3)
+    tally.add(Judged(stream.P, predicted, stream.y, np.zeros(200)))
+    before = {name: array.copy() for name, array in tally.state().items()}
+    tally.widen(7)
+    for name, array in tally.state().items():
+        old = tuple(slice(n) for n in before[name].shape)
+        np.testing.assert_array_equal(array[old], before[name])
+        assert np.count_nonzero(array) == np.count_nonzero(before[name])
+    assert tally.sums["cells"].shape == (3, 7, 7)
+
+
+def test_a_total_without_unknown_parts_is_certain():
+    nothing = dict.fromkeys(
+        ("rest", "weight", "weight_square", "shift", "first", "second", "model"), 0.0
+    )
+    assert difference(known=7.0, **nothing) == Estimate(7.0, 7.0, 7.0)
+
+
+def test_no_answers_give_no_naive_figure():
+    assert naive(0.0, 0.0) is None
+    assert naive(30.0, 40.0).value == 0.75
