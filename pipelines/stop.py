@@ -1,12 +1,20 @@
 """Asking a pipeline to stop."""
 
 import atexit
+import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from streamboost.errors import ConnectorError
 
 __all__ = ["Interrupted", "Stop"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 GRACE = 3.0
 """Seconds from being asked to stop until a wait that is under way is given up."""
@@ -42,6 +50,23 @@ class Stop:
             self._wake.get(timeout=seconds)
         except Empty:
             return
+
+    def patiently(self, action: Callable[[], T], interval: float) -> T:
+        """Return what `action` does, once it does not fail any more in a way that may pass.
+
+        It is tried every `interval` seconds, until somebody asks to stop.
+        """
+        is_waiting = False
+        while True:
+            try:
+                return action()
+            except ConnectorError as error:
+                if not error.retriable or self.requested:
+                    raise
+                if not is_waiting:
+                    _log.warning("%s. It is tried again until it succeeds", error)
+                is_waiting = True
+                self.rest(interval)
 
     def end_waits(self) -> None:
         """Have waits of the main thread given up from `GRACE` seconds on; for a signal handler."""

@@ -60,6 +60,7 @@ class Pipeline(Stepper):
     about : what a checkpoint's manifest says besides
     identities : what tells the sources from others of their names
     is_settled : whether what was learned is what was committed, so that a checkpoint may be taken
+    poll_interval : seconds to rest when nothing came
     is_running : whether it has recovered and began to work
     retrying : whether a source or a commit failed, and is tried again
     checkpointed : the batch after which the newest checkpoint was taken
@@ -98,7 +99,7 @@ class Pipeline(Stepper):
         self.lacks_checkpoint = False
         self._tried = 0
         self._checkpoint_every = checkpoint_every
-        self._poll_interval = poll_interval
+        self.poll_interval = poll_interval
         self.observers = [] if observer is None else [observer]
         self.turns: list[Callable[[], None]] = []
         self.watch = Watch(intake, watched)
@@ -137,7 +138,7 @@ class Pipeline(Stepper):
             elif until_idle and self._is_idle:
                 return
             else:
-                self.stop.rest(self._poll_interval)
+                self.stop.rest(self.poll_interval)
 
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in, and the committee a thread has trained; return all that follows."""
@@ -247,7 +248,7 @@ class Pipeline(Stepper):
             self._tell(f"{error}. It was tried again until it succeeded, or is being")
         self.retrying = True
         self._turn()
-        self.stop.rest(self._poll_interval)
+        self.stop.rest(self.poll_interval)
 
     def _turn(self) -> None:
         for turn in self.turns:

@@ -87,7 +87,7 @@ def recover(
 ) -> None:
     """Bring `pipeline` to where the batch `until`, the newest committed one, had left it.
 
-    Asked to stop, it ends before.
+    Asked to stop, it ends before. What cannot be read now is tried again until it can.
 
     Parameters
     ----------
@@ -105,11 +105,15 @@ def recover(
         When a batch does not come out as it did, or must not be replayed.
     """
     replay = Replay(pipeline, checkpoint)
-    if not upgrade:
-        entries = journalled(pipeline.transaction, checkpoint, until)
-        refuse_elsewhere(made_elsewhere(entries, checkpoint))
-    try:
+
+    def run() -> None:
+        if not upgrade:
+            entries = journalled(pipeline.transaction, checkpoint, until)
+            refuse_elsewhere(made_elsewhere(entries, checkpoint))
         replay.run(until)
+
+    try:
+        pipeline.stop.patiently(run, pipeline.poll_interval)
     except GapError as error:
         if on_gap != "continue":
             raise GapError(
@@ -118,7 +122,7 @@ def recover(
             ) from error
         _log.error("%s. What batches %d to %d taught is lost", error, pipeline.sequence + 1, until)
         replay.jump(until)
-    replay.conclude()
+    pipeline.stop.patiently(replay.conclude, pipeline.poll_interval)
 
 
 @dataclass(slots=True)
@@ -133,12 +137,12 @@ class Replay:
     _gaps: list[tuple[int, int]] = field(default_factory=list)
 
     def run(self, until: int) -> None:
-        """Replay up to batch `until`."""
+        """Replay up to batch `until`, from where an error left off that may have passed."""
         pipeline = self.pipeline
-        if self.checkpoint is not None:
-            pipeline.restore(*self.checkpoint)
-            self._environment = self.checkpoint[1]["environment"]
+        if self.checkpoint is not None and not pipeline.sequence:
             self._identify(self.checkpoint[1].get("identities", {}))
+            self._environment = self.checkpoint[1]["environment"]
+            pipeline.restore(*self.checkpoint)
         if until <= pipeline.sequence:
             return
         _log.info("replaying batches %d to %d", pipeline.sequence + 1, until)
@@ -147,7 +151,8 @@ class Replay:
         for entry in entries():
             if pipeline.stop.requested:
                 return
-            if any(first <= entry.sequence <= last for first, last in self._gaps):
+            known = entry.sequence <= pipeline.sequence
+            if known or any(first <= entry.sequence <= last for first, last in self._gaps):
                 continue
             if entry.gap is not None:
                 self.jump(entry.gap[1])

@@ -12,7 +12,7 @@ from streamboost.connectors.base import Committed, Message, Source, Transaction
 from streamboost.connectors.messages.decoded import time_reader
 from streamboost.connectors.messages.schema import Inferred, Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
-from streamboost.errors import ConnectorError, DataError
+from streamboost.errors import DataError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.in_step import APART
@@ -88,7 +88,7 @@ def _infer(
     """
     seen, since = 0, 0.0
     while not stop.requested:
-        messages = first_messages(records)
+        messages = stop.patiently(partial(first_messages, records), interval)
         if len(messages) > seen:
             seen, since = len(messages), time.monotonic()
         if until_idle and not records.is_open:
@@ -118,22 +118,18 @@ def _take_over(config: Config, transaction: Transaction, stop: Stop) -> Committe
 
     A cluster that cannot be reached is waited for, unless asked to stop.
     """
-    is_waiting = False
-    while True:
-        try:
-            if config.sections.kafka is not None:
-                from streamboost.pipelines.job import topics
 
-                topics.refuse_missing(config)
-            transaction.fence()
-            return transaction.committed()
-        except ConnectorError as error:
-            if not config.commits_to_kafka or not error.retriable or stop.requested:
-                raise
-            if not is_waiting:
-                _log.warning("%s. It is tried again until it succeeds", error)
-            is_waiting = True
-            stop.rest(config.sections.pipeline.poll_interval)
+    def take() -> Committed | None:
+        if config.sections.kafka is not None:
+            from streamboost.pipelines.job import topics
+
+            topics.refuse_missing(config)
+        transaction.fence()
+        return transaction.committed()
+
+    if not config.commits_to_kafka:
+        return take()
+    return stop.patiently(take, config.sections.pipeline.poll_interval)
 
 
 def run(

@@ -124,6 +124,7 @@ def zombie(process, file):
     run(load(elsewhere), until_idle=True)
     process.send_signal(signal.SIGCONT)
     until(lambda: process.poll() is not None)
+    assert process.returncode in (0, 1), "refused, unless it had come to its end before"
     return elsewhere
 
 
