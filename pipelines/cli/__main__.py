@@ -164,11 +164,11 @@ def run(
     from streamboost.pipelines.job import run as assembly
     from streamboost.pipelines.job.warmup import warm_up
     from streamboost.pipelines.monitoring import logs
-    from streamboost.pipelines.monitoring.log import Report
+    from streamboost.pipelines.monitoring.log import RunLog
     from streamboost.pipelines.stop import Interrupted
 
     logs.begin(as_json=log_json)
-    log, report = logging.getLogger(__name__), Report()
+    log, report = logging.getLogger(__name__), RunLog()
     try:
         config = load(path)
         stop = stop_on_signals(b"" if log_json else STOPPING)
@@ -181,7 +181,7 @@ def run(
                 upgrade=upgrade,
                 rebuild=rebuild,
                 stop=stop,
-                observer=report,
+                watchers=[report],
             )
         with logs.stamped(lambda: sequence):
             report.close(sequence)

@@ -21,8 +21,9 @@ from streamboost.errors import StateError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config, Tables, parse
 from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.loop import Stop
+from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.run import run
+from streamboost.pipelines.stop import Stop
 
 __all__ = ["DATASET", "FILE", "STRATEGIES", "Progress", "Row", "begin", "play", "truth"]
 
@@ -96,7 +97,7 @@ class Tally:
         )
 
 
-class Watch:
+class Watch(Watcher):
     """Follows a run batch by batch: its own accuracy, and that of repeating the last label.
 
     The latter predicts for every record the newest label that had come in earlier batches.
@@ -112,7 +113,7 @@ class Watch:
         self._show = show
         self._newest: object = None
 
-    def __call__(self, effects: Effects) -> None:
+    def committed(self, effects: Effects) -> None:
         """Take in one batch."""
         predictions = effects.scored.labels.tolist()
         for id, predicted in zip(effects.records.ids, predictions, strict=True):
@@ -156,7 +157,7 @@ def play(
             config = _prepare(folder / run_of, run_of, seed, budget)
             watch = Watch(run_of, labels, show)
             start = time.perf_counter()
-            run(config, until_idle=True, stop=stop, observer=watch)
+            run(config, until_idle=True, stop=stop, watchers=[watch])
             if stop.requested:
                 return
             seconds = time.perf_counter() - start

@@ -22,8 +22,8 @@ from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.file import Tables
 from streamboost.pipelines.demo import compare as demo
-from streamboost.pipelines.engine.loop import Stop
 from streamboost.pipelines.job.run import run
+from streamboost.pipelines.stop import Stop
 
 __all__ = ["Player", "play"]
 

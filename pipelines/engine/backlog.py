@@ -17,7 +17,7 @@ from streamboost.connectors.base import Position, Source
 from streamboost.errors import ConnectorError, StreamBoostError
 from streamboost.pipelines.engine.intake import Intake
 
-__all__ = ["EVERY", "OpenSources", "Watch", "lag_of"]
+__all__ = ["EVERY", "PATIENCE", "Backlog", "OpenSources", "lag_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ somebody is warned: its retention is about to overtake the oldest checkpoint."""
 OpenSources = Callable[[], Mapping[str, Source]]
 
 
-class Watch:
+class Backlog:
     """Looks at the sources now and then, and warns when something is amiss.
 
     Parameters

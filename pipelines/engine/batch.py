@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import msgspec
 import numpy as np
@@ -11,24 +11,66 @@ from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Sink
 from streamboost.connectors.messages.decoded import Records
-from streamboost.connectors.messages.written import Prediction, Request, features_of
+from streamboost.connectors.messages.written import DeadLetter, Prediction, Request, features_of
 from streamboost.errors import StateError
-from streamboost.pipelines.engine.held_records import Arrival
+from streamboost.pipelines.engine.held_records import HeldRecord, Label
 from streamboost.pipelines.engine.intake import JOINED, Ranges
-from streamboost.pipelines.engine.joined import Joined
 from streamboost.pipelines.state.commands import Command
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
 
 __all__ = [
+    "IGNORED",
     "Effects",
     "Entry",
+    "JoinCounts",
+    "Joined",
     "Messages",
     "Outputs",
     "chain",
     "predictions",
-    "requests",
+    "request_of",
 ]
+
+
+IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown")
+"""The kinds of labels that are dropped."""
+
+
+@dataclass(slots=True)
+class JoinCounts:
+    """What the join has seen since the pipeline began."""
+
+    records: int = 0
+    duplicate_ids: int = 0
+    labels: int = 0
+    answered: int = 0
+    unasked: int = 0
+    early: int = 0
+    late: int = 0
+    expired: int = 0
+    duplicate: int = 0
+    conflicting: int = 0
+    unknown: int = 0
+
+
+@dataclass(slots=True)
+class Joined:
+    """Labels that met their records, in the order to learn them."""
+
+    ids: list[str] = field(default_factory=list)
+    rows: list[np.ndarray] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    propensity: list[float] = field(default_factory=list)
+    predicted: list[Label | None] = field(default_factory=list)
+
+    def take(self, id: str, record: HeldRecord, label: Label, propensity: float) -> None:
+        """Append one labelled record."""
+        self.ids.append(id)
+        self.rows.append(record.x)
+        self.labels.append(label)
+        self.propensity.append(propensity)
+        self.predicted.append(record.predicted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +113,8 @@ class Effects:
     `ignored` how many of each kind were dropped, `commands` those it obeyed,
     `gap` the batches before it (first, last) whose labels are lost,
     `trainings` those that were started, `committee` the one that serves now, `promoted` its
-    version where it began to in this batch. `digest` chains it all to the batches before.
+    version where it began to in this batch, `dead` the dead letters. `digest` chains it all to the
+    batches before.
     """
 
     sequence: int
@@ -88,6 +131,7 @@ class Effects:
     committee: Committee | None
     promoted: int | None
     messages: Messages
+    dead: Sequence[DeadLetter]
     digest: str
     journal: bytes
 
@@ -112,34 +156,34 @@ def predictions(records: Records, scored: Scored, asked: Requests, sequence: int
     ]
 
 
-def requests(
-    asked: Requests,
-    arrivals: Sequence[Arrival],
+def request_of(
+    id: str,
+    record: HeldRecord,
     scored: Scored,
+    row: int,
+    *,
     features: Sequence[str],
+    utility: float,
+    propensity: float,
     expires: int | None,
     sequence: int,
-) -> list[bytes]:
-    """Return the requests of a batch, each with all that somebody needs to answer it.
+) -> Request:
+    """Return the request of a record, with all that somebody needs to answer it.
 
-    `arrivals` are the records asked for, and `scored` what is predicted for them now.
+    Row `row` of `scored` is what is predicted for it now.
     """
-    classes = scored.classes.tolist()
-    messages = []
-    for row, (id, arrival) in enumerate(zip(asked.ids, arrivals, strict=True)):
-        request = Request(
-            id=id,
-            time=arrival.time,
-            features=features_of(features, arrival.x[-len(features) :]),  # behind the labels' lags
-            label=scored.labels[row],
-            probabilities=dict(zip(classes, scored.probabilities[row].tolist(), strict=True)),
-            utility=float(asked.utility[row]),
-            propensity=float(asked.propensity[row]),
-            expires=expires,
-            sequence=sequence,
-        )
-        messages.append(request.encode())
-    return messages
+    probabilities = scored.probabilities[row].tolist()
+    return Request(
+        id=id,
+        time=record.time,
+        features=features_of(features, record.x[-len(features) :]),  # behind the labels' lags
+        label=scored.labels[row],
+        probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
+        utility=utility,
+        propensity=propensity,
+        expires=expires,
+        sequence=sequence,
+    )
 
 
 def chain(

@@ -8,12 +8,12 @@ import numpy as np
 from streamboost.connectors.messages.written import Time
 from streamboost.pipelines.span import Moment, Span
 
-__all__ = ["Arrival", "Label", "Window"]
+__all__ = ["HeldRecord", "Label", "Window"]
 
 Label = str | int
 
 
-class Arrival(NamedTuple):
+class HeldRecord(NamedTuple):
     """One record as it arrived, with the prediction made then and the time it bears."""
 
     x: np.ndarray
@@ -49,7 +49,7 @@ class Window:
     def __contains__(self, id: str) -> bool:
         return id in self._number
 
-    def __getitem__(self, id: str) -> Arrival:
+    def __getitem__(self, id: str) -> HeldRecord:
         return self._arrival(self._number[id] - self._base)
 
     def add(
@@ -65,7 +65,7 @@ class Window:
         ticks = np.full(len(ids), now.tick)
         self._append(ids, X, predicted, times or [None] * len(ids), records, ticks)
 
-    def leave(self, span: Span, now: Moment) -> Iterator[tuple[str, Arrival]]:
+    def leave(self, span: Span, now: Moment) -> Iterator[tuple[str, HeldRecord]]:
         """Remove the records whose `span` is over at `now`, oldest first, and give them."""
         while self._start < self._end:
             arrival = self._arrival(self._start)
@@ -105,9 +105,9 @@ class Window:
         )
         return window
 
-    def _arrival(self, row: int) -> Arrival:
+    def _arrival(self, row: int) -> HeldRecord:
         moment = Moment(int(self._records[row]), int(self._ticks[row]))
-        return Arrival(self._X[row].copy(), moment, self._predicted[row], self._times[row])
+        return HeldRecord(self._X[row].copy(), moment, self._predicted[row], self._times[row])
 
     def _append(
         self,

@@ -39,9 +39,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamboost.connectors.messages.written import Time
-from streamboost.pipelines.engine.held_records import Arrival, Label, Window
+from streamboost.pipelines.engine.batch import IGNORED, JoinCounts, Joined
+from streamboost.pipelines.engine.held_records import HeldRecord, Label, Window
 from streamboost.pipelines.engine.intake import JOINED
-from streamboost.pipelines.engine.joined import IGNORED, JoinCounts, Joined
 from streamboost.pipelines.span import Lived, Moment, Span
 from streamboost.storage import Arrays, pack_json, unpack_json
 
@@ -89,7 +89,7 @@ class Join:
         self.counts = JoinCounts()
         self._now = Moment(0, 0)
         self._window = Window(n_features)
-        self._pinned: dict[str, Arrival] = {}
+        self._pinned: dict[str, HeldRecord] = {}
         self._requests: dict[str, Request] = {}
         self._answers: dict[str, Label] = {}  # labels of the records in the window
         self._lapsed: set[str] = set()  # records in the window whose request has expired
@@ -179,7 +179,7 @@ class Join:
                 self._learn(joined, id, self._waiting.pop(id)[1])
         return joined
 
-    def held(self, id: str) -> Arrival:
+    def held(self, id: str) -> HeldRecord:
         """Return the record `id`, which must have arrived within the window."""
         return self._window[id]
 
@@ -188,7 +188,7 @@ class Join:
         """The requests that wait for an answer, by their record's id, the oldest first."""
         return MappingProxyType(self._requests)
 
-    def requested(self, id: str) -> Arrival:
+    def requested(self, id: str) -> HeldRecord:
         """Return the record `id`, whose request is open."""
         return self._window[id] if id in self._window else self._pinned[id]
 
@@ -304,7 +304,7 @@ class Join:
         self._now = Moment(*state["now"])
         self._window = Window.restore(state["window"], arrays["window"])
         self._pinned = {
-            id: Arrival(x, Moment(*arrived), predicted, time)
+            id: HeldRecord(x, Moment(*arrived), predicted, time)
             for (id, arrived, predicted, time), x in zip(
                 state["pinned"], arrays["pinned"], strict=True
             )

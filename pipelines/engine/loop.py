@@ -2,65 +2,52 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Position, Transaction
-from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConnectorError, ModelFileError, StateError
-from streamboost.pipelines.engine.backlog import OpenSources, Watch
+from streamboost.pipelines.engine.backlog import Backlog, OpenSources
 from streamboost.pipelines.engine.batch import Effects, Outputs
 from streamboost.pipelines.engine.intake import Inputs, Intake, refuse
-from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.pipeline import Stepper
-from streamboost.pipelines.engine.watchers import Stopwatch
+from streamboost.pipelines.engine.pipeline import Pipeline
+from streamboost.pipelines.engine.watchers import Stopwatch, Watcher
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
 from streamboost.pipelines.state.commands import Command, CommandSource
-from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.stop import Stop
 from streamboost.storage import Arrays
-from streamboost.stream.learner import StreamLearner
+from streamboost.stream.training.trainer import Trainer
 
-__all__ = ["Pipeline", "Stop"]
+__all__ = ["Loop"]
 
 _log = logging.getLogger(__name__)
 
-Observer = Callable[[Effects], None]
 
-
-class Pipeline(Stepper):
-    """Takes batch after batch, commits what each led to, and keeps the state in checkpoints.
+class Loop:
+    """Has a pipeline take batch after batch, commits what each led to, and keeps checkpoints.
 
     Parameters
     ----------
-    schema : Schema whose features are known
-    learner, join : what the pipeline knows
+    pipeline : what is known, and the step that changes it
     intake, outputs, transaction : where its messages come from, go to, and what binds them
-    versions : where committees are kept to roll back to; None: the newest ten in memory
     checkpoints : where its state is kept; None: nowhere
     checkpoint_every : batches from one checkpoint to the next
     stop : asks it to stop
     poll_interval : seconds to rest when nothing came
-    observer : called with the effects of every batch, once they are committed
-    on_trouble : told what goes wrong without ending the run
+    watchers : those who look on; more may be added
     watched : makes the sources once more, for a thread to ask how far they have come; None: lag
         and retention are not looked after
 
     Attributes
     ----------
-    observers : called like `observer`, which is the first of them
-    rehearsals : called with the effects of batches that are replayed
+    backlog : looks after lag and retention
     stopwatch : how long the parts of the newest batches took
-    on_trouble : called like the parameter, which is the first of them
-    turns : called between two batches, and while nothing comes or something is tried again
-    watch : looks after lag and retention
     about : what a checkpoint's manifest says besides
     identities : what tells the sources from others of their names
     is_settled : whether what was learned is what was committed, so that a checkpoint may be taken
-    poll_interval : seconds to rest when nothing came
     is_running : whether it has recovered and began to work
     retrying : whether a source or a commit failed, and is tried again
     checkpointed : the batch after which the newest checkpoint was taken
@@ -69,48 +56,41 @@ class Pipeline(Stepper):
 
     def __init__(
         self,
-        schema: Schema,
-        learner: StreamLearner,
-        join: Join,
+        pipeline: Pipeline,
         intake: Intake,
         outputs: Outputs,
         transaction: Transaction,
         *,
-        versions: Versions | None = None,
         checkpoints: Checkpoints | None = None,
         checkpoint_every: int = 100,
         stop: Stop | None = None,
         poll_interval: float = 0.1,
-        observer: Observer | None = None,
-        on_trouble: Callable[[str], None] | None = None,
+        watchers: Iterable[Watcher] = (),
         watched: OpenSources | None = None,
     ) -> None:
-        super().__init__(schema, learner, join, versions or Versions(None, 10))
+        self.pipeline = pipeline
         self.intake = intake
         self.outputs = outputs
         self.transaction = transaction
         self.checkpoints = checkpoints
         self.stop = stop or Stop()
+        self.poll_interval = poll_interval
+        self.watchers = list(watchers)
+        self.backlog = Backlog(intake, watched)
+        self.stopwatch = Stopwatch()
         self.about: dict[str, Any] = {}
         self.identities: dict[str, str] = {}
         self.is_settled = True
+        self.is_running = False
         self.retrying = False
         self.checkpointed = 0
         self.lacks_checkpoint = False
         self._tried = 0
         self._checkpoint_every = checkpoint_every
-        self.poll_interval = poll_interval
-        self.observers = [] if observer is None else [observer]
-        self.turns: list[Callable[[], None]] = []
-        self.watch = Watch(intake, watched)
-        self.rehearsals: list[Observer] = []
-        self.on_trouble = [] if on_trouble is None else [on_trouble]
+        self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
         commands = intake.sources.get("commands")
         if isinstance(commands, CommandSource):
-            commands.on_trouble = self._tell
-        self.stopwatch = Stopwatch()
-        self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
-        self.is_running = False
+            commands.on_trouble = self.tell
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until asked to stop or, with `until_idle`, until the sources have nothing more.
@@ -121,29 +101,34 @@ class Pipeline(Stepper):
         committed, so that a checkpoint may be taken.
         """
         self.is_running = True
-        self.lap = self.stopwatch.lap
-        with closing(self.watch):
-            self._loop(until_idle=until_idle)
-
-    def _loop(self, *, until_idle: bool) -> None:
-        while not self.stop.requested:
-            self._turn()
-            self.stopwatch.begin()
-            inputs = self._poll()
-            self.watch.turn(self._kept[0] if self._kept else None)
-            if inputs is not None:
-                self.lap("poll")
-                self.commit(self.step(inputs, self.learner.trainer.finished()))
-                self.checkpoint_if_due()
-            elif until_idle and self._is_idle:
-                return
-            else:
-                self.stop.rest(self.poll_interval)
+        self.pipeline.lap = self.stopwatch.lap
+        with closing(self.backlog):
+            while not self.stop.requested:
+                self._between_batches()
+                self.stopwatch.begin()
+                inputs = self._poll()
+                self.backlog.turn(self._kept[0] if self._kept else None)
+                if inputs is not None:
+                    self.stopwatch.lap("poll")
+                    self.commit(self.step(inputs, self._trainer.finished()))
+                    self.checkpoint_if_due()
+                elif until_idle and self._is_idle:
+                    return
+                else:
+                    self.stop.rest(self.poll_interval)
 
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in, and the committee a thread has trained; return all that follows."""
         self.is_settled = False
-        return super().step(inputs, swap)
+        return self.pipeline.step(inputs, swap)
+
+    def restep(self, inputs: Inputs, swap: Committee | None) -> Effects:
+        """Take one batch in that is committed already."""
+        effects = self.pipeline.step(inputs, swap)
+        self.pipeline.notes = {}
+        for watcher in self.watchers:
+            watcher.replayed(effects)
+        return effects
 
     def commit(self, effects: Effects) -> None:
         """Make a step's effects durable, with the place where the sources go on.
@@ -161,54 +146,55 @@ class Pipeline(Stepper):
                 if is_last or not error.retriable:
                     raise
                 self._rest_after(error)
-        self.notes = {}
+        self.pipeline.notes = {}
         self.retrying = False
-        self.lap("commit")
-        for observer in self.observers:
-            observer(effects)
+        self.stopwatch.lap("commit")
+        for watcher in self.watchers:
+            watcher.committed(effects)
 
     def checkpoint_if_due(self) -> None:
         """Take a checkpoint once enough batches have passed."""
-        if self.sequence - self._tried >= self._checkpoint_every:
+        if self.pipeline.sequence - self._tried >= self._checkpoint_every:
             self.try_checkpoint()
 
     def try_checkpoint(self) -> None:
         """Take a checkpoint; that one cannot be taken is said, and stops nobody."""
-        self._tried = self.sequence
+        self._tried = self.pipeline.sequence
         try:
             self.checkpoint()
         except (OSError, ModelFileError) as error:
             text = (
-                f"no checkpoint of batch {self.sequence}: {error}. The pipeline goes on; a restart "
-                "would replay from the checkpoint before"
+                f"no checkpoint of batch {self.pipeline.sequence}: {error}. The pipeline goes on; "
+                "a restart would replay from the checkpoint before"
             )
             _log.error("%s", text)
             self.lacks_checkpoint = True
-            self._tell(text)
+            self.tell(text)
 
     def checkpoint(self) -> None:
         """Write down the whole state, with the committees to roll back to."""
         if self.checkpoints is None:
             return
-        self.versions.write()
+        versions = self.pipeline.versions
+        versions.write()
         arrays, manifest = self.snapshot()
-        manifest |= self.about | {"versions": self.versions.numbers}
+        manifest |= self.about | {"versions": versions.numbers}
         self.checkpoints.save(arrays, manifest)
-        self.checkpointed, self.lacks_checkpoint = self.sequence, False
+        self.checkpointed, self.lacks_checkpoint = self.pipeline.sequence, False
         self._kept.append(manifest["positions"])
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all that the next step depends on, and where the sources go on."""
-        arrays, manifest = super().snapshot()
+        arrays, manifest = self.pipeline.snapshot()
         kept = {"positions": self.intake.positions(), "identities": self.identities}
         return arrays, manifest | kept
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the pipeline that gave this snapshot."""
-        super().restore(arrays, manifest)
-        self.checkpointed = self._tried = self.sequence
+        self.pipeline.restore(arrays, manifest)
+        self.checkpointed = self._tried = self.pipeline.sequence
         self._kept.append(manifest["positions"])
-        self.intake.last_tick = self.tick
+        self.intake.last_tick = self.pipeline.tick
         self.intake.seek(manifest["positions"])
 
     def _poll(self) -> Inputs | None:
@@ -219,7 +205,7 @@ class Pipeline(Stepper):
         while not self.stop.requested:
             try:
                 with self.stop.interruptible():
-                    inputs = self.intake.poll(room=self.join.has_room)
+                    inputs = self.intake.poll(room=self.pipeline.join.has_room)
             except ConnectorError as error:
                 if not error.retriable:
                     raise
@@ -227,7 +213,7 @@ class Pipeline(Stepper):
                 continue
             self.retrying = False
             if inputs is None:
-                return self.intake.empty() if self.learner.trainer.finished() else None
+                return self.intake.empty() if self._trainer.finished() else None
             return replace(inputs, commands=self._accepted(inputs.commands))
         return None
 
@@ -239,24 +225,29 @@ class Pipeline(Stepper):
     @property
     def _is_idle(self) -> bool:
         """Whether nothing is on its way: neither a training nor what an open source may bring."""
-        return self.learner.trainer.running is None and not self.intake.is_open
+        return self._trainer.running is None and not self.intake.is_open
 
     def _rest_after(self, error: ConnectorError) -> None:
         """Rest before trying again, telling of the first failure in a row."""
         if not self.retrying:
             _log.warning("%s. It is tried again until it succeeds", error)
-            self._tell(f"{error}. It was tried again until it succeeded, or is being")
+            self.tell(f"{error}. It was tried again until it succeeded, or is being")
         self.retrying = True
-        self._turn()
+        self._between_batches()
         self.stop.rest(self.poll_interval)
 
-    def _turn(self) -> None:
-        for turn in self.turns:
-            turn()
+    def tell(self, trouble: str) -> None:
+        """Tell the watchers what goes wrong without ending the run."""
+        for watcher in self.watchers:
+            watcher.trouble(trouble)
 
-    def _tell(self, trouble: str) -> None:
-        for told in self.on_trouble:
-            told(trouble)
+    def _between_batches(self) -> None:
+        for watcher in self.watchers:
+            watcher.between_batches()
+
+    @property
+    def _trainer(self) -> Trainer:
+        return self.pipeline.learner.trainer
 
     def _accepted(self, commands: Sequence[Command]) -> list[Command]:
         """Return the commands that can be obeyed, with the versions they name at hand."""
@@ -264,11 +255,11 @@ class Pipeline(Stepper):
         for command in commands:
             try:
                 if command.version is not None:
-                    self.versions.fetch(command.version)
-                if command.command == "promote" and self.learner.trainer.challenger is None:
+                    self.pipeline.versions.fetch(command.version)
+                if command.command == "promote" and self._trainer.challenger is None:
                     raise StateError("no challenger is being judged")
                 accepted.append(command)
             except (ModelFileError, StateError) as error:
                 refuse(str(command), error)
-                self._tell(f"the command {command} is not obeyed: {error}")
+                self.tell(f"the command {command} is not obeyed: {error}")
         return accepted

@@ -8,41 +8,43 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
+from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.engine.batch import (
     Effects,
     Entry,
+    Joined,
     Messages,
     chain,
     predictions,
-    requests,
+    request_of,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand
-from streamboost.pipelines.engine.held_records import Arrival
+from streamboost.pipelines.engine.held_records import HeldRecord
 from streamboost.pipelines.engine.intake import Inputs
 from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.joined import Joined
 from streamboost.pipelines.span import Moment
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
+from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
 
-__all__ = ["Stepper"]
+__all__ = ["Pipeline"]
 
 _log = logging.getLogger(__name__)
 
 
-class Stepper:
+class Pipeline:
     """Predicts the records of a batch, asks for labels, and learns from those that came.
 
     Parameters
@@ -83,39 +85,27 @@ class Stepper:
 
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in, and the committee a thread has trained; return all that follows."""
-        self.sequence += 1
-        self.tick = inputs.tick
-        self.deleted_unread += inputs.count_deleted()
-        ignored, served = self.join.ignored(), self.learner.committee
-        bootstrapped = self.bootstrapped
+        before = self._begin(inputs)
         started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
-        expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
-        self.learner.expire(expired)
-        sound, damaged = self.schema.decode(inputs.records, source="records", time=inputs.tick)
-        records, repeated = self._part_repeated(sound, inputs.tick)
+        self.learner.expire(
+            self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
+        )
+        records, damaged = self._decode(inputs)
         self.lap("decode")
         X = self.learner.with_lags(records.X)
         scored = self.learner.score(X)
         self.lap("score")
         asked = self.learner.query(X, scored, records.ids)
         self.lap("query")
-        joined = self.join.add(
-            records.ids,
-            X,
-            scored.labels.tolist(),
-            asked.ids,
-            asked.propensity,
-            records.times,
-        )
+        joined = self._hold(records, X, scored, asked)
         unusable = self._take_known(inputs, joined)
-        requested = self._write_requests(inputs.tick, asked)
-        labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=inputs.tick)
-        self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
+        requested = self._requests(asked)
+        unread = self._take_labels(inputs, joined)
         self.lap("join")
         with self._training_once(started, wanted=bool(inputs.bootstrap)):
-            started += self._learn(joined, inputs.tick)
+            started += self._learn(joined)
         self.lap("learn")
-        dead = [*unusable, *sorted([*damaged, *repeated], key=_place), *unread]
+        dead = [*unusable, *damaged, *unread]
         messages = Messages(
             predictions(records, scored, asked, self.sequence),
             requested,
@@ -123,47 +113,53 @@ class Stepper:
         )
         self.dead_letters += len(dead)
         self.digest = chain(self.digest, records, messages, joined, started)
-        promoted = self._keep(swap, served)
-        journal = self._journal(inputs, swap, promoted, started).encode()
-        self.lap("messages")
-        return Effects(
+        promoted = self._keep(swap, before.committee)
+        effects = Effects(
             sequence=self.sequence,
-            tick=inputs.tick,
+            tick=self.tick,
             records=records,
             scored=scored,
             asked=asked,
             joined=joined,
-            bootstrapped=self.bootstrapped - bootstrapped,
-            ignored={kind: n - ignored[kind] for kind, n in self.join.ignored().items()},
+            bootstrapped=self.bootstrapped - before.bootstrapped,
+            ignored={kind: n - before.ignored[kind] for kind, n in self.join.ignored().items()},
             commands=inputs.commands,
             gap=self.notes.get("gap"),
             trainings=started,
             committee=self.learner.committee,
             promoted=promoted,
             messages=messages,
+            dead=dead,
             digest=self.digest,
-            journal=journal,
+            journal=self._journal(inputs, swap, promoted, started).encode(),
         )
+        self.lap("messages")
+        return effects
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all that the next step depends on: arrays, and a manifest."""
         arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
         arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
-        manifest = {
-            "sequence": self.sequence,
+        manifest = self.numbers() | {
             "digest": self.digest,
             "tick": self.tick,
+            "notes": self.notes,
+            "evaluation": self.learner.evaluation.in_numbers(),
+        }
+        return arrays, manifest
+
+    def numbers(self) -> dict[str, Any]:
+        """Return how it stands: its counters, and those of committee, ledger and join."""
+        return {
+            "sequence": self.sequence,
             "dead_letters": self.dead_letters,
             "bootstrapped": self.bootstrapped,
             "lost_batches": self.lost_batches,
             "deleted_unread": self.deleted_unread,
-            "notes": self.notes,
-            "committee": self.committee_in_numbers(),
+            "committee": self._committee_in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
-            "evaluation": self.learner.evaluation.in_numbers(),
         }
-        return arrays, manifest
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the one that gave this snapshot."""
@@ -178,7 +174,7 @@ class Stepper:
         self.deleted_unread = manifest.get("deleted_unread", 0)  # release 0.1 knew none
         self.notes = dict(manifest["notes"])
 
-    def committee_in_numbers(self) -> dict[str, int]:
+    def _committee_in_numbers(self) -> dict[str, int]:
         """Return how the committee stands, and what is being trained."""
         learner, trainer = self.learner, self.learner.trainer
         numbers = {
@@ -200,6 +196,13 @@ class Stepper:
             }
         return numbers
 
+    def _begin(self, inputs: Inputs) -> "_Before":
+        """Begin a batch; return what it is compared with at its end."""
+        self.sequence += 1
+        self.tick = inputs.tick
+        self.deleted_unread += inputs.count_deleted()
+        return _Before(self.join.ignored(), self.learner.committee, self.bootstrapped)
+
     def _obey(self, commands: Sequence[Command]) -> list[Training]:
         """Obey `commands`; return the trainings they started."""
         started: list[Training] = []
@@ -217,25 +220,37 @@ class Stepper:
                 started += self.learner.trainer.retrain()
         return started
 
-    def _part_repeated(self, records: Records, tick: int) -> tuple[Records, list[DeadLetter]]:
-        """Part the records whose id is still held from the others."""
-        fresh = self.join.fresh(records.ids)
+    def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
+        """Return the records of a batch, and in their order the dead letters of the others."""
+        sound, damaged = self.schema.decode(inputs.records, source="records", time=self.tick)
+        fresh = self.join.fresh(sound.ids)
         if all(fresh):
-            return records, []
-        window = self.join.window
+            return sound, damaged
         repeated = [
-            DeadLetter.of(
-                message,
-                "duplicate_id",
-                f"a record with the id {id!r} is held already: ids must not come again within "
-                f"join_window ({window})",
-                source="records",
-                time=tick,
-            )
-            for id, message, first in zip(records.ids, records.messages, fresh, strict=True)
-            if not first
+            self._repeated(id, message)
+            for id, message, is_first in zip(sound.ids, sound.messages, fresh, strict=True)
+            if not is_first
         ]
-        return records.take([row for row, first in enumerate(fresh) if first]), repeated
+        records = sound.take([row for row, is_first in enumerate(fresh) if is_first])
+        return records, sorted([*damaged, *repeated], key=_place)
+
+    def _repeated(self, id: str, message: Message) -> DeadLetter:
+        detail = (
+            f"a record with the id {id!r} is held already: ids must not come again within "
+            f"join_window ({self.join.window})"
+        )
+        return DeadLetter.of(message, "duplicate_id", detail, source="records", time=self.tick)
+
+    def _hold(self, records: Records, X: np.ndarray, scored: Scored, asked: Requests) -> Joined:
+        """Hold the records of a batch for their labels; return those that waited for them."""
+        predicted = scored.labels.tolist()
+        return self.join.add(records.ids, X, predicted, asked.ids, asked.propensity, records.times)
+
+    def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
+        """Add the labels of a batch to those that are learned."""
+        labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=self.tick)
+        self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
+        return unread
 
     def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the records whose labels are known beforehand to those that are learned."""
@@ -243,7 +258,7 @@ class Stepper:
         arrived = Moment(self.join.counts.records, inputs.tick)
         X = self.learner.with_lags(known.X)
         for id, x, label in zip(known.ids, X, known.labels, strict=True):
-            joined.take(id, Arrival(x, arrived, None), label, float("nan"))
+            joined.take(id, HeldRecord(x, arrived, None), label, float("nan"))
         self.bootstrapped += len(known.ids)
         return unusable
 
@@ -261,14 +276,14 @@ class Stepper:
         yield
         started += trainer.go_on()
 
-    def _learn(self, joined: Joined, tick: int) -> Sequence[Training]:
+    def _learn(self, joined: Joined) -> Sequence[Training]:
         if not joined.ids:
             return ()
         return self.learner.learn(
             joined.ids,
             np.stack(joined.rows),
             joined.labels,
-            tick=tick,
+            tick=self.tick,
             propensity=np.array(joined.propensity),
             predicted=joined.predicted,
         )
@@ -279,14 +294,26 @@ class Stepper:
         self.versions.add([swap, self.learner.trainer.challenger, committee])
         return committee.version if committee and committee is not served else None
 
-    def _write_requests(self, tick: int, asked: Requests) -> list[bytes]:
+    def _requests(self, asked: Requests) -> list[bytes]:
         """Put what is asked for into messages, as the committee that asks sees it."""
-        arrivals = [self.join.held(id) for id in asked.ids]
-        X = np.array([arrival.x for arrival in arrivals], dtype=np.float32)
-        features = self.schema.features
-        scored = self.learner.score(X.reshape(len(arrivals), self.learner.n_features or 0))
-        expires = self.join.expires_after.end(Moment(self.join.counts.records, tick))
-        return requests(asked, arrivals, scored, features, expires, self.sequence)
+        held = [self.join.held(id) for id in asked.ids]
+        X = np.array([record.x for record in held], dtype=np.float32)
+        scored = self.learner.score(X.reshape(len(held), self.learner.n_features or 0))
+        expires = self.join.expires_after.end(Moment(self.join.counts.records, self.tick))
+        return [
+            request_of(
+                id,
+                held[row],
+                scored,
+                row,
+                features=self.schema.features,
+                utility=float(asked.utility[row]),
+                propensity=float(asked.propensity[row]),
+                expires=expires,
+                sequence=self.sequence,
+            ).encode()
+            for row, id in enumerate(asked.ids)
+        ]
 
     def _journal(
         self,
@@ -310,6 +337,14 @@ class Stepper:
             deleted=inputs.deleted,
             **self.notes,
         )
+
+
+class _Before(NamedTuple):
+    """How it stood before a batch."""
+
+    ignored: dict[str, int]
+    committee: Committee | None
+    bootstrapped: int
 
 
 def _nothing(part: str) -> None:

@@ -21,7 +21,7 @@ from streamboost.connectors.base import Transaction
 from streamboost.errors import DataError, GapError, ModelFileError, StateError
 from streamboost.pipelines.engine.batch import Entry
 from streamboost.pipelines.engine.intake import Inputs
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.environment import differences, environment
 
@@ -78,20 +78,20 @@ def refuse_elsewhere(found: Elsewhere | None) -> None:
 
 
 def recover(
-    pipeline: Pipeline,
+    loop: Loop,
     checkpoint: Checkpoint | None,
     until: int,
     *,
     on_gap: str = "stop",
     upgrade: bool = False,
 ) -> None:
-    """Bring `pipeline` to where the batch `until`, the newest committed one, had left it.
+    """Bring `loop` to where the batch `until`, the newest committed one, had left it.
 
     Asked to stop, it ends before. What cannot be read now is tried again until it can.
 
     Parameters
     ----------
-    pipeline : one that knows nothing yet
+    loop : one whose pipeline knows nothing yet
     checkpoint : where to begin; None: at the beginning of the journal
     on_gap : "stop", or "continue": go on without what a missing part of the journal, the records
         or the labels had taught
@@ -104,32 +104,33 @@ def recover(
     StateError
         When a batch does not come out as it did, or must not be replayed.
     """
-    replay = Replay(pipeline, checkpoint)
+    replay = Replay(loop, checkpoint)
 
     def run() -> None:
         if not upgrade:
-            entries = journalled(pipeline.transaction, checkpoint, until)
+            entries = journalled(loop.transaction, checkpoint, until)
             refuse_elsewhere(made_elsewhere(entries, checkpoint))
         replay.run(until)
 
     try:
-        pipeline.stop.patiently(run, pipeline.poll_interval)
+        loop.stop.patiently(run, loop.poll_interval)
     except GapError as error:
+        first = loop.pipeline.sequence + 1
         if on_gap != "continue":
             raise GapError(
                 f'{error}. Or set [pipeline] on_gap = "continue" to go on without what batches '
-                f"{pipeline.sequence + 1} to {until} had taught"
+                f"{first} to {until} had taught"
             ) from error
-        _log.error("%s. What batches %d to %d taught is lost", error, pipeline.sequence + 1, until)
+        _log.error("%s. What batches %d to %d taught is lost", error, first, until)
         replay.jump(until)
-    pipeline.stop.patiently(replay.conclude, pipeline.poll_interval)
+    loop.stop.patiently(replay.conclude, loop.poll_interval)
 
 
 @dataclass(slots=True)
 class Replay:
     """Takes the steps of journalled batches once more."""
 
-    pipeline: Pipeline
+    loop: Loop
     checkpoint: Checkpoint | None
     is_same: bool = True
     """Whether all replayed so far was made in this environment, so that it may be compared."""
@@ -138,18 +139,18 @@ class Replay:
 
     def run(self, until: int) -> None:
         """Replay up to batch `until`, from where an error left off that may have passed."""
-        pipeline = self.pipeline
+        pipeline = self.loop.pipeline
         if self.checkpoint is not None and not pipeline.sequence:
             self._identify(self.checkpoint[1].get("identities", {}))
             self._environment = self.checkpoint[1]["environment"]
-            pipeline.restore(*self.checkpoint)
+            self.loop.restore(*self.checkpoint)
         if until <= pipeline.sequence:
             return
         _log.info("replaying batches %d to %d", pipeline.sequence + 1, until)
-        entries = partial(journalled, pipeline.transaction, self.checkpoint, until)
+        entries = partial(journalled, self.loop.transaction, self.checkpoint, until)
         self._gaps = [entry.gap for entry in entries() if entry.gap is not None]
         for entry in entries():
-            if pipeline.stop.requested:
+            if self.loop.stop.requested:
                 return
             known = entry.sequence <= pipeline.sequence
             if known or any(first <= entry.sequence <= last for first, last in self._gaps):
@@ -164,7 +165,7 @@ class Replay:
 
     def jump(self, sequence: int) -> None:
         """Go on after batch `sequence` as if those before it had taught nothing."""
-        pipeline = self.pipeline
+        pipeline = self.loop.pipeline
         pipeline.notes["gap"] = (pipeline.sequence + 1, sequence)
         pipeline.lost_batches += sequence - pipeline.sequence
         pipeline.sequence = sequence
@@ -173,16 +174,18 @@ class Replay:
         """Note in the journal's next entry what has changed since the last one."""
         here, there = environment(), self._environment
         if there != here:
-            self.pipeline.notes["environment"] = here
-            if origin := self.pipeline.about.get("origin"):
-                self.pipeline.notes["origin"] = origin
+            self.loop.pipeline.notes["environment"] = here
+            if origin := self.loop.about.get("origin"):
+                self.loop.pipeline.notes["origin"] = origin
         if there is not None and _release(there) != _release(here):
             _log.info(
-                "batch %d, taken over from streamboost %s", self.pipeline.sequence, _release(there)
+                "batch %d, taken over from streamboost %s",
+                self.loop.pipeline.sequence,
+                _release(there),
             )
         found = self._identities()
-        if self.pipeline.identities != found:
-            self.pipeline.notes["identities"] = self.pipeline.identities = found
+        if self.loop.identities != found:
+            self.loop.pipeline.notes["identities"] = self.loop.identities = found
 
     def _enter(self, entry: Entry) -> None:
         """Note in which environment a batch was made."""
@@ -206,14 +209,14 @@ class Replay:
                     "not what was there. Put the old one back from a copy, or, to read this one "
                     "from its beginning, give the pipeline another name and an empty state"
                 )
-        self.pipeline.identities = known
+        self.loop.identities = known
 
     def _identities(self) -> dict[str, str]:
-        journal = self.pipeline.transaction.identity
-        return self.pipeline.intake.identities() | ({"journal": journal} if journal else {})
+        journal = self.loop.transaction.identity
+        return self.loop.intake.identities() | ({"journal": journal} if journal else {})
 
     def _redo(self, entry: Entry) -> None:
-        pipeline = self.pipeline
+        pipeline = self.loop.pipeline
         if entry.identities is not None:
             self._identify(entry.identities)
         self._enter(entry)
@@ -227,7 +230,7 @@ class Replay:
             resumed=entry.resumed,
             deleted=entry.deleted,
         )
-        inputs = pipeline.intake.reread(known, entry.read)
+        inputs = self.loop.intake.reread(known, entry.read)
         try:
             for command in entry.commands:
                 if command.version is not None:
@@ -237,11 +240,7 @@ class Replay:
             if self.is_same and not isinstance(error, DataError):
                 raise
             raise self._differs(entry, str(error)) from error
-        effects = pipeline.step(inputs, swap)
-        pipeline.is_settled = True
-        pipeline.notes = {}
-        for observer in pipeline.rehearsals:
-            observer(effects)
+        effects = self.loop.restep(inputs, swap)
         if self.is_same and effects.digest != entry.digest:
             raise self._differs(entry, "its digest is another")
 
@@ -258,7 +257,7 @@ class Replay:
         )
 
     def _missing(self, last: int) -> GapError:
-        first = self.pipeline.sequence + 1
+        first = self.loop.pipeline.sequence + 1
         return GapError(
             f"the journal lacks batches {first} to {last}, and there is no checkpoint after them: "
             "put the log or a checkpoint back from a copy"

@@ -1,13 +1,31 @@
-"""How long each part of a batch takes."""
+"""Those who look on as a loop works."""
 
 import time
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["Stopwatch"]
+from streamboost.pipelines.engine.batch import Effects
+
+__all__ = ["Stopwatch", "Watcher"]
 
 BATCHES = 500
 """The newest batches, over which quantiles are taken."""
+
+
+class Watcher:
+    """Told what a loop does, in its own thread; whoever watches overrides what it wants to know."""
+
+    def committed(self, effects: Effects) -> None:
+        """Take note of a batch that is committed."""
+
+    def replayed(self, effects: Effects) -> None:
+        """Take note of a batch that an earlier run had committed, and that is taken once more."""
+
+    def between_batches(self) -> None:
+        """Do what is due, between two batches, and while nothing comes or something is retried."""
+
+    def trouble(self, text: str) -> None:
+        """Take note of what goes wrong without ending the run."""
 
 
 class Stopwatch:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from threading import Condition, Thread
 
 from streamboost.errors import StateError
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.loop import Loop
+from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.state.copies import Copies, Copy
 from streamboost.pipelines.stop import Stop
 
@@ -24,14 +25,14 @@ HASTE = 4.0
 _LOOK = 0.05
 
 
-class Copying:
+class Copying(Watcher):
     """A thread that copies the newest checkpoint, one at a time; others meanwhile are left out.
 
     Parameters
     ----------
     copies : where to
     read : gives what is to be copied of a batch's checkpoint; None: nothing
-    tell : told what goes wrong, when `report` is called
+    tell : told what goes wrong, between two batches
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Copying:
             self._wanted = sequence
             self._changed.notify()
 
-    def report(self) -> None:
+    def between_batches(self) -> None:
         """Tell what has gone wrong since the last time."""
         with self._changed:
             trouble, self._trouble = self._trouble, ""
@@ -77,7 +78,7 @@ class Copying:
             missing = self._wanted or self._under_way
             if missing is not None:
                 self._note(missing, "it takes too long to wait for; the next run copies it")
-        self.report()
+        self.between_batches()
 
     def _work(self) -> None:
         while (sequence := self._next()) is not None:
@@ -119,9 +120,9 @@ class Copying:
 
 
 @contextmanager
-def copied(copies: Copies | None, pipeline: Pipeline) -> Iterator[None]:
+def copied(copies: Copies | None, loop: Loop) -> Iterator[None]:
     """Have the checkpoints of a recovered pipeline copied, the newest that is there at once."""
-    checkpoints = pipeline.checkpoints
+    checkpoints, versions = loop.checkpoints, loop.pipeline.versions
     if copies is None or checkpoints is None:
         yield
         return
@@ -131,23 +132,22 @@ def copied(copies: Copies | None, pipeline: Pipeline) -> Iterator[None]:
         copy = Copy.of(str(path), path.read_bytes(), {})
         if "origin" not in copy.manifest:  # by a release before there were copies
             return None
-        files = {version: pipeline.versions.file(version) for version in copy.manifest["versions"]}
+        files = {version: versions.file(version) for version in copy.manifest["versions"]}
         return Copy(
             copy.checkpoint, {n: file.read_bytes() for n, file in files.items()}, copy.manifest
         )
 
     def tell(trouble: str) -> None:
         _log.warning("%s", trouble)
-        for told in pipeline.on_trouble:
-            told(trouble)
+        loop.tell(trouble)
 
     copying = Copying(copies, read, tell)
     for newest in checkpoints.sequences[:1]:
         copying.put(newest)
     checkpoints.on_saved = copying.put
-    pipeline.turns.append(copying.report)
+    loop.watchers.append(copying)
     try:
         yield
     finally:
         checkpoints.on_saved = None
-        copying.close(pipeline.stop)
+        copying.close(loop.stop)

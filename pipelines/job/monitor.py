@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["monitored"]
@@ -14,26 +14,25 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def monitored(config: Config, state: State, pipeline: Pipeline) -> Iterator[None]:
+def monitored(config: Config, state: State, loop: Loop) -> Iterator[None]:
     """Publish its status and serve /healthz, /readyz and /metrics meanwhile, as configured."""
     with ExitStack() as stack:
         if config.sections.monitor.port:
-            stack.enter_context(_served(config.sections.monitor.port, state, pipeline))
+            stack.enter_context(_served(config.sections.monitor.port, state, loop))
         if config.sections.monitor.publish_every:
-            stack.enter_context(_published(config, state, pipeline))
+            stack.enter_context(_published(config, state, loop))
         yield
 
 
 @contextmanager
-def _served(port: int, state: State, pipeline: Pipeline) -> Iterator[None]:
+def _served(port: int, state: State, loop: Loop) -> Iterator[None]:
     from streamboost.pipelines.monitoring.http import HealthServer, kept_token
     from streamboost.pipelines.monitoring.metrics import Metrics
 
-    metrics = Metrics(pipeline)
+    metrics = Metrics(loop)
     token = kept_token(state.token)
-    server = HealthServer(port, token, lambda: pipeline.is_ready, metrics.expose)
-    pipeline.observers.append(metrics)
-    pipeline.turns.append(metrics.turn)
+    server = HealthServer(port, token, lambda: loop.is_ready, metrics.expose)
+    loop.watchers.append(metrics)
     with closing(server):
         _log.info(
             "http://127.0.0.1:%d has /healthz, /readyz and /metrics, whose token is in %s",
@@ -44,20 +43,16 @@ def _served(port: int, state: State, pipeline: Pipeline) -> Iterator[None]:
 
 
 @contextmanager
-def _published(config: Config, state: State, pipeline: Pipeline) -> Iterator[None]:
+def _published(config: Config, state: State, loop: Loop) -> Iterator[None]:
     from streamboost.pipelines.status.documents import about
     from streamboost.pipelines.status.publisher import Publisher
 
     every = config.sections.monitor.publish_every
-    publisher = Publisher(
-        pipeline, state.path, about(config, pipeline), every=every, mask=config.mask
-    )
-    pipeline.observers.append(publisher)
-    pipeline.rehearsals.append(publisher.replayed)
-    pipeline.turns.append(publisher.turn)
-    pipeline.on_trouble.append(publisher.trouble)
+    same = about(config, loop.pipeline)
+    publisher = Publisher(loop, state.path, same, every=every, mask=config.mask)
+    loop.watchers.append(publisher)
     with closing(publisher):
-        publisher.turn()
+        publisher.between_batches()
         try:
             yield
         except Exception as error:

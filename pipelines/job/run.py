@@ -4,7 +4,7 @@ import gc
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 
@@ -18,14 +18,16 @@ from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.in_step import APART
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.loop import Observer, Pipeline, Stop
+from streamboost.pipelines.engine.loop import Loop
+from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.replay import recover
+from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.connect import Connectors, connect, sources
 from streamboost.pipelines.job.copying import copied
 from streamboost.pipelines.job.monitor import monitored
 from streamboost.pipelines.job.rebuild import rebuild as make_again
 from streamboost.pipelines.job.rebuild import refuse_lost
-from streamboost.pipelines.monitoring.last_error import Troubles
+from streamboost.pipelines.monitoring.last_error import LastError
 from streamboost.pipelines.monitoring.logs import stamped
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state.copies import copies_of
@@ -33,8 +35,9 @@ from streamboost.pipelines.state.damage import refuse_damage
 from streamboost.pipelines.state.environment import environment
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import Versions
+from streamboost.pipelines.stop import Stop
 
-__all__ = ["build_pipeline", "first_messages", "has_begun", "run"]
+__all__ = ["build_loop", "first_messages", "has_begun", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -139,7 +142,7 @@ def run(
     upgrade: bool = False,
     rebuild: bool = False,
     stop: Stop | None = None,
-    observer: Observer | None = None,
+    watchers: Sequence[Watcher] = (),
 ) -> int:
     """Run the pipeline of `config` until asked to stop, from where its last run ended.
 
@@ -171,36 +174,34 @@ def run(
         checkpoint = state.start_at(committed.sequence if committed else None)
         begin = f"going on after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
-        troubles = Troubles(state.last_error, config.mask, lambda: newest)
-        with troubles.noted():
+        last_error = LastError(state.last_error, config.mask, lambda: newest)
+        with last_error.noted():
             schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
             if schema is None:
                 return 0
-            pipeline = build_pipeline(
-                config, state, schema, connectors, stop, observer, troubles.note
-            )
-            troubles.sequence = lambda: pipeline.sequence
-            with stamped(troubles.sequence), monitored(config, state, pipeline):
+            loop = build_loop(config, state, schema, connectors, stop, [*watchers, last_error])
+            last_error.sequence = lambda: loop.pipeline.sequence
+            with stamped(last_error.sequence), monitored(config, state, loop):
                 on_gap = config.sections.pipeline.on_gap
-                recover(pipeline, checkpoint, newest, on_gap=on_gap, upgrade=upgrade)
+                recover(loop, checkpoint, newest, on_gap=on_gap, upgrade=upgrade)
                 if stop.requested:
                     return newest
-                _go_on(pipeline, state, committed)
-                with copied(copies, pipeline):
-                    return _work(pipeline, state, until_idle=until_idle)
+                _go_on(loop, state, committed)
+                with copied(copies, loop):
+                    return _work(loop, state, until_idle=until_idle)
 
 
-def _work(pipeline: Pipeline, state: State, *, until_idle: bool) -> int:
+def _work(loop: Loop, state: State, *, until_idle: bool) -> int:
     """Run a recovered pipeline, and leave a checkpoint behind; return the newest batch."""
-    with pipeline.stop.interruptible(False):
+    with loop.stop.interruptible(False):
         try:
             with _set_aside():
-                pipeline.run(until_idle=until_idle)
+                loop.run(until_idle=until_idle)
         finally:
-            if pipeline.is_settled and pipeline.sequence > pipeline.checkpointed:
+            if loop.is_settled and loop.pipeline.sequence > loop.checkpointed:
                 with state.told():
-                    pipeline.checkpoint()
-    return pipeline.sequence
+                    loop.checkpoint()
+    return loop.pipeline.sequence
 
 
 @contextmanager
@@ -217,54 +218,37 @@ def _set_aside() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _go_on(pipeline: Pipeline, state: State, committed: Committed | None) -> None:
+def _go_on(loop: Loop, state: State, committed: Committed | None) -> None:
     """Have a recovered pipeline read on, and nothing left of what may have come after."""
     if committed is None:
         return
-    pipeline.intake.seek(committed.positions)
+    loop.intake.seek(committed.positions)
     state.checkpoints.drop_after(committed.sequence)
-    pipeline.versions.forget_after(pipeline.learner.trainer.made)
-    if pipeline.notes:
-        pipeline.try_checkpoint()
+    loop.pipeline.versions.forget_after(loop.pipeline.learner.trainer.made)
+    if loop.pipeline.notes:
+        loop.try_checkpoint()
 
 
-def build_pipeline(
+def build_loop(
     config: Config,
     state: State,
     schema: Schema,
     connectors: Connectors,
     stop: Stop | None = None,
-    observer: Observer | None = None,
-    on_trouble: Callable[[str], None] | None = None,
-) -> Pipeline:
-    """Make the pipeline of `config` over `connectors`; it knows nothing yet."""
-    section, requests = config.sections.pipeline, config.sections.requests
-    learner = config.core.learner(len(schema.features), section.seed)
-    width, window = len(schema.features) + config.core.label_lags, Span.parse(section.join_window)
-    pipeline = Pipeline(
-        schema,
-        learner,
-        Join(window, Span.parse(requests.expires_after), width),
-        Intake(
-            connectors.records,
-            connectors.labels,
-            connectors.commands,
-            connectors.bootstrap,
-            most_records=section.batch_records,
-            most_labels=section.batch_labels,
-            record_time=time_reader(schema.time),
-            label_time=time_reader("time"),
-            apart=APART if window.records is None else max(window.records // 2, 1),
-        ),
+    watchers: Sequence[Watcher] = (),
+) -> Loop:
+    """Make the loop of `config` over `connectors`; its pipeline knows nothing yet."""
+    section = config.sections.pipeline
+    loop = Loop(
+        _pipeline(config, state, schema),
+        _intake(config, schema, connectors),
         connectors.outputs,
         connectors.transaction,
-        versions=Versions(state.versions, section.keep_versions),
         checkpoints=state.checkpoints,
         checkpoint_every=section.checkpoint_every,
         stop=stop,
         poll_interval=section.poll_interval,
-        observer=observer,
-        on_trouble=on_trouble,
+        watchers=watchers,
         watched=partial(sources, config, state.log),
     )
     origin = {
@@ -272,9 +256,36 @@ def build_pipeline(
         "configuration": toml.write(config.binding()),
         "fingerprint": state.fingerprint(),
     }
-    pipeline.about = {
+    loop.about = {
         "fingerprint": state.fingerprint(),
         "environment": environment(),
         "origin": origin,
     }
-    return pipeline
+    return loop
+
+
+def _pipeline(config: Config, state: State, schema: Schema) -> Pipeline:
+    section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
+    width = len(schema.features) + config.core.label_lags
+    return Pipeline(
+        schema,
+        config.core.learner(len(schema.features), section.seed),
+        Join(Span.parse(section.join_window), Span.parse(expires_after), width),
+        Versions(state.versions, section.keep_versions),
+    )
+
+
+def _intake(config: Config, schema: Schema, connectors: Connectors) -> Intake:
+    section = config.sections.pipeline
+    window = Span.parse(section.join_window).records
+    return Intake(
+        connectors.records,
+        connectors.labels,
+        connectors.commands,
+        connectors.bootstrap,
+        most_records=section.batch_records,
+        most_labels=section.batch_labels,
+        record_time=time_reader(schema.time),
+        label_time=time_reader("time"),
+        apart=APART if window is None else max(window // 2, 1),
+    )

@@ -12,7 +12,7 @@ from streamboost.pipelines.engine.replay import (
     made_elsewhere,
 )
 from streamboost.pipelines.job.connect import connect
-from streamboost.pipelines.job.run import build_pipeline
+from streamboost.pipelines.job.run import build_loop
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.damage import refuse_damage
 from streamboost.pipelines.state.environment import environment
@@ -50,10 +50,10 @@ def verify(config: Config) -> str:
             _refuse_all(before, until)
             start = _oldest(state, before.last)
         begin = start[1]["sequence"] if start else 0
-        pipeline = build_pipeline(config, state, schema, connectors)
-        replay = Replay(pipeline, start)
+        loop = build_loop(config, state, schema, connectors)
+        replay = Replay(loop, start)
         replay.run(until)
-        found, expected = digest_of(*pipeline.snapshot()), digest_of(*newest)
+        found, expected = digest_of(*loop.snapshot()), digest_of(*newest)
     if not replay.is_same:
         raise StateError(
             f"{state.path}: not all of it was made with these releases on this processor, so that "

@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 
 from streamboost.errors import StreamBoostError
+from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.storage import write_bytes
 
-__all__ = ["Trouble", "Troubles", "last_trouble"]
+__all__ = ["LastError", "Trouble", "last_trouble"]
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -21,7 +22,7 @@ class Trouble(msgspec.Struct, frozen=True):
     text: str
 
 
-class Troubles:
+class LastError(Watcher):
     """Writes down what goes wrong, each in place of the one before.
 
     Parameters
@@ -36,7 +37,7 @@ class Troubles:
         self._path = path
         self._mask = mask
 
-    def note(self, text: str) -> None:
+    def trouble(self, text: str) -> None:
         """Write it down; where that cannot be done, the log alone has it."""
         time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         trouble = Trouble(time, self.sequence(), self._mask(text))
@@ -49,10 +50,10 @@ class Troubles:
         try:
             yield
         except StreamBoostError as error:
-            self.note(str(error))
+            self.trouble(str(error))
             raise
         except Exception as error:
-            self.note(f"{type(error).__name__}: {error}")
+            self.trouble(f"{type(error).__name__}: {error}")
             raise
 
 

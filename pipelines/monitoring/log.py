@@ -5,12 +5,11 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-import msgspec
-
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.engine.batch import Effects
+from streamboost.pipelines.engine.watchers import Watcher
 
-__all__ = ["Report"]
+__all__ = ["RunLog"]
 
 _log = logging.getLogger(__name__)
 
@@ -19,8 +18,6 @@ EVERY = 10.0
 
 UNKNOWN = 0.01
 """The share of labels that may meet no record before somebody is warned."""
-
-_decode = msgspec.json.Decoder(DeadLetter).decode
 
 _IGNORED = {
     "late": "came after its record had left the join window",
@@ -32,7 +29,7 @@ _IGNORED = {
 
 
 @dataclass(slots=True)
-class Report:
+class RunLog(Watcher):
     """Counts what the batches of one run did, and logs it from time to time and at the end.
 
     The first dead letter of each reason and the first ignored label of each kind are told of.
@@ -50,7 +47,7 @@ class Report:
     _said: float = field(default_factory=time.monotonic)
     _has_warned: bool = False
 
-    def __call__(self, effects: Effects) -> None:
+    def committed(self, effects: Effects) -> None:
         """Count one batch."""
         self.sequence = effects.sequence
         self.records += len(effects.records)
@@ -59,8 +56,8 @@ class Report:
         self.bootstrapped += effects.bootstrapped
         self.unlabelled += sum(label is None for label in effects.scored.labels.tolist())
         self.trainings += len(effects.trainings)
-        for message in effects.messages.dead_letters:
-            self._bury(_decode(message))
+        for letter in effects.dead:
+            self._bury(letter)
         for kind, n in effects.ignored.items():
             if n and not self.ignored[kind]:
                 _log.info("the first ignored label (%s) %s", kind, _IGNORED[kind])

@@ -3,8 +3,8 @@
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
-import msgspec
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -14,13 +14,11 @@ from prometheus_client import (
     generate_latest,
 )
 
-from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.loop import Loop
+from streamboost.pipelines.engine.watchers import Watcher
 
 __all__ = ["Metrics"]
-
-_decode = msgspec.json.Decoder(DeadLetter).decode
 
 _BOUNDS = {"": "", "low_": ", least", "high_": ", most"}
 """Of the accuracy and the ends of its 95 % interval."""
@@ -31,21 +29,21 @@ _EVERY = 1.0
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-_Reading = tuple[str, Callable[[], float]]
-"""What a gauge tells, and what gives its value."""
+Numbers = dict[str, Any]
+"""As `Pipeline.numbers` gives them."""
 
 
-class Metrics:
-    """Counts what batches did since the process began; called with the effects of each.
+class Metrics(Watcher):
+    """Counts what batches did since the process began.
 
     What is not a count is read from the pipeline when somebody asks, so that the loop has next to
     nothing to do for it. `clock` gives seconds that never go back.
     """
 
-    def __init__(self, pipeline: Pipeline, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, loop: Loop, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # CPU time, memory, open files; on Linux
-        self._pipeline = pipeline
+        self._loop = loop
         self._clock = clock
         self._is_stale = True
         self._judged = -math.inf
@@ -76,10 +74,10 @@ class Metrics:
             "source",
         )
         self._judge_into()
-        self._read_from(pipeline)
+        self._read = {name: self._gauge(name, text) for name, (text, _) in _READ.items()}
 
     def _judge_into(self) -> None:
-        """Make the gauges that `turn` sets."""
+        """Make the gauges that `between_batches` sets."""
         self._accuracy = {
             bound: self._gauge(
                 f"accuracy_{bound}ratio",
@@ -93,7 +91,7 @@ class Metrics:
         )
         self._naive.set(math.nan)
 
-    def __call__(self, effects: Effects) -> None:
+    def committed(self, effects: Effects) -> None:
         """Count one batch."""
         now = time.time()
         self._batches.inc()
@@ -103,20 +101,20 @@ class Metrics:
         self._bootstrap.inc(effects.bootstrapped)
         for kind, n in effects.ignored.items():
             self._ignored.labels(kind).inc(n)
-        for message in effects.messages.dead_letters:
-            self._dead.labels(_decode(message).reason).inc()
+        for letter in effects.dead:
+            self._dead.labels(letter.reason).inc()
         for training in effects.trainings:
             self._trainings.labels(training.kind).inc()
         self._seconds.observe(max(now - effects.tick / 1000, 0.0))
         self._committed.set(now)
         self._is_stale = True
 
-    def turn(self) -> None:
-        """Renew the figures of accuracy now and then; the loop calls it between batches."""
+    def between_batches(self) -> None:
+        """Renew the figures of accuracy now and then."""
         if not self._is_stale or self._clock() - self._judged < _EVERY:
             return
         self._is_stale, self._judged = False, self._clock()
-        report = self._pipeline.learner.evaluation.recent()
+        report = self._loop.pipeline.learner.evaluation.recent()
         for predictor in ("committee", "repeat_last", "majority"):
             found = getattr(report, predictor).accuracy
             known = (found.value, found.low, found.high) if found else (math.nan,) * 3
@@ -127,17 +125,16 @@ class Metrics:
 
     def expose(self) -> bytes:
         """Return all of it in Prometheus' text format."""
-        watch = self._pipeline.watch
-        for gauge, values in ((self._lag, watch.lag), (self._margin, watch.margin)):
+        loop, backlog = self._loop, self._loop.backlog
+        for gauge, values in ((self._lag, backlog.lag), (self._margin, backlog.margin)):
             for source, value in list(values.items()):
                 gauge.labels(source).set(value)
-        for source in self._pipeline.intake.sources:
-            self._stalled.labels(source).set(source in watch.stalled)
+        for source in loop.intake.sources:
+            self._stalled.labels(source).set(source in backlog.stalled)
+        numbers = loop.pipeline.numbers()
+        for name, (_, read) in _READ.items():
+            self._read[name].set(read(loop, numbers))
         return generate_latest(self.registry)
-
-    def _read_from(self, pipeline: Pipeline) -> None:
-        for name, (text, value) in (_of_learning(pipeline) | _of_work(pipeline)).items():
-            self._gauge(name, text).set_function(value)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"streamboost_{name}", text, labels, registry=self.registry)
@@ -146,58 +143,52 @@ class Metrics:
         return Gauge(f"streamboost_{name}", text, labels, registry=self.registry)
 
 
-def _of_learning(pipeline: Pipeline) -> dict[str, _Reading]:
-    def version() -> float:
-        committee = pipeline.learner.committee
-        return committee.version if committee else 0
-
-    def trees() -> float:
-        committee = pipeline.learner.committee
-        return committee.n_trees if committee else 0
-
-    return {
-        "committee_version": ("Of the committee that serves; 0: none.", version),
-        "committee_trees": ("Trees in it.", trees),
-        "known_labels": (
-            "Labels learned since the state began.",
-            lambda: pipeline.learner.n_labels,
-        ),
-        "budget_ratio": (
-            "Share of the records whose label may be bought.",
-            lambda: float(pipeline.learner.strategy.share),
-        ),
-        "budget_tokens": (
-            "Labels that could be asked for now.",
-            lambda: pipeline.learner.ledger.tokens,
-        ),
-    }
-
-
-def _of_work(pipeline: Pipeline) -> dict[str, _Reading]:
-    def checkpoint_time() -> float:
-        return pipeline.checkpoints.newest_time() if pipeline.checkpoints else 0.0
-
-    return {
-        "sequence": ("The newest batch.", lambda: pipeline.sequence),
-        "checkpoint_sequence": (
-            "The batch of the newest checkpoint.",
-            lambda: pipeline.checkpointed,
-        ),
-        "checkpoint_failed": (
-            "1 while the newest checkpoint that was due could not be taken.",
-            lambda: pipeline.lacks_checkpoint,
-        ),
-        "last_checkpoint_timestamp_seconds": (
-            "When the newest checkpoint was written; 0: none was.",
-            checkpoint_time,
-        ),
-        "held_records": (
-            "Records kept for labels to come.",
-            lambda: pipeline.join.in_numbers()["held_records"],
-        ),
-        "open_requests": (
-            "Requests that wait for an answer.",
-            lambda: pipeline.join.in_numbers()["open_requests"],
-        ),
-        "retrying": ("1 while a source or a commit is tried again.", lambda: pipeline.retrying),
-    }
+_READ: dict[str, tuple[str, Callable[[Loop, Numbers], float]]] = {
+    "committee_version": (
+        "Of the committee that serves; 0: none.",
+        lambda loop, numbers: numbers["committee"]["version"],
+    ),
+    "committee_trees": ("Trees in it.", lambda loop, numbers: numbers["committee"]["trees"]),
+    "known_labels": (
+        "Labels learned since the state began.",
+        lambda loop, numbers: numbers["committee"]["labels"],
+    ),
+    "budget_ratio": (
+        "Share of the records whose label may be bought.",
+        lambda loop, numbers: float(loop.pipeline.learner.strategy.share),
+    ),
+    "budget_tokens": (
+        "Labels that could be asked for now.",
+        lambda loop, numbers: numbers["ledger"]["tokens"],
+    ),
+    "sequence": ("The newest batch.", lambda loop, numbers: numbers["sequence"]),
+    "deleted_unread": (
+        "Messages that were deleted before they were read.",
+        lambda loop, numbers: numbers["deleted_unread"],
+    ),
+    "checkpoint_sequence": (
+        "The batch of the newest checkpoint.",
+        lambda loop, numbers: loop.checkpointed,
+    ),
+    "checkpoint_failed": (
+        "1 while the newest checkpoint that was due could not be taken.",
+        lambda loop, numbers: loop.lacks_checkpoint,
+    ),
+    "last_checkpoint_timestamp_seconds": (
+        "When the newest checkpoint was written; 0: none was.",
+        lambda loop, numbers: loop.checkpoints.newest_time() if loop.checkpoints else 0.0,
+    ),
+    "held_records": (
+        "Records kept for labels to come.",
+        lambda loop, numbers: numbers["join"]["held_records"],
+    ),
+    "open_requests": (
+        "Requests that wait for an answer.",
+        lambda loop, numbers: numbers["join"]["open_requests"],
+    ),
+    "retrying": (
+        "1 while a source or a commit is tried again.",
+        lambda loop, numbers: loop.retrying,
+    ),
+}
+"""What each gauge tells, and how it is read when somebody asks."""

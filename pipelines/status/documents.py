@@ -28,7 +28,8 @@ from typing import Any
 from streamboost.connectors.files.open import is_json_lines
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.config.sections import FilesInput, KafkaInput, RiverInput, SqliteInput
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.loop import Loop
+from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.recent import MOST_CLASSES, Since
 from streamboost.stream.evaluation.report import Report
 
@@ -68,38 +69,35 @@ def _is_open(section: SqliteInput | FilesInput | KafkaInput | RiverInput) -> boo
     return isinstance(section, SqliteInput | KafkaInput)
 
 
-def state_of(pipeline: Pipeline) -> str:
+def state_of(loop: Loop) -> str:
     """Return the word for what a pipeline is doing."""
-    if pipeline.retrying:
+    if loop.retrying:
         return "retrying"
-    return "running" if pipeline.is_running else "recovering"
+    return "running" if loop.is_running else "recovering"
 
 
-def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
+def standing(loop: Loop) -> dict[str, dict[str, Any]]:
     """Return the documents that are read off the pipeline between two batches."""
+    pipeline, numbers = loop.pipeline, loop.pipeline.numbers()
     learner, evaluation = pipeline.learner, pipeline.learner.evaluation
-    ledger, committee = learner.ledger, learner.committee
+    committee = learner.committee
     return {
         "learner": {
-            **pipeline.committee_in_numbers(),
+            **numbers["committee"],
             "labels_of_classes": committee.classes[:MOST_LABELS].tolist() if committee else [],
-            "bootstrapped": pipeline.bootstrapped,
+            "bootstrapped": numbers["bootstrapped"],
             "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
         },
         "ledger": {
-            "records": ledger.records,
-            "requests": ledger.requests,
-            "audits": ledger.audits,
-            "answered": ledger.answered,
-            "expired": ledger.expired,
-            "pending": ledger.pending,
-            "tokens": ledger.tokens,
-            "allowed": float(learner.strategy.budget) * ledger.records,
+            **numbers["ledger"],
+            "pending": learner.ledger.pending,
+            "allowed": float(learner.strategy.budget) * numbers["ledger"]["records"],
         },
         "join": {
-            **pipeline.join.in_numbers(),
-            "dead_letters": pipeline.dead_letters,
-            "lost_batches": pipeline.lost_batches,
+            **numbers["join"],
+            "dead_letters": numbers["dead_letters"],
+            "lost_batches": numbers["lost_batches"],
+            "deleted_unread": numbers["deleted_unread"],
         },
         "evaluation": {
             "since_start": _bounded(evaluation.since_start()),
@@ -107,8 +105,8 @@ def standing(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
             "pending": evaluation.pending,
             "unanswered": evaluation.unanswered,
         },
-        "lag": dict(pipeline.watch.lag),
-        "latency": pipeline.stopwatch.in_numbers(),
+        "lag": dict(loop.backlog.lag),
+        "latency": loop.stopwatch.in_numbers(),
     }
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.intake import wall_clock
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.loop import Loop
+from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.status.documents import point_of, standing, state_of
 from streamboost.pipelines.status.recent import Notes
 from streamboost.pipelines.status.requests import OpenRequests
@@ -31,12 +32,12 @@ _CLOSING = 5.0
 """Seconds to wait for the last publications."""
 
 
-class Publisher:
-    """Tells the world how a pipeline does; called with the effects of each batch.
+class Publisher(Watcher):
+    """Tells the world how a pipeline does.
 
     Parameters
     ----------
-    pipeline : the one it watches
+    loop : that of the pipeline
     folder : that of the pipeline's state
     about : what stays the same in the document ``pipeline``
     every : seconds from one publication to the next; it takes longer where reading off the pipeline
@@ -47,7 +48,7 @@ class Publisher:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        loop: Loop,
         folder: Path,
         about: dict[str, Any],
         *,
@@ -55,7 +56,7 @@ class Publisher:
         mask: Callable[[str], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._pipeline = pipeline
+        self._loop = loop
         self._about = about
         self._every = every
         self._mask = mask
@@ -66,11 +67,11 @@ class Publisher:
         self._trouble: dict[str, Any] = {}
         self._due, self._published = 0.0, clock()
         self._state, self._is_still, self._has_failed = "", False, False
-        self._writer = Writer(folder, pipeline.schema)
-        self._notes = Notes(len(pipeline.schema.features), known=self._writer.has_reference)
-        self._requests = OpenRequests(pipeline, self._writer.requests.rows)
+        self._writer = Writer(folder, loop.pipeline.schema)
+        self._notes = Notes(len(loop.pipeline.schema.features), known=self._writer.has_reference)
+        self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
 
-    def __call__(self, effects: Effects) -> None:
+    def committed(self, effects: Effects) -> None:
         """Note what one batch did."""
         with self._unfelt():
             self._committed = wall_clock()
@@ -82,14 +83,14 @@ class Publisher:
         with self._unfelt():
             self._requests(effects)
 
-    def turn(self) -> None:
-        """Publish if it is time and there is something new; the loop calls it between batches."""
+    def between_batches(self) -> None:
+        """Publish if it is time and there is something new."""
         if self._clock() >= self._due and self._writer.is_idle:
             with self._unfelt():
                 self._look()
 
     def _look(self) -> None:
-        state = state_of(self._pipeline)
+        state = state_of(self._loop)
         is_still = state == self._state and not self._notes.since.batches
         is_still = is_still and not self._writer.has_failed
         if is_still and self._is_still:
@@ -100,7 +101,7 @@ class Publisher:
 
     def trouble(self, text: str) -> None:
         """Note what went wrong."""
-        now, sequence, text = wall_clock(), self._pipeline.sequence, self._mask(text)
+        now, sequence, text = wall_clock(), self._loop.pipeline.sequence, self._mask(text)
         self._trouble = {"time": now, "sequence": sequence, "text": text}
         self._notes.since.marks.append((now, sequence, "trouble", None, text))
         self._state = ""  # so that it is published although no batch comes
@@ -124,16 +125,16 @@ class Publisher:
             self._has_failed = True
 
     def _publish(self, state: str) -> None:
-        before, pipeline = time.thread_time(), self._pipeline
+        before, loop = time.thread_time(), self._loop
         self._state = state
         documents: dict[str, dict[str, Any]] = {}
         point, recent, asked = None, None, None
-        if pipeline.is_running and pipeline.is_settled:
+        if loop.is_running and loop.is_settled:
             asked = self._requests.take()
-            documents, recent = standing(pipeline), self._notes.recent()
+            documents, recent = standing(loop), self._notes.recent()
             seconds, self._published = self._clock() - self._published, self._clock()
             point = point_of(documents, self._notes.since, seconds)
-            self._sequence = pipeline.sequence
+            self._sequence = loop.pipeline.sequence
         # What a batch asked that was not read off yet must not look as if it were closed.
         documents["pipeline"] = self._about | {
             "sequence": self._sequence,
@@ -144,7 +145,7 @@ class Publisher:
         documents["trouble"] = self._trouble
         since, now = self._notes.take(), wall_clock()
         self._writer.take(
-            Publication(now, pipeline.sequence, documents, point, since, recent, asked)
+            Publication(now, loop.pipeline.sequence, documents, point, since, recent, asked)
         )
         cost = time.thread_time() - before
         self._due = self._clock() + max(self._every, cost / _SHARE)

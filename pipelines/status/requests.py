@@ -9,9 +9,8 @@ import numpy as np
 
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.written import Request, features_of
-from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.batch import Effects, request_of
+from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.file import Row
 
 __all__ = ["Asked", "OpenRequests", "RequestRows", "other_fields"]
@@ -134,21 +133,18 @@ class OpenRequests:
 
     def _restore(self, ids: list[str]) -> None:
         """Make requests anew that nothing is at hand for."""
-        pipeline = self._pipeline
-        join, names = pipeline.join, pipeline.schema.features
-        arrivals = [join.requested(id) for id in ids]
-        X = np.array([arrival.x for arrival in arrivals], dtype=np.float32)
-        scored = pipeline.learner.score(X)
-        utilities = pipeline.learner.utility(X)
-        classes = scored.classes.tolist()
-        for row, (id, arrival) in enumerate(zip(ids, arrivals, strict=True)):
+        pipeline, join = self._pipeline, self._pipeline.join
+        held = [join.requested(id) for id in ids]
+        X = np.array([record.x for record in held], dtype=np.float32)
+        scored, utilities = pipeline.learner.score(X), pipeline.learner.utility(X)
+        for row, id in enumerate(ids):
             asked = join.open_requests[id]
-            request = Request(
-                id=id,
-                time=arrival.time,
-                features=features_of(names, arrival.x[-len(names) :]),
-                label=scored.labels[row],
-                probabilities=dict(zip(classes, scored.probabilities[row].tolist(), strict=True)),
+            request = request_of(
+                id,
+                held[row],
+                scored,
+                row,
+                features=pipeline.schema.features,
                 utility=float(utilities[row]),
                 propensity=asked.propensity,
                 expires=join.expires_after.end(asked.asked),

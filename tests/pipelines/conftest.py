@@ -22,14 +22,17 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.engine.batch import Entry, Outputs
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.loop import Loop
+from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state import commands
+from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.stream.estimators import default_estimator
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Schedule
 from tests.pipelines.publishing import answer
+from tests.pipelines.watching import committing
 
 ROOT = Path(streamboost.__file__).parents[1]
 
@@ -62,10 +65,14 @@ class World:
         self.schema = Schema(numeric=["a", "b"], label=label, time=time)
         self.query = QueryStrategy(budget=budget, **(query or {}))
         self.schedule = Schedule(**schedule)
-        self.pipeline = self.fresh()
+        self.loop = self.fresh()
 
-    def fresh(self, observer=None):
-        """Return a pipeline over the same logs that knows nothing."""
+    @property
+    def pipeline(self):
+        return self.loop.pipeline
+
+    def fresh(self, on_commit=None):
+        """Return a loop over the same logs whose pipeline knows nothing."""
         window, expires_after, batch, rounds = self.settings
         intake = Intake(
             MemorySource(self.records),
@@ -76,20 +83,20 @@ class World:
             clock=self.ticks.__next__,
         )
         sinks = (MemorySink(log) for log in (self.predictions, self.requests, self.dead))
-        return Pipeline(
-            self.schema,
-            StreamLearner(
-                default_estimator().set_params(n_estimators=rounds),
-                schedule=self.schedule,
-                query=self.query,
-                n_features=2,
-                random_state=3,
-            ),
-            Join(Span.parse(window), Span.parse(expires_after), 2),
+        learner = StreamLearner(
+            default_estimator().set_params(n_estimators=rounds),
+            schedule=self.schedule,
+            query=self.query,
+            n_features=2,
+            random_state=3,
+        )
+        join = Join(Span.parse(window), Span.parse(expires_after), 2)
+        return Loop(
+            Pipeline(self.schema, learner, join, Versions(None, 10)),
             intake,
             Outputs(*sinks),
             self.transaction,
-            observer=observer,
+            watchers=[committing(on_commit)] if on_commit else [],
             watched=lambda: {
                 "records": MemorySource(self.records),
                 "labels": MemorySource(self.labels),
@@ -111,7 +118,7 @@ class World:
         self.commands.append([msgspec.json.encode(commands.Command(command, version))])
 
     def run(self):
-        self.pipeline.run(until_idle=True)
+        self.loop.run(until_idle=True)
 
     def entries(self):
         return [Entry.decode(message) for _, message in self.transaction.journal()]

@@ -26,6 +26,7 @@ from streamboost.pipelines.engine.loop import Pipeline
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.checkpoints import Checkpoints
 from streamboost.pipelines.stop import Stop
+from tests.pipelines.watching import committing
 
 KILLS = int(os.environ.get("STREAMBOOST_KILLS", "0"))
 """How many kills the long form has; 0: the short form."""
@@ -210,7 +211,7 @@ def main(file, step, when):
         if len(batches) == MOST:
             stop.request()
 
-    run(load(file), until_idle=True, stop=stop, observer=count)
+    run(load(file), until_idle=True, stop=stop, watchers=[committing(count)])
 
 
 if __name__ == "__main__":

@@ -7,20 +7,17 @@ from streamboost.pipelines.status.publisher import Publisher
 
 
 @contextmanager
-def published(pipeline, folder):
+def published(loop, folder):
     """Publish the status of a pipeline meanwhile, whenever it may be."""
     clock = itertools.count(0, 1_000).__next__
-    publisher = Publisher(pipeline, folder, {"name": "test"}, clock=clock)
-    pipeline.observers.append(publisher)
-    pipeline.rehearsals.append(publisher.replayed)
-    pipeline.turns.append(publisher.turn)
-    pipeline.on_trouble.append(publisher.trouble)
+    publisher = Publisher(loop, folder, {"name": "test"}, clock=clock)
+    loop.watchers.append(publisher)
     with closing(publisher):
         yield publisher
 
 
 def run(world, folder):
-    with published(world.pipeline, folder):
+    with published(world.loop, folder):
         world.run()
 
 

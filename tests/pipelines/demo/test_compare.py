@@ -9,7 +9,7 @@ import pytest
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import StateError
 from streamboost.pipelines.demo import compare as demo
-from streamboost.pipelines.engine.loop import Stop
+from streamboost.pipelines.stop import Stop
 
 FIELDS = {
     "strategy",

@@ -16,7 +16,7 @@ from streamboost.errors import ConfigurationError, UnavailableError
 from streamboost.pipelines.cli import demo as cli_demo
 from streamboost.pipelines.demo import live as demo_serve
 from streamboost.pipelines.demo.live import FAST, FIRST, LEFT, PACE, Player
-from streamboost.pipelines.engine.loop import Stop
+from streamboost.pipelines.stop import Stop
 
 
 def read(log, stream):

@@ -9,7 +9,7 @@ import pytest
 
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
-from streamboost.pipelines.engine.backlog import EVERY, Watch
+from streamboost.pipelines.engine.backlog import EVERY, Backlog
 from streamboost.pipelines.engine.intake import Intake
 from tests.waiting import until
 
@@ -34,7 +34,7 @@ def watched(clock):
     def make(make_records):
         intake = Intake(make_records(), MemorySource(MemoryLog()), most_records=10, most_labels=10)
         opened = {"records": make_records, "labels": partial(MemorySource, MemoryLog())}
-        watch = Watch(intake, lambda: {name: make() for name, make in opened.items()}, clock)
+        watch = Backlog(intake, lambda: {name: make() for name, make in opened.items()}, clock)
         watches.append(watch)
         return intake, watch
 

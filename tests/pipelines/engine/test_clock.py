@@ -54,7 +54,7 @@ def clocked(make_world):
     at = SimpleNamespace(start=0)
 
     def take(make_records, tick, n=20, labels=()):
-        world.pipeline.intake._clock = lambda: tick
+        world.loop.intake._clock = lambda: tick
         world.feed(make_records(n, at.start)[0], labels)
         at.start += n
         world.run()

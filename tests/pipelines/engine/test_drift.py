@@ -20,7 +20,7 @@ def test_drift_is_judged_by_the_predictions_made_on_arrival_however_late_the_lab
     world.run()
     predicted = {p["id"]: p["label"] for p in world.read("predictions")}
     wrong = [predicted[label["id"]] != label["label"] for label in labels[50:]]
-    arrays, _ = world.pipeline.snapshot()
+    arrays, _ = world.loop.snapshot()
     judged = arrays["learner.drift.error"][-40:]
     np.testing.assert_array_equal(judged, wrong)
     now = world.pipeline.learner.predict(np.array([[r["a"], r["b"]] for r in records[50:]]))

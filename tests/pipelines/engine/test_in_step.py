@@ -185,11 +185,11 @@ def test_answers_given_while_the_pipeline_was_down_have_not_expired(make_world, 
     world.feed(records)
     world.run()
     asked = [request["id"] for request in world.read("requests")]
-    arrays, manifest = world.pipeline.snapshot()
+    arrays, manifest = world.loop.snapshot()
     for _ in range(60):
         next(world.ticks)
-    world.pipeline = world.fresh()
-    world.pipeline.restore(arrays, manifest)
+    world.loop = world.fresh()
+    world.loop.restore(arrays, manifest)
     world.feed(labels=[{"id": id_, "label": truth[int(id_)]} for id_ in asked])
     world.run()
     assert world.pipeline.learner.ledger.answered == len(asked) > 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streamboost.connectors.memory import MemorySource
 from streamboost.errors import ConnectorError, UnavailableError
 from streamboost.pipelines.engine.intake import Intake
-from streamboost.pipelines.engine.loop import Stop
+from streamboost.pipelines.stop import Stop
 from streamboost.storage import read_arrays, write_arrays
 
 
@@ -81,13 +81,13 @@ def test_a_pool_asks_for_earlier_records_with_all_that_they_came_with(make_world
     world.feed(records)
     answered = 0
     for stop in range(10, 310, 10):
-        world.pipeline.commit(world.pipeline.step(world.pipeline.intake.poll(), None))
+        world.loop.commit(world.loop.step(world.loop.intake.poll(), None))
         new = world.read("requests")[answered:]
         world.feed(labels=[{"id": r["id"], "label": truth[int(r["id"])]} for r in new])
         answered += len(new)
         if stop == 150:
-            arrays, manifest = world.pipeline.snapshot()
-            world.pipeline.restore(arrays, manifest)
+            arrays, manifest = world.loop.snapshot()
+            world.loop.restore(arrays, manifest)
     requests = world.read("requests")
     earlier = [r for r in requests if int(r["id"]) < 10 * (r["sequence"] - 1)]
     assert len(earlier) > 20
@@ -273,13 +273,13 @@ def test_a_commit_that_fails_ends_the_run_and_leaves_what_was_committed(world, m
         if effects.sequence == 2:
             world.transaction.abort_next(ConnectorError("the disk is full"))
 
-    world.pipeline = world.fresh(fail_third)
+    world.loop = world.fresh(fail_third)
     with pytest.raises(ConnectorError, match="is full"):
         world.run()
     assert commits == [1, 2]
     assert world.transaction.committed().sequence == 2
     assert len(world.read("predictions")) == 20
-    assert not world.pipeline.is_settled, "what was learned is not what was committed"
+    assert not world.loop.is_settled, "what was learned is not what was committed"
 
 
 class Resting(Stop):
@@ -301,7 +301,7 @@ def test_a_commit_that_may_pass_is_tried_until_it_does_and_told_of_once(
     world.feed(make_records(25)[0])
     world.transaction.abort_next()
     stop = Resting(lambda rests: rests < 3 and world.transaction.abort_next())
-    world.pipeline.stop = stop
+    world.loop.stop = stop
     world.run()
     assert stop.rests == 3
     assert [p["id"] for p in world.read("predictions")] == [str(i) for i in range(25)]
@@ -316,11 +316,11 @@ def test_a_stop_while_a_commit_waits_leaves_it_one_more_attempt(world, make_reco
     world.transaction.abort_next()
 
     def meanwhile(rests):
-        world.pipeline.stop.request()
+        world.loop.stop.request()
         if not passes:
             world.transaction.abort_next()
 
-    world.pipeline.stop = Resting(meanwhile)
+    world.loop.stop = Resting(meanwhile)
     if passes:
         world.run()
         assert world.transaction.committed().sequence == 1
@@ -328,8 +328,8 @@ def test_a_stop_while_a_commit_waits_leaves_it_one_more_attempt(world, make_reco
         with pytest.raises(UnavailableError):
             world.run()
         assert world.transaction.committed() is None
-    assert world.pipeline.is_settled == passes
-    assert world.pipeline.stop.rests == 1
+    assert world.loop.is_settled == passes
+    assert world.loop.stop.rests == 1
 
 
 class Failing(MemorySource):
@@ -345,35 +345,35 @@ class Failing(MemorySource):
 
 
 def with_failing_labels(world):
-    pipeline = world.pipeline
-    pipeline.intake = Intake(
+    loop = world.loop
+    loop.intake = Intake(
         MemorySource(world.records),
         Failing(world.labels),
         most_records=10,
         most_labels=10,
         clock=world.ticks.__next__,
     )
-    return pipeline
+    return loop
 
 
 def test_a_source_that_may_recover_is_polled_again_and_the_other_loses_nothing(
     world, make_records, caplog
 ):
     world.feed(make_records(25)[0])
-    pipeline = with_failing_labels(world)
-    pipeline.stop = Resting(lambda rests: None)
+    loop = with_failing_labels(world)
+    loop.stop = Resting(lambda rests: None)
     world.run()
-    assert pipeline.stop.rests == 2
+    assert loop.stop.rests == 2
     assert [p["id"] for p in world.read("predictions")] == [str(i) for i in range(25)]
     assert len(caplog.records) == 1
 
 
 def test_a_stop_while_a_source_is_away_is_orderly(world, make_records):
     world.feed(make_records(25)[0])
-    pipeline = with_failing_labels(world)
-    pipeline.stop = Resting(lambda rests: pipeline.stop.request())
+    loop = with_failing_labels(world)
+    loop.stop = Resting(lambda rests: loop.stop.request())
     world.run()
-    assert pipeline.is_settled
+    assert loop.is_settled
     assert world.read("predictions") == []
 
 
@@ -393,13 +393,13 @@ def test_whole_number_labels_stay_numbers(make_world, make_records):
 
 def test_it_waits_for_more_until_it_is_asked_to_stop(world, make_records):
     seen = threading.Event()
-    world.pipeline = world.fresh(lambda effects: effects.sequence == 2 and seen.set())
-    thread = threading.Thread(target=world.pipeline.run)
+    world.loop = world.fresh(lambda effects: effects.sequence == 2 and seen.set())
+    thread = threading.Thread(target=world.loop.run)
     thread.start()
     world.feed(make_records(10)[0])
     world.feed(make_records(10, start=10)[0])
     assert seen.wait(30)
-    world.pipeline.stop.request()
+    world.loop.stop.request()
     thread.join(30)
     assert not thread.is_alive()
     assert len(world.read("predictions")) == 20
@@ -407,7 +407,7 @@ def test_it_waits_for_more_until_it_is_asked_to_stop(world, make_records):
 
 def test_a_stop_asked_for_in_a_batch_takes_effect_after_it(world, make_records):
     world.feed(make_records(50)[0])
-    world.pipeline = world.fresh(lambda effects: world.pipeline.stop.request())
+    world.loop = world.fresh(lambda effects: world.loop.stop.request())
     world.run()
     assert world.transaction.committed().sequence == 1
     assert len(world.read("predictions")) == 10
@@ -443,12 +443,12 @@ def test_stopping_and_restoring_after_every_batch_changes_no_digest(
                 [{"id": str(i), "label": label} for i, label in labels],
             )
             world.run()
-        arrays, manifest = moved.pipeline.snapshot()
+        arrays, manifest = moved.loop.snapshot()
         write_arrays(path, arrays, kind="pipeline", manifest=manifest)
         committed = moved.transaction.committed()
-        moved.pipeline = moved.fresh()
-        moved.pipeline.restore(*read_arrays(path, kind="pipeline"))
+        moved.loop = moved.fresh()
+        moved.loop.restore(*read_arrays(path, kind="pipeline"))
         if committed:
-            moved.pipeline.intake.seek(committed.positions)
+            moved.loop.intake.seek(committed.positions)
     for before, after in zip(steady.entries(), moved.entries(), strict=True):
         assert before == msgspec.structs.replace(after, resumed=before.resumed)

@@ -24,10 +24,10 @@ def feed(world, make_records, n, start=0):
 
 
 def replayed(world, checkpoint=None, **options):
-    """Return a fresh pipeline brought to where the journal ends."""
-    pipeline = world.fresh()
-    recover(pipeline, checkpoint, world.transaction.committed().sequence, **options)
-    return pipeline
+    """Return a fresh loop, its pipeline brought to where the journal ends."""
+    loop = world.fresh()
+    recover(loop, checkpoint, world.transaction.committed().sequence, **options)
+    return loop
 
 
 def assert_same_state(first, second):
@@ -40,8 +40,7 @@ def test_a_replay_ends_in_the_same_bits_and_writes_nothing(make_world, make_reco
     feed(world, make_records, 120)
     world.run()
     before = world.predictions.payloads(), world.requests.payloads(), world.entries()
-    pipeline = replayed(world)
-    assert_same_state(pipeline, world.pipeline)
+    assert_same_state(replayed(world), world.loop)
     assert (world.predictions.payloads(), world.requests.payloads(), world.entries()) == before
     assert any(entry.trainings for entry in world.entries())
 
@@ -57,12 +56,12 @@ def test_a_pipeline_killed_after_any_batch_goes_on_as_the_journal_says(
         feed(world, make_records, 20, start)
         world.run()
         if start == 40:
-            world.pipeline.about = {"environment": recovery.environment()}
-            arrays, manifest = world.pipeline.snapshot()
-            checkpoint = arrays, json.loads(json.dumps(manifest | world.pipeline.about))
-        world.pipeline = replayed(world, checkpoint)
+            world.loop.about = {"environment": recovery.environment()}
+            arrays, manifest = world.loop.snapshot()
+            checkpoint = arrays, json.loads(json.dumps(manifest | world.loop.about))
+        world.loop = replayed(world, checkpoint)
     assert [p["id"] for p in world.read("predictions")] == [str(i) for i in range(120)]
-    assert_same_state(world.pipeline, replayed(world))
+    assert_same_state(world.loop, replayed(world))
 
 
 @settings(max_examples=15, deadline=None)
@@ -87,9 +86,9 @@ def test_commands_and_restarts_leave_a_state_that_the_journal_alone_gives(
             world.tell(command)
         world.run()
         if world.transaction.committed():
-            world.pipeline = replayed(world)
+            world.loop = replayed(world)
     if at:
-        assert_same_state(world.pipeline, replayed(world))
+        assert_same_state(world.loop, replayed(world))
 
 
 def test_a_batch_that_does_not_come_out_as_it_did_stops_with_its_number(world, make_records):
@@ -126,11 +125,11 @@ def test_another_environment_is_replayed_without_comparing_and_said(
     world.run()
     there = recovery.environment()
     here = there | {"numpy": "99.0"}
-    world.pipeline = replayed(world)
+    world.loop = replayed(world)
     monkeypatch.setattr(recovery, "environment", lambda: here)
-    pipeline = replayed(world)
-    assert pipeline.notes == {"environment": here}
-    world.pipeline = pipeline
+    loop = replayed(world)
+    assert loop.pipeline.notes == {"environment": here}
+    world.loop = loop
     feed(world, make_records, 10, 30)
     world.run()
     assert world.entries()[-1].environment == here
@@ -141,16 +140,16 @@ def test_the_journal_says_in_which_environment_it_begins_and_each_change_once(
     world, make_records, monkeypatch, caplog
 ):
     here = recovery.environment()
-    world.pipeline = world.fresh()
-    recover(world.pipeline, None, 0)
+    world.loop = world.fresh()
+    recover(world.loop, None, 0)
     feed(world, make_records, 20)
     world.run()
-    world.pipeline = replayed(world)
+    world.loop = replayed(world)
     feed(world, make_records, 10, 20)
     world.run()
     other = here | {"numpy": "99.0"}
     monkeypatch.setattr(recovery, "environment", lambda: other)
-    world.pipeline = replayed(world)
+    world.loop = replayed(world)
     assert f"numpy {here['numpy']} is now 99.0" in caplog.text
     feed(world, make_records, 10, 30)
     world.run()
@@ -158,7 +157,7 @@ def test_the_journal_says_in_which_environment_it_begins_and_each_change_once(
 
 
 def test_in_another_environment_a_digest_is_not_compared(world, make_records, monkeypatch):
-    recover(world.pipeline, None, 0)
+    recover(world.loop, None, 0)
     feed(world, make_records, 20)
     world.run()
     world.records.read = lambda *where: [b'{"id": "1", "a": 1}'] * 10
@@ -171,16 +170,16 @@ def test_in_another_environment_a_digest_is_not_compared(world, make_records, mo
 def test_a_stop_ends_a_replay_between_two_batches(world, make_records):
     feed(world, make_records, 60)
     world.run()
-    pipeline = world.fresh()
-    reread = pipeline.intake.reread
+    loop = world.fresh()
+    reread = loop.intake.reread
 
     def once(*arguments):
-        pipeline.stop.request()
+        loop.stop.request()
         return reread(*arguments)
 
-    pipeline.intake.reread = once
-    recover(pipeline, None, 6)
-    assert pipeline.sequence == 1
+    loop.intake.reread = once
+    recover(loop, None, 6)
+    assert loop.pipeline.sequence == 1
 
 
 def test_a_rollback_serves_the_old_committee_under_a_new_number(world, make_records):
@@ -196,7 +195,7 @@ def test_a_rollback_serves_the_old_committee_under_a_new_number(world, make_reco
     assert [str(command) for command in entry.commands] == ["pause", f"rollback {old}"]
     assert entry.promoted == world.pipeline.learner.committee.version == served.version + 1
     assert {p["version"] for p in world.read("predictions")[-20:]} == {served.version + 1}
-    assert_same_state(world.pipeline, replayed(world))
+    assert_same_state(world.loop, replayed(world))
 
 
 def test_a_challenger_is_kept_as_a_version_also_while_it_does_not_serve(make_world, make_records):
@@ -223,7 +222,7 @@ def test_a_challenger_is_promoted_before_the_labels_have_decided(make_world, mak
     entry = next(entry for entry in world.entries() if entry.commands)
     assert entry.promoted == challenger.version
     assert {p["version"] for p in world.read("predictions")[-10:]} == {challenger.version}
-    assert_same_state(world.pipeline, replayed(world))
+    assert_same_state(world.loop, replayed(world))
 
 
 def test_without_a_challenger_nothing_is_promoted(world, make_records, caplog):
@@ -274,6 +273,6 @@ def test_a_training_that_ends_while_nothing_comes_is_swapped_in_by_a_batch_of_no
 def test_reading_a_batch_again_leaves_the_source_at_its_end(world):
     world.feed([{"id": str(i)} for i in range(20)])
     found = recovery.Inputs(0, {"records": {"0": (5, 8)}, "labels": {}}, [], [])
-    again = world.pipeline.intake.reread(found, {"records": 3, "labels": 0})
+    again = world.loop.intake.reread(found, {"records": 3, "labels": 0})
     assert [json.loads(m.payload)["id"] for m in again.records] == ["5", "6", "7"]
-    assert world.pipeline.intake.positions()["records"] == {"0": 8}
+    assert world.loop.intake.positions()["records"] == {"0": 8}

@@ -18,6 +18,7 @@ from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.monitoring.http import kept_token
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.checkpoints import Checkpoints
+from tests.pipelines.watching import committing
 from tests.waiting import until
 
 
@@ -54,7 +55,7 @@ def test_without_room_for_checkpoints_it_goes_on_says_so_and_takes_them_again_la
             assert (trouble["sequence"], "No space left" in trouble["text"]) == (14, True)
             (small_disk / "filler").unlink()
 
-    assert run(made, until_idle=True, observer=watch) == 20
+    assert run(made, until_idle=True, watchers=[committing(watch)]) == 20
     assert taken == [0, 0, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 16, 16, 18, 18]
     said = [r.message for r in caplog.records if r.message.startswith("no checkpoint of batch")]
     assert [line.split(":")[0].split()[-1] for line in said] == ["6", "8", "10", "12", "14"]

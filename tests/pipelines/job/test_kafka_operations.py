@@ -19,7 +19,7 @@ from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.engine.backlog import EVERY, PATIENCE, Watch
+from streamboost.pipelines.engine.backlog import EVERY, PATIENCE, Backlog
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.job import topics
 from streamboost.pipelines.job.check import check
@@ -30,6 +30,7 @@ from streamboost.pipelines.stop import Stop
 from tests.broker.broker import USER
 from tests.broker.proxy import END_TXN
 from tests.pipelines.operated import PIPELINE, checkpoints, delete, grow, predicted, put
+from tests.pipelines.watching import committing
 from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -96,7 +97,7 @@ def test_a_broker_that_is_slow_to_answer_holds_neither_the_loop_nor_its_end(
         intake = Intake(
             MemorySource(MemoryLog()), MemorySource(MemoryLog()), most_records=10, most_labels=10
         )
-        watch = Watch(intake, lambda: {"records": KafkaSource(slow, f"{made.name}.records")})
+        watch = Backlog(intake, lambda: {"records": KafkaSource(slow, f"{made.name}.records")})
         intake.poll()
         watch.turn(None)
         until(lambda: watch.turn(None) or watch.lag)
@@ -168,7 +169,7 @@ def test_on_a_full_disk_it_serves_on_and_takes_checkpoints_again_when_there_is_r
             assert checkpoints(made).sequences == [3]
             (small_disk / "filler").unlink()
 
-    run(made.config, until_idle=True, observer=watch)
+    run(made.config, until_idle=True, watchers=[committing(watch)])
     assert "no checkpoint of batch 6: " in caplog.text
     assert "No space left on device" in caplog.text
     assert checkpoints(made).sequences == [12, 9, 3]
@@ -185,7 +186,7 @@ def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, cap
     ):
         intake = Intake(source, MemorySource(MemoryLog()), most_records=10, most_labels=10)
         asked = {"records": KafkaSource(made.cluster, topic)}
-        watch = Watch(intake, lambda: asked, lambda: clock.now)
+        watch = Backlog(intake, lambda: asked, lambda: clock.now)
         producer.init_transactions()
         producer.begin_transaction()
 
@@ -216,7 +217,7 @@ def test_a_partition_that_gives_nothing_of_what_it_has_is_opened_anew(made, make
         closing(MemorySource(MemoryLog())) as labels,
     ):
         intake = Intake(source, labels, most_records=10, most_labels=10)
-        watch = Watch(
+        watch = Backlog(
             intake, lambda: {"records": KafkaSource(made.cluster, topic)}, lambda: clock.now
         )
         put(made, make_records(3)[0], partition=1)

@@ -22,6 +22,7 @@ from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.damage import refuse_damage
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.stop import Stop
+from tests.pipelines.watching import committing
 
 
 def config(folder, **pipeline):
@@ -263,7 +264,7 @@ def test_repeats_in_files_can_be_told_by_id_and_dead_letters_by_source_and_posit
             found[name] = [str([message[key] for key in keys[name]]) for message in messages]
         return found
 
-    run(made, until_idle=True, observer=keep_a_copy)
+    run(made, until_idle=True, watchers=[committing(keep_a_copy)])
     once = written()
     shutil.rmtree(state)
     (tmp_path / "kept").rename(state)

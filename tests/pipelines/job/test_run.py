@@ -15,7 +15,6 @@ from streamboost.errors import (
     UnavailableError,
 )
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.engine.loop import Stop
 from streamboost.pipelines.job import run as assembly
 from streamboost.pipelines.job import topics
 from streamboost.pipelines.job.check import guarantee
@@ -23,6 +22,8 @@ from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.stop import Stop
+from tests.pipelines.watching import committing
 
 
 def config(folder, **sections):
@@ -86,7 +87,7 @@ def test_a_source_that_fails_between_two_batches_loses_nothing(tmp_path, make_re
             (tmp_path / "records.jsonl").write_text("")
 
     with pytest.raises(ConnectorError, match="truncated"):
-        run(config(tmp_path), until_idle=True, observer=truncate)
+        run(config(tmp_path), until_idle=True, watchers=[committing(truncate)])
     (tmp_path / "records.jsonl").write_text(text)
     run(config(tmp_path), until_idle=True)
     assert ids(tmp_path) == [record["id"] for record in records]
@@ -99,7 +100,7 @@ def test_labels_may_be_put_into_the_log_by_hand(tmp_path, make_records):
         labels.write([b'{"id": "3", "label": "left"}'])
         labels.flush()
     seen = []
-    run(config(tmp_path), until_idle=True, observer=seen.append)
+    run(config(tmp_path), until_idle=True, watchers=[committing(seen.append)])
     assert [effects.joined.labels for effects in seen] == [["left"]]
 
 
@@ -109,7 +110,7 @@ def test_the_schema_of_the_first_run_holds_for_later_ones(tmp_path, make_records
     run(config(tmp_path), until_idle=True)
     write(tmp_path, records[:10] + [record | {"c": 1.0} for record in records[10:]])
     seen = []
-    run(config(tmp_path), until_idle=True, observer=seen.append)
+    run(config(tmp_path), until_idle=True, watchers=[committing(seen.append)])
     assert [effects.records.X.shape for effects in seen] == [(10, 2)]
 
 

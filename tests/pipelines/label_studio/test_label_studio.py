@@ -14,7 +14,6 @@ from streamboost.connectors.messages.written import Request
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.engine.loop import Stop
 from streamboost.pipelines.job import check as checking
 from streamboost.pipelines.job import topics
 from streamboost.pipelines.job.run import run as run_pipeline
@@ -24,6 +23,7 @@ from streamboost.pipelines.label_studio import tasks as label_studio_book
 from streamboost.pipelines.label_studio.tasks import FILE, Book, Row
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.stop import Stop
 
 
 @pytest.fixture(scope="module")

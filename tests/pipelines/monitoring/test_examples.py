@@ -20,9 +20,9 @@ from waiting import until
 
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.engine.loop import Stop
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.monitoring.metrics import Metrics
+from streamboost.pipelines.stop import Stop
 
 FOLDER = Path(__file__).parents[3] / "examples" / "monitoring"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
@@ -170,9 +170,8 @@ def value_of(text, sample):
 
 def test_accuracy_is_told_with_its_interval(world, make_records):
     records, truth = make_records(300)
-    metrics = Metrics(world.pipeline, clock=itertools.count().__next__)
-    world.pipeline.observers.append(metrics)
-    world.pipeline.turns.append(metrics.turn)
+    metrics = Metrics(world.loop, clock=itertools.count().__next__)
+    world.loop.watchers.append(metrics)
     assert math.isnan(value_of(metrics.expose().decode(), "streamboost_asked_accuracy_ratio"))
     for start in range(0, 300, 10):
         rows, labels = records[start : start + 10], truth[start : start + 10]

@@ -98,8 +98,8 @@ def sample(text, name):
 
 def test_metrics_count_what_batches_did(world, make_records):
     records, truth = make_records(60)
-    metrics = Metrics(world.pipeline)
-    world.pipeline.observers.append(metrics)
+    metrics = Metrics(world.loop)
+    world.loop.watchers.append(metrics)
     world.feed(records, [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)])
     world.records.append([b"{", b""])
     world.run()
@@ -117,7 +117,7 @@ def test_metrics_count_what_batches_did(world, make_records):
 
 
 def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_records):
-    pipeline, failing = world.pipeline, threading.Event()
+    loop, failing = world.loop, threading.Event()
     commit = world.transaction.commit
 
     def refuse(*batch):
@@ -126,22 +126,22 @@ def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_r
         commit(*batch)
 
     world.transaction.commit = refuse
-    pipeline._poll_interval = 0.001
-    assert not pipeline.is_ready
-    thread = threading.Thread(target=pipeline.run)
+    loop.poll_interval = 0.001
+    assert not loop.is_ready
+    thread = threading.Thread(target=loop.run)
     thread.start()
     try:
-        until(lambda: pipeline.is_ready)
+        until(lambda: loop.is_ready)
         failing.set()
         world.feed(make_records(5)[0])
-        until(lambda: not pipeline.is_ready)
+        until(lambda: not loop.is_ready)
         failing.clear()
-        until(lambda: pipeline.is_ready)
+        until(lambda: loop.is_ready)
     finally:
         failing.clear()
-        pipeline.stop.request()
+        loop.stop.request()
         thread.join()
-    assert not pipeline.is_ready
+    assert not loop.is_ready
 
 
 def test_a_run_serves_them_on_the_port_of_its_file(streamboost_command, tmp_path):

@@ -10,14 +10,14 @@ from streamboost.errors import ConnectorError
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.job.inspect import describe, in_words
 from streamboost.pipelines.job.run import run
-from streamboost.pipelines.monitoring.last_error import Troubles, last_trouble
+from streamboost.pipelines.monitoring.last_error import LastError, last_trouble
 
 
 def test_the_newest_trouble_is_kept_with_its_batch_and_without_secrets(tmp_path):
     path = tmp_path / "last_error"
-    troubles = Troubles(path, lambda text: text.replace("hunter2", "${PASSWORD}"), lambda: 7)
+    troubles = LastError(path, lambda text: text.replace("hunter2", "${PASSWORD}"), lambda: 7)
     assert last_trouble(path) is None
-    troubles.note("the first")
+    troubles.trouble("the first")
     with pytest.raises(ZeroDivisionError), troubles.noted():
         raise ZeroDivisionError("hunter2 over 0")
     found = last_trouble(path)
@@ -25,7 +25,7 @@ def test_the_newest_trouble_is_kept_with_its_batch_and_without_secrets(tmp_path)
 
 
 def test_a_trouble_that_cannot_be_written_down_stops_nobody(tmp_path):
-    Troubles(tmp_path / "missing" / "last_error", str, lambda: 0).note("x")
+    LastError(tmp_path / "missing" / "last_error", str, lambda: 0).trouble("x")
     (tmp_path / "damaged").write_bytes(b"{")
     assert last_trouble(tmp_path / "damaged") is None
 

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from streamboost.pipelines.monitoring import log as reporting
-from streamboost.pipelines.monitoring.log import Report
+from streamboost.pipelines.monitoring.log import RunLog
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def said(caplog):
 
 
 def run(world, report):
-    world.pipeline.observers = [report]
+    world.loop.watchers = [report]
     world.run()
     report.close(world.pipeline.sequence)
 
@@ -21,7 +21,7 @@ def run(world, report):
 def test_a_run_ends_in_one_line_of_all_that_it_did(world, make_records, said):
     records, truth = make_records(25)
     world.feed(records, [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)])
-    run(world, Report())
+    run(world, RunLog())
     requests = len(world.read("requests"))
     assert said() == [
         (
@@ -34,14 +34,14 @@ def test_a_run_ends_in_one_line_of_all_that_it_did(world, make_records, said):
 
 def test_one_is_not_told_of_as_several(world, make_records, said):
     world.feed([*make_records(1)[0], {"a": 1}], [{"id": "0", "label": "x"}] * 2)
-    run(world, Report())
+    run(world, RunLog())
     assert said()[-1][1].startswith("stopped after batch 1: 1 record in this run, ")
     assert "1 learned, 1 dead letter, 1 label ignored" in said()[-1][1]
 
 
 def test_a_run_without_a_batch_says_after_which_batch_nothing_was_new(world, said):
-    Report().close(6)
-    Report().close(0)
+    RunLog().close(6)
+    RunLog().close(0)
     assert said() == [("INFO", "nothing new since batch 6"), ("INFO", "nothing was there to read")]
 
 
@@ -51,7 +51,7 @@ def test_progress_is_told_only_now_and_then_with_the_trainings(
     monkeypatch.setattr(reporting, "EVERY", 0.0)
     records, truth = make_records(20)
     world.feed(records, [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)])
-    run(world, Report())
+    run(world, RunLog())
     version = world.pipeline.learner.committee.version
     assert said()[1][1].startswith("batch 2: 20 records in this run, ")
     assert said()[1][1].endswith(f"; trained {version} times, committee version {version}")
@@ -63,7 +63,7 @@ def test_the_first_dead_letter_of_each_reason_is_warned_of_with_its_place(
 ):
     records, _ = make_records(3)
     world.feed([records[0], {"a": 1}, {"a": 2}, {"id": "x", "a": "text"}])
-    run(world, Report())
+    run(world, RunLog())
     warnings = [message for level, message in said() if level == "WARNING"]
     assert warnings == [
         "the first dead letter (missing_id): field 'id' is absent or null; in the records, "
@@ -78,7 +78,7 @@ def test_the_first_ignored_label_of_each_kind_is_told_of(world, make_records, sa
     records, _ = make_records(1)
     again = [{"id": "0", "label": label} for label in ("left", "left", "left", "right")]
     world.feed(records, again)
-    run(world, Report())
+    run(world, RunLog())
     assert [message for _, message in said()][:-1] == [
         "the first ignored label (duplicate) came again, with the value it had",
         "the first ignored label (conflicting) came again with another value, and the first stays",
@@ -93,8 +93,8 @@ def test_labels_that_meet_no_record_are_warned_of_once_they_are_many(
     records, truth = make_records(60)
     answers = [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
     world.feed(labels=[{"id": f"other {n}", "label": "left"} for n in range(3)])
-    report = Report()
-    world.pipeline.observers = [report]
+    report = RunLog()
+    world.loop.watchers = [report]
     for start in range(0, 60, 10):
         world.feed(records[start : start + 10], answers[start : start + 10])
         world.run()

@@ -22,6 +22,7 @@ from streamboost.pipelines.state.copies import Copies, Copy, Folder, copies_of
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.stop import Stop
 from tests.pipelines.killing import ANY_MOMENT, kill
+from tests.pipelines.watching import committing
 from tests.waiting import until
 
 
@@ -363,7 +364,7 @@ def test_the_loop_waits_for_no_copy_and_the_newest_takes_the_place_of_those_that
             assert slow.written == [], "nineteen batches have passed meanwhile"
             slow.going.set()
 
-    run(config(tmp_path), until_idle=True, observer=let_go)
+    run(config(tmp_path), until_idle=True, watchers=[committing(let_go)])
     assert seen == list(range(1, 21))
     assert slow.written[-1] == "test.0000000020.copy"
     assert len(slow.written) <= 3

@@ -51,7 +51,7 @@ def test_what_happened_is_marked(make_world, make_records, tmp_path, reader):
     records, truth = make_records(200)
     world.feed(records[:100])
     answer(world, truth, range(100))
-    with published(world.pipeline, tmp_path):
+    with published(world.loop, tmp_path):
         world.run()
         world.tell("pause")
         world.tell("rollback", 10**6)
@@ -78,7 +78,7 @@ def test_marks_keep_their_numbers_over_restarts(grown, tmp_path, reader):
     marks = reader.marks()
     assert marks
     for told in ("pause", "resume"):
-        world.pipeline = replayed(world)
+        world.loop = replayed(world)
         world.tell(told)
         run(world, tmp_path)
         later = reader.marks()
@@ -88,10 +88,10 @@ def test_marks_keep_their_numbers_over_restarts(grown, tmp_path, reader):
 
 
 def replayed(world):
-    """Return a pipeline as the next process has it."""
-    pipeline = world.fresh()
-    recover(pipeline, None, world.pipeline.sequence)
-    return pipeline
+    """Return a loop as the next process has it."""
+    loop = world.fresh()
+    recover(loop, None, world.pipeline.sequence)
+    return loop
 
 
 def test_the_newest_messages_are_shown_as_they_were_sent(grown, tmp_path, reader):
@@ -128,10 +128,10 @@ def test_feature_drift_is_told_once_there_are_records_enough(
     records, _ = make_records(2_000)
     for record in records[1_000:]:
         record["a"] += 0.5
-    with published(world.pipeline, tmp_path) as publisher:
+    with published(world.loop, tmp_path) as publisher:
         world.feed(records[:900])
         world.run()
-        publisher.turn()
+        publisher.between_batches()
         publisher._writer.wait(10)
         assert {one["psi"] for one in reader.document("features")["features"]} == {None}
         world.feed(records[900:])
@@ -162,7 +162,7 @@ def test_after_drift_features_are_compared_with_the_records_from_there_on(
     for i in range(1_200, 3_000):
         records[i]["a"] += 5.0
         truth[i] = {"left": "right", "right": "left"}[truth[i]]
-    with published(world.pipeline, tmp_path):
+    with published(world.loop, tmp_path):
         world.feed(records[:1_200])
         answer(world, truth, range(1_200))
         world.run()
@@ -180,7 +180,7 @@ def test_of_very_many_classes_the_commonest_are_shown(make_world, make_records, 
     labels = [f"class{i % 70:02}" if i % 4 else "often" for i in range(300)]
     world.feed(records[:200])
     world.feed(labels=[{"id": str(i), "label": labels[i]} for i in range(200)])
-    with published(world.pipeline, tmp_path):
+    with published(world.loop, tmp_path):
         world.run()
         world.feed(records[200:])
         world.run()

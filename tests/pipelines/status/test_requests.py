@@ -13,7 +13,7 @@ from tests.pipelines.publishing import answer, open_in, published, run
 
 def test_open_requests_are_shown_exactly_with_the_records_other_fields(grown, tmp_path, reader):
     world, truth = grown
-    with published(world.pipeline, tmp_path):
+    with published(world.loop, tmp_path):
         world.run()
         sent = {request["id"]: request for request in world.read("requests")}
         answered = sorted(open_in(world))[:5]
@@ -58,12 +58,12 @@ def test_a_pool_asks_with_the_fields_of_records_that_came_batches_ago(
 
 
 def replayed(world, folder):
-    """Return a fresh pipeline that has replayed the journal, and then worked on."""
-    pipeline = world.fresh()
-    with published(pipeline, folder):
-        recover(pipeline, None, world.pipeline.sequence)
-        pipeline.run(until_idle=True)
-    return pipeline
+    """Return a fresh loop whose pipeline has replayed the journal, and then worked on."""
+    loop = world.fresh()
+    with published(loop, folder):
+        recover(loop, None, world.pipeline.sequence)
+        loop.run(until_idle=True)
+    return loop
 
 
 @pytest.mark.parametrize("left", ["all", "nothing", "older"])
@@ -72,7 +72,7 @@ def test_a_restart_shows_the_requests_that_are_open_whatever_the_last_run_left(
 ):
     world, truth = grown
     path = tmp_path / FILE
-    with published(world.pipeline, tmp_path):
+    with published(world.loop, tmp_path):
         world.run()
     if left == "nothing":
         path.unlink()
@@ -82,9 +82,9 @@ def test_a_restart_shows_the_requests_that_are_open_whatever_the_last_run_left(
         if left == "older":
             world.run()  # unpublished, as before a kill
             path.write_bytes(before)
-    pipeline = replayed(world, tmp_path)
+    loop = replayed(world, tmp_path)
     requests = reader.requests()
-    assert {request["id"] for request in requests} == set(pipeline.join.open_requests)
+    assert {request["id"] for request in requests} == set(loop.pipeline.join.open_requests)
     assert all(r["fields"] == {"text": f"This is record {r['id']}."} for r in requests)
 
 

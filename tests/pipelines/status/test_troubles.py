@@ -47,7 +47,7 @@ def test_nothing_that_becomes_of_the_file_reaches_the_pipeline(
             other.execute("ATTACH ? AS status", (str(path),))
             other.execute("BEGIN IMMEDIATE")
             other.execute("CREATE TABLE status.held (a)")
-        with published(watched.pipeline, folder) as publisher:
+        with published(watched.loop, folder) as publisher:
             if hurt == "full":
                 publisher._writer._file.write = _no_space
             watched.run()
@@ -83,14 +83,14 @@ def test_publishing_changes_nothing_of_what_a_pipeline_learns(make_world, make_r
         else:
             world.run()
         digests.append(world.pipeline.digest)
-        arrays, _ = world.pipeline.snapshot()
+        arrays, _ = world.loop.snapshot()
     assert digests[0] == digests[1]
     assert np.isfinite(arrays["join.pinned"]).all()
 
 
 def test_nothing_is_published_while_nothing_changes(grown, tmp_path):
     world, _ = grown
-    with published(world.pipeline, tmp_path) as publisher:
+    with published(world.loop, tmp_path) as publisher:
         world.run()
         writer = publisher._writer
         writer.wait(10)
@@ -98,11 +98,11 @@ def test_nothing_is_published_while_nothing_changes(grown, tmp_path):
         take = writer.take
         writer.take = lambda publication: (taken.append(publication), take(publication))
         for _ in range(5):
-            publisher.turn()
+            publisher.between_batches()
             writer.wait(10)
         assert len(taken) <= 2
         publisher.trouble("the lights are out")
-        publisher.turn()
+        publisher.between_batches()
         assert taken[-1].documents["trouble"]["text"] == "the lights are out"
 
 
@@ -110,18 +110,18 @@ def test_what_could_not_be_written_is_written_later_although_no_batch_comes(
     grown, tmp_path, reader
 ):
     world, _ = grown
-    with published(world.pipeline, tmp_path) as publisher:
+    with published(world.loop, tmp_path) as publisher:
         world.run()
         publisher._writer.wait(10)
         with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             publisher.trouble("the lights are out")
-            publisher.turn()
+            publisher.between_batches()
             publisher._writer.wait(10)
             assert reader.document("trouble") == {}
             other.execute("ROLLBACK")
         for _ in range(2):
-            publisher.turn()
+            publisher.between_batches()
             publisher._writer.wait(10)
         assert reader.document("trouble")["text"] == "the lights are out"
 
@@ -129,14 +129,14 @@ def test_what_could_not_be_written_is_written_later_although_no_batch_comes(
 def test_what_is_replayed_is_not_timed(grown, tmp_path):
     world, _ = grown
     world.run()
-    pipeline = world.fresh()
-    recover(pipeline, None, world.pipeline.sequence)
-    assert pipeline.stopwatch.in_numbers() == {}
+    loop = world.fresh()
+    recover(loop, None, world.pipeline.sequence)
+    assert loop.stopwatch.in_numbers() == {}
 
 
 def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monkeypatch):
     world, _ = grown
-    with published(world.pipeline, tmp_path) as publisher:
+    with published(world.loop, tmp_path) as publisher:
         cpu = iter(range(0, 1_000, 3))
         monkeypatch.setattr("streamboost.pipelines.status.publisher.time.thread_time", cpu.__next__)
         publisher._clock = lambda: 1_000.0
@@ -149,7 +149,7 @@ def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
 ):
     world, _ = grown
     states = []
-    with published(world.pipeline, tmp_path) as publisher:
+    with published(world.loop, tmp_path) as publisher:
         take = publisher._writer.take
 
         def taken(publication):
@@ -169,16 +169,16 @@ def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
 def test_the_sequence_told_is_that_of_the_requests_told(grown, tmp_path, reader):
     world, _ = grown
     told = []
-    with published(world.pipeline, tmp_path) as publisher:
+    with published(world.loop, tmp_path) as publisher:
 
         def look(effects):
-            world.pipeline.is_settled = False  # as while the next batch is being committed
-            publisher.turn()
+            world.loop.is_settled = False  # as while the next batch is being committed
+            publisher.between_batches()
             publisher._writer.wait(10)
             told.append((reader.document("pipeline")["sequence"], reader.requests()))
-            world.pipeline.is_settled = True
+            world.loop.is_settled = True
 
-        world.pipeline.observers.append(look)
+        world.loop.watchers.append(look)
         world.run()
     assert {sequence for sequence, _ in told} > {0}
     for sequence, requests in told:
@@ -189,14 +189,14 @@ def test_the_sequence_told_is_that_of_the_requests_told(grown, tmp_path, reader)
 def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
     world.feed(make_records(50)[0])
     world.run()
-    pipeline, sequence = world.fresh(), world.pipeline.sequence
-    with published(pipeline, tmp_path):
+    loop, sequence = world.fresh(), world.pipeline.sequence
+    with published(loop, tmp_path):
         with monkeypatch.context() as patch:
-            patch.setattr(pipeline.intake, "reread", _no_records)
-            recover(pipeline, None, sequence, on_gap="continue")
-        pipeline.intake.seek(world.pipeline.intake.positions())
+            patch.setattr(loop.intake, "reread", _no_records)
+            recover(loop, None, sequence, on_gap="continue")
+        loop.intake.seek(world.loop.intake.positions())
         world.feed(make_records(10, start=50)[0])
-        pipeline.run(until_idle=True)
+        loop.run(until_idle=True)
     (gap,) = [mark["text"] for mark in reader.marks() if mark["kind"] == "gap"]
     assert gap == f"what batches 1 to {sequence} taught is lost"
 
