@@ -26,11 +26,8 @@ _CREDENTIALS = (
     *_MECHANISM,
 )
 _SETTINGS = (
-    ssl.SSLError,  # a certificate that does not verify, or files that hold none
+    ssl.SSLError,  # above all a certificate that does not verify
     kafka_errors.InvalidReceiveError,  # another protocol, such as TLS
-    FileNotFoundError,
-    IsADirectoryError,
-    PermissionError,
 )
 _HANGING_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """How a connection ends in the middle, as it does also where a broker starts or stops."""

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -115,25 +116,40 @@ def complete(options: Mapping[str, Any]) -> dict[str, Any]:
                     f"the Kafka option {name!r} is missing, which goes with "
                     f"security_protocol = {protocol!r}: write it in [kafka]"
                 )
-    if "SSL" in protocol.removeprefix("SASL_"):
-        for name in FILES:
-            if made.get(name) is not None:
-                _look_at(name, made[name])
+    if protocol in ("SSL", "SASL_SSL"):
+        _check_files(made)
     if isinstance(made.get(_TOKENS), str):
         made[_TOKENS] = _provider(made[_TOKENS])
     return made
 
 
-def _look_at(name: str, path: str) -> None:
-    """Raise ConfigurationError where a file cannot be read; the client would not say which."""
-    try:
-        with Path(path).open("rb"):
-            pass
-    except OSError as error:
-        raise ConfigurationError(
-            f"the Kafka option {name!r} names {path}, which cannot be read: "
-            f"{error.strerror or error}; name a readable file in the PEM format"
-        ) from error
+def _check_files(options: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError where a file is of no use: the client would not say which."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    def load(name: str, path: str) -> None:
+        if name == "ssl_cafile":
+            context.load_verify_locations(path)
+        elif name == "ssl_certfile":
+            # Without a password it would be asked for at the terminal.
+            password = options.get("ssl_password") or ""
+            context.load_cert_chain(path, options.get("ssl_keyfile"), password)
+
+    given = [(name, options[name]) for name in FILES if options.get(name) is not None]
+    for use in (_read, load):
+        for name, path in given:
+            try:
+                use(name, path)
+            except OSError as error:
+                raise ConfigurationError(
+                    f"the Kafka option {name!r} names {path}, which cannot be used: "
+                    f"{error.strerror or error}; name a readable file in the PEM format"
+                ) from error
+
+
+def _read(name: str, path: str) -> None:
+    with Path(path).open("rb"):
+        pass
 
 
 def _provider(name: str) -> Any:

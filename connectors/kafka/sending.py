@@ -1,82 +1,44 @@
 """Apache Kafka: sending messages, and naming what is refused until somebody mends it."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from threading import Thread
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Event, Thread
 from typing import Any
 
 import msgspec
 from kafka import KafkaProducer
-from kafka import errors as kafka_errors
 
 from streamboost.connectors.base import Position
 from streamboost.connectors.kafka.admin import missing_topics
 from streamboost.connectors.kafka.cluster import TOO_LARGE, KafkaCluster
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["CREATE_AGAIN", "Dispatch", "in_time"]
+__all__ = ["CREATE_AGAIN", "Dispatch"]
 
 _PATIENCE = 30.0
 """Seconds that a write may take."""
 
 _LOOK = 2.5
-"""Seconds without an answer after which it is asked whether the topics are still there."""
+"""Seconds without an answer after which it is looked for what keeps it."""
 
 CREATE_AGAIN = "create it again with `streamboost check --create-topics`, then start again"
 """How a topic that was deleted is put back."""
 
 
-def in_time(
-    cluster: KafkaCluster, where: str, mends: Mapping[str, str], write: Callable[[], None]
-) -> None:
-    """Call `write`, but do not wait for ever, as the client library does for the broker.
-
-    A deleted topic is to the library one that will be known soon. `mends` says what to do about
-    each that is written to.
-    """
-    failed: list[BaseException] = []
-
-    def attempt() -> None:
-        try:
-            write()
-        except BaseException as error:  # it belongs to the thread that waits
-            failed.append(error)
-
-    thread = Thread(target=attempt, name="write", daemon=True)
-    thread.start()
-    missing: set[str] = set()
-    deadline = time.monotonic() + _PATIENCE
-    while thread.is_alive():
-        thread.join(_LOOK)
-        if not thread.is_alive():
-            break
-        if time.monotonic() > deadline:
-            raise UnavailableError(f"{where}: no answer to a write within {_PATIENCE:.0f} s")
-        # Asked twice, as a broker that is just starting may not know of all topics.
-        before, missing = missing, _missing(cluster, mends)
-        for topic in sorted(before & missing):
-            raise ConnectorError(
-                f"topic {topic!r} at {cluster.servers} was deleted, with all that it held: "
-                f"{mends[topic]}"
-            )
-    if failed:
-        raise failed[0]
-
-
-def _missing(cluster: KafkaCluster, topics: Mapping[str, str]) -> set[str]:
-    with suppress(UnavailableError):  # nobody can tell
-        return set(missing_topics(cluster, list(topics)))
-    return set()
-
-
 class Dispatch:
-    """Messages given to a producer, of which each may be refused for its size."""
+    """Messages given to a producer.
 
-    def __init__(self, producer: KafkaProducer, servers: str) -> None:
+    Each may be refused for its size, and a topic may be gone. The client library waits then, for
+    ever in a transaction; here it is said.
+    """
+
+    def __init__(self, cluster: KafkaCluster, producer: KafkaProducer) -> None:
+        self._cluster = cluster
         self._producer = producer
-        self._servers = servers
-        self._sent: list[tuple[str, bytes, str | None, Any]] = []
+        self._sent: list[Any] = []
+        self._refused: list[ConnectorError] = []
+        self._is_refused = Event()
 
     def send(self, topic: str, payload: bytes, called: str | None = None, **more: Any) -> None:
         """Send a message; `called` is what it is, where it does not say so itself."""
@@ -84,42 +46,81 @@ class Dispatch:
             future = self._producer.send(topic, payload, **more)
         except TOO_LARGE as error:
             mend = "raise `max_request_size` in [kafka]"
-            raise self._refused(topic, payload, called, error, mend) from error
-        self._sent.append((topic, payload, called, future))
+            raise self._refusal(topic, payload, called, error, mend) from error
+        future.add_errback(self._note, topic, payload, called)
+        self._sent.append(future)
 
-    @contextmanager
-    def arriving(self, patience: float = 0.0) -> Iterator[None]:
-        """Raise what any of them has failed of, after what is done within to bring them there.
+    def arrive(self, patience: float = 0.0) -> None:
+        """Wait `patience` seconds for all that was sent, and raise what any of it has failed of."""
+        # Not by the producer's `flush`, which gives up where it cuts a batch to a topic's size.
+        deadline = time.monotonic() + patience
+        for future in self._sent:
+            future.get(timeout=max(0.0, deadline - time.monotonic()))
 
-        They are waited for `patience` seconds.
+    def in_time(self, where: str, mends: Mapping[str, str], write: Callable[[], None]) -> None:
+        """Call `write`, which sends, but do not wait for ever.
+
+        `mends` says what to do about each topic that is written to, where it was deleted: to the
+        library it is one that will be known soon.
         """
-        try:
-            yield
-            # Not by the producer's `flush`, which gives up where it cuts a batch to a topic's size.
-            deadline = time.monotonic() + patience
-            for *_, future in self._sent:
-                future.get(timeout=max(0.0, deadline - time.monotonic()))
-        except kafka_errors.KafkaError:
-            self._name_refused()
-            raise
+        failed: list[BaseException] = []
 
-    def _name_refused(self) -> None:
-        """Raise a ConnectorError that names the message which is too large."""
-        patience = time.monotonic() + 1.0  # the producer fails first, then the message it failed of
-        for topic, payload, called, future in self._sent:
-            with suppress(kafka_errors.KafkaError):
-                try:
-                    future.get(timeout=max(0.0, patience - time.monotonic()))
-                except TOO_LARGE as error:
-                    mend = "raise the topic's max.message.bytes"
-                    raise self._refused(topic, payload, called, error, mend) from error
+        def attempt() -> None:
+            try:
+                write()
+            except BaseException as error:  # it belongs to the thread that waits
+                failed.append(error)
 
-    def _refused(
+        thread = Thread(target=attempt, name="write", daemon=True)
+        thread.start()
+        deadline, missing = time.monotonic() + _PATIENCE, set[str]()
+        while thread.is_alive():
+            thread.join(_LOOK)
+            if not thread.is_alive():
+                break
+            self._raise_refused()
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"{where}: no answer to a write within {_PATIENCE:.0f} s")
+            missing = self._raise_gone(mends, missing)
+        for error in failed:
+            if any(isinstance(one, TOO_LARGE) for one in (error, *error.args)):
+                self._is_refused.wait(1.0)  # the producer fails first, then the message
+            self._raise_refused()
+            raise error
+
+    def _raise_gone(self, mends: Mapping[str, str], before: set[str]) -> set[str]:
+        """Name a topic that is missing, and was `before`; return those that are missing.
+
+        They are asked for twice, as a broker that is just starting may not know of all topics.
+        """
+        missing: set[str] = set()
+        with suppress(UnavailableError):  # nobody can tell
+            missing = set(missing_topics(self._cluster, list(mends)))
+        for topic in sorted(before & missing):
+            raise ConnectorError(
+                f"topic {topic!r} at {self._cluster.servers} was deleted, with all that it held: "
+                f"{mends[topic]}"
+            )
+        return missing
+
+    def _raise_refused(self) -> None:
+        # The first: a transaction fails those that come after it of the same error.
+        for error in self._refused[:1]:
+            raise error
+
+    def _note(self, topic: str, payload: bytes, called: str | None, error: Exception) -> None:
+        """Take down what a message failed of; the producer's own thread calls this."""
+        if isinstance(error, TOO_LARGE) and not self._refused:
+            mend = "raise the topic's max.message.bytes"
+            self._refused.append(self._refusal(topic, payload, called, error, mend))
+            self._is_refused.set()
+
+    def _refusal(
         self, topic: str, payload: bytes, called: str | None, error: Exception, mend: str
     ) -> ConnectorError:
         return ConnectorError(
-            f"topic {topic!r} at {self._servers} does not take {called or _called(payload)}, "
-            f"{len(payload):,} bytes: {error}; {mend}"
+            f"topic {topic!r} at {self._cluster.servers} does not take "
+            f"{called or _called(payload)}, {len(payload):,} bytes: {error}; {mend}"
         )
 
 

@@ -27,7 +27,7 @@ from streamboost.connectors.kafka.reading import (
     topic_id,
 )
 from streamboost.connectors.kafka.replay import KafkaReplay
-from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch, in_time
+from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
 __all__ = ["KafkaSink", "KafkaSource"]
@@ -338,10 +338,11 @@ class KafkaSink(Sink):
         if self._producer is None:
             self._producer = self.cluster.producer()
         where = f"topic {self.topic!r} at {self.cluster.servers}"
-        write = partial(self._write, self._producer)
+        dispatch = Dispatch(self.cluster, self._producer)
         try:
             with told(where):
-                in_time(self.cluster, where, {self.topic: CREATE_AGAIN}, write)
+                mends = {self.topic: CREATE_AGAIN}
+                dispatch.in_time(where, mends, partial(self._write, dispatch))
         except ConnectorError:
             # What a producer failed to bring it may still bring: that one is not used again.
             discard(self._producer)
@@ -356,8 +357,7 @@ class KafkaSink(Sink):
             discard(self._producer)
             self._producer = None
 
-    def _write(self, producer: KafkaProducer) -> None:
-        dispatch = Dispatch(producer, self.cluster.servers)
-        with dispatch.arriving(MOMENT_MS / 1000):
-            for payload in self._written:
-                dispatch.send(self.topic, payload)
+    def _write(self, dispatch: Dispatch) -> None:
+        for payload in self._written:
+            dispatch.send(self.topic, payload)
+        dispatch.arrive(MOMENT_MS / 1000)

@@ -17,7 +17,7 @@ from streamboost.connectors.kafka.admin import refuse_members
 from streamboost.connectors.kafka.cluster import KafkaCluster, discard, told
 from streamboost.connectors.kafka.journal import JournalEntry, KafkaJournal
 from streamboost.connectors.kafka.reading import topic_id
-from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch, in_time
+from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
 from streamboost.connectors.kafka.topic import KafkaSink
 from streamboost.errors import ConnectorError, StateError
 
@@ -129,8 +129,9 @@ class KafkaTransaction(Transaction):
         entry = JournalEntry(committed, journal, self._writer)
         try:
             with told(self._where):
-                write = partial(self._write, self._producer, writes, entry)
-                in_time(self._cluster, self._where, self._mends(writes), write)
+                dispatch = Dispatch(self._cluster, self._producer)
+                write = partial(self._write, self._producer, dispatch, writes, entry)
+                dispatch.in_time(self._where, self._mends(writes), write)
             self._refuse_made_again(self._producer)
         except BaseException:
             self.close()  # the next transaction begins by undoing this one
@@ -185,24 +186,22 @@ class KafkaTransaction(Transaction):
     def _write(
         self,
         producer: KafkaProducer,
+        dispatch: Dispatch,
         writes: Sequence[tuple[Sink, Sequence[bytes]]],
         entry: JournalEntry,
     ) -> None:
-        dispatch = Dispatch(producer, self._cluster.servers)
-        with dispatch.arriving():
-            producer.begin_transaction()
-            for sink, payloads in writes:
-                if isinstance(sink, KafkaSink) and self.binds(sink):
-                    for payload in payloads:
-                        dispatch.send(sink.topic, payload)
-            topic, partition = self._journal.partition
-            called = f"the journal's entry of batch {entry.committed.sequence}"
-            dispatch.send(
-                topic, entry.payload, called, partition=partition, headers=entry.headers()
-            )
-            if offsets := self._offsets(entry.committed.positions):
-                producer.send_offsets_to_transaction(offsets, self._name)
-            producer.commit_transaction()
+        producer.begin_transaction()
+        for sink, payloads in writes:
+            if isinstance(sink, KafkaSink) and self.binds(sink):
+                for payload in payloads:
+                    dispatch.send(sink.topic, payload)
+        topic, partition = self._journal.partition
+        called = f"the journal's entry of batch {entry.committed.sequence}"
+        dispatch.send(topic, entry.payload, called, partition=partition, headers=entry.headers())
+        if offsets := self._offsets(entry.committed.positions):
+            producer.send_offsets_to_transaction(offsets, self._name)
+        producer.commit_transaction()
+        dispatch.arrive()
 
     def _mends(self, writes: Sequence[tuple[Sink, Sequence[bytes]]]) -> dict[str, str]:
         """Return the topics of a commit, each with what to do where it was deleted."""

@@ -100,8 +100,9 @@ def _frame(connection: socket.socket) -> bytes:
     head = _exactly(connection, 4)
     if len(head) < 4:
         return b""
-    body = _exactly(connection, struct.unpack(">i", head)[0])
-    return head + body
+    size = struct.unpack(">i", head)[0]
+    body = _exactly(connection, size)
+    return head + body if len(body) == size else b""
 
 
 def _exactly(connection: socket.socket, n: int) -> bytes:

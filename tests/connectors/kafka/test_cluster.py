@@ -75,6 +75,15 @@ def test_a_file_that_cannot_be_read_is_named_before_connecting(tmp_path, name):
         KafkaCluster("127.0.0.1:1", options).producer()
 
 
+@pytest.mark.parametrize("name", ["ssl_cafile", "ssl_certfile"])
+def test_a_file_that_holds_no_certificate_is_named_before_connecting(tmp_path, name):
+    junk = tmp_path / "junk.pem"
+    junk.write_text("junk")
+    options = {"security_protocol": "SSL", name: str(junk)}
+    with pytest.raises(ConfigurationError, match=rf"{name}.*junk\.pem.*(SSL|X509)"):
+        KafkaCluster("127.0.0.1:1", options).producer()
+
+
 def test_each_client_takes_the_options_it_knows(monkeypatch):
     from streamboost.connectors.kafka import cluster as kafka_cluster
 

@@ -194,16 +194,6 @@ def test_a_certificate_of_another_host_is_said(broker, name):
     assert not told.value.retriable
 
 
-@pytest.mark.parametrize("option", ["ssl_cafile", "ssl_certfile"])
-def test_a_file_that_holds_no_certificate_is_said(broker, tmp_path, option):
-    junk = tmp_path / "junk.pem"
-    junk.write_text("junk")
-    files = {"ssl_cafile": str(broker.certificate)} | {option: str(junk)}
-    with pytest.raises(ConnectorError, match=r"SSL|X509") as told:
-        encrypted(broker.encrypted, **files).producer()
-    assert not told.value.retriable
-
-
 def refusal_of(cluster):
     """Return what a cluster refuses for good, once it says so: at times it just hangs up."""
 
