@@ -92,6 +92,9 @@ class Source(ABC):
         """Return the offset at which what can be read now ends, by partition; None: not told."""
         return None
 
+    def note_ends(self, ends: Position) -> None:  # noqa: B027 - most know it themselves
+        """Take note of what another of its kind has found `ends` to be."""
+
     @abstractmethod
     def seek(self, position: Position) -> None:
         """Go on from `position`; partitions it does not name start at their beginning."""

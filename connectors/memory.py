@@ -8,7 +8,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from streamboost.connectors.base import Committed, Message, Position, Sink, Source, Transaction
-from streamboost.errors import ConnectorError, StateError, UnavailableError
+from streamboost.errors import ConnectorError, DeletedError, StateError, UnavailableError
 
 __all__ = ["MemoryLog", "MemorySink", "MemorySource", "MemoryTransaction"]
 
@@ -47,7 +47,7 @@ class MemoryLog:
         with self._lock:
             held = self._of(partition)
             if start > len(held):
-                raise ConnectorError(
+                raise DeletedError(
                     f"partition {partition!r} holds {len(held)} messages, and reading should go "
                     f"on at offset {start}: this is not the log that was read before"
                 )

@@ -9,6 +9,7 @@
     ├── StateError            a pipeline's saved state does not fit what is asked of it
     │   └── GapError          what a replay needs of journal, records or labels is gone
     └── ConnectorError        a source or sink failed
+        ├── DeletedError      what should be read was deleted, or is not what was read before
         └── UnavailableError  the same, and trying again may succeed
 
 Each message says what was wrong, where, the value, and how to mend it.
@@ -20,6 +21,7 @@ __all__ = [
     "ConfigurationError",
     "ConnectorError",
     "DataError",
+    "DeletedError",
     "GapError",
     "ModelFileError",
     "StateError",
@@ -57,6 +59,10 @@ class GapError(StateError):
 
 class ConnectorError(StreamBoostError):
     """A source or sink failed."""
+
+
+class DeletedError(ConnectorError):
+    """What should be read was deleted, or is not what was read before."""
 
 
 class UnavailableError(ConnectorError):

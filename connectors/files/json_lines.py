@@ -1,13 +1,13 @@
 """JSON Lines files: one message a line."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
 from streamboost.connectors.base import Message, Position, Sink, Source
-from streamboost.errors import ConfigurationError, ConnectorError, DataError
+from streamboost.errors import ConfigurationError, ConnectorError, DataError, DeletedError
 
 __all__ = ["JsonLinesSink", "JsonLinesSource"]
 
@@ -87,6 +87,12 @@ class JsonLinesSource(Source):
             ) from error
         return messages
 
+    def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
+        """Read the `n` messages of `ranges` once more; without its file, that is no end of it."""
+        if n and not self._path.exists():
+            raise self._missing()
+        return super().reread(ranges, n)
+
     def position(self) -> Position:
         """Return the byte offset after the last line read."""
         return {_PARTITION: self._next}
@@ -113,9 +119,7 @@ class JsonLinesSource(Source):
         try:
             now = self._path.stat()
         except FileNotFoundError as error:
-            raise ConnectorError(
-                f"there is no file {self._path}: create it, or mend the path"
-            ) from error
+            raise self._missing() from error
         if self._file is None:
             self._file = self._path.open("rb")
         held = os.fstat(self._file.fileno())
@@ -142,8 +146,11 @@ class JsonLinesSource(Source):
             raise self._changed("no line starts there (a file still being written needs `follow`)")
         self._next += ending
 
-    def _changed(self, how: str) -> ConnectorError:
-        return ConnectorError(
+    def _missing(self) -> ConnectorError:
+        return ConnectorError(f"there is no file {self._path}: create it, or mend the path")
+
+    def _changed(self, how: str) -> DeletedError:
+        return DeletedError(
             f"{self._path} was truncated, rotated or replaced: reading should go on at byte "
             f"{self._next}, but {how}; put the old file back, or begin anew with an empty state"
         )

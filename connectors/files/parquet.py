@@ -9,7 +9,7 @@ from typing import Any
 
 from streamboost.connectors.base import Message, Position, Source
 from streamboost.connectors.files.cells import as_message
-from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["ParquetSource"]
 
@@ -137,7 +137,7 @@ class ParquetSource(Source):
         """Give the rows from `row` on, skipping whole groups of rows unread."""
         metadata = self._opened().metadata
         if row > metadata.num_rows:
-            raise ConnectorError(
+            raise DeletedError(
                 f"{self._path} has {metadata.num_rows} rows, and reading should go on at row "
                 f"{row}: this is not the file that was read before; put that one back, or begin "
                 "anew with an empty state"

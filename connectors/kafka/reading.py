@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
-from streamboost.errors import ConnectorError, UnavailableError
+from streamboost.errors import ConnectorError, DeletedError, UnavailableError
 
 __all__ = [
     "Damage",
@@ -102,15 +102,15 @@ def span_of(
 
 
 def check_place(topic: str, partition: int | str, place: int, start: int, end: int) -> None:
-    """Raise ConnectorError where a partition that spans [start, end) cannot be read at `place`."""
+    """Raise DeletedError where a partition that spans [start, end) cannot be read at `place`."""
     if place < start:
-        raise ConnectorError(
+        raise DeletedError(
             f"topic {topic!r} no longer holds offsets {place} to {start - 1} of partition "
             f"{partition}: its retention has overtaken the pipeline; raise retention.ms, and bring "
             'the records back or set [pipeline] on_gap = "continue" to go on without them'
         )
     if place > end:
-        raise ConnectorError(
+        raise DeletedError(
             f"partition {partition} of topic {topic!r} ends at offset {end}, and reading should go "
             f"on at {place}: this is not the topic that was read before; put that one back, or "
             "begin anew with an empty state"
@@ -152,7 +152,8 @@ def find_damage(cluster: KafkaCluster, topic: str, places: Mapping[str, int]) ->
                 inside = middle
             else:
                 outside = middle
-        return Damage(int(name), start, min(outside, end))
+        # What precedes the batch is never given: marks, and what was undone.
+        return Damage(int(name), max(start, base), min(outside, end))
     return None
 
 

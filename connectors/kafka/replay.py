@@ -72,6 +72,7 @@ class KafkaReplay:
             if self._reached[name] > before:
                 patience = time.monotonic() + MOMENT_MS / 1000
             if time.monotonic() > patience:
+                self.close()
                 raise UnavailableError(f"{self._where} gives nothing, though it has more")
         self._taken[name] = end
         found, ahead = [], self._ahead[name]

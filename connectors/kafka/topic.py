@@ -5,7 +5,6 @@ where it reads on is kept with the pipeline's journal. Only what was committed i
 """
 
 import logging
-import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -35,8 +34,6 @@ __all__ = ["KafkaSink", "KafkaSource"]
 _log = logging.getLogger(__name__)
 
 _POLL_MS = 20
-
-_SILENCE = 1.0
 
 _FETCH_BYTES = 256 * 1024
 """What is read of one partition before the next has its turn: they are to stay nearly in step, as
@@ -94,25 +91,25 @@ class KafkaSource(Source):
         self._at: Position = {}
         self._ends: Position = {}
         self._gaps: dict[str, tuple[int, int]] = {}
-        self._gave = -math.inf
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages.
 
         What was there before it was last sent somewhere is waited for.
         """
+        self._gaps = {}
         if limit < 1:
             return []
-        self._gaps = {}
         self._end_replay()
         messages = self._fetch(limit, wait_ms=0)
         patience = time.monotonic() + MOMENT_MS / 1000
         while not messages and any(self._at.get(p, 0) < end for p, end in self._ends.items()):
             if time.monotonic() > patience:
-                raise UnavailableError(f"{self._where} gives nothing, though it has more")
+                stuck = next(p for p, end in self._ends.items() if self._at.get(p, 0) < end)
+                where = f"partition {stuck}, offset {self._at.get(stuck, 0)}"
+                self._leave()
+                raise UnavailableError(f"{self._where} gives nothing from {where} on")
             messages = self._fetch(limit, _POLL_MS)
-        if messages:
-            self._gave = time.monotonic()
         return messages
 
     def position(self) -> Position:
@@ -143,17 +140,12 @@ class KafkaSource(Source):
 
     @property
     def is_behind(self) -> bool:
-        """Whether a partition has more than was read, and something came within a second.
+        """Whether a partition has more than was read, by what is known of its end.
 
-        After that, what it has is held back by a transaction that is open.
+        That is where it ended when reading began there, or was found to end since; what a
+        transaction that is open holds back lies beyond.
         """
-        consumer = self._consumer
-        if consumer is None or time.monotonic() - self._gave > _SILENCE:
-            return False
-        return any(
-            self._at.get(str(partition.partition), 0) < (consumer.highwater(partition) or 0)
-            for partition in consumer.assignment()
-        )
+        return any(self._at.get(name, 0) < end for name, end in self._ends.items())
 
     @property
     def identity(self) -> str | None:
@@ -185,6 +177,11 @@ class KafkaSource(Source):
         partitions = [TopicPartition(self.topic, number) for number in numbers]
         _, ends = span_of(consumer, partitions, self._where)
         return {str(partition.partition): end for partition, end in ends.items()}
+
+    def note_ends(self, ends: Position) -> None:
+        """Take note of where what is committed of each partition ends."""
+        if self._ends:
+            self._ends |= ends
 
     def close(self) -> None:
         """Let go of the cluster; polling connects again."""

@@ -176,6 +176,8 @@ def milliseconds(time: Time) -> float | None:
 
     >>> milliseconds("1970-01-01T00:00:01"), milliseconds(1), milliseconds("soon")
     (1000.0, 1000.0, None)
+    >>> milliseconds(10**400) is None
+    True
     """
     if isinstance(time, str):
         try:
@@ -183,9 +185,13 @@ def milliseconds(time: Time) -> float | None:
         except ValueError:
             return None
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000
-    if time is None or not math.isfinite(time):
+    try:
+        number = math.nan if time is None else float(time)
+    except OverflowError:  # a whole number of any length may stand in JSON
         return None
-    return float(time) * (1_000 if abs(time) < _SECONDS_END else 1)
+    if not math.isfinite(number):
+        return None
+    return number * (1_000 if abs(number) < _SECONDS_END else 1)
 
 
 def features_of(names: Sequence[str], row: npt.NDArray[np.float32]) -> dict[str, float | None]:

@@ -20,7 +20,7 @@ from streamboost.connectors.sqlite.database import (
     end_of,
     table_exists,
 )
-from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["SqliteSink", "SqliteSource"]
 
@@ -76,7 +76,7 @@ class SqliteSource(Source):
         with self._database.reading() as connection:
             end = 0 if connection is None else end_of(connection, self._stream)
             if end < self._next:
-                raise ConnectorError(
+                raise DeletedError(
                     f"stream {self._stream!r} in {self._database.path} ends at offset {end}, and "
                     f"reading should go on at {self._next}: this is not the file that was read "
                     "before; put that one back, or begin anew with an empty state"

@@ -186,7 +186,7 @@ def run(
         with logs.stamped(lambda: sequence):
             report.close(sequence)
     except Interrupted:
-        log.warning("stopped while it waited, without a checkpoint: the next run replays what came")
+        log.warning("stopped while it waited to begin: nothing has changed")
     except StreamBoostError as error:
         if not log_json:
             raise

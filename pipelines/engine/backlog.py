@@ -30,6 +30,9 @@ _CLOSING = 1.0
 PATIENCE = 30.0
 """Seconds for which a partition may give nothing of what it has, before it is opened anew."""
 
+_IN_TURN = 10
+"""Partitions that surely have their turn within that time; with more, it takes longer."""
+
 _NEAR = 0.8
 """Of all that a source still holds behind the pipeline, the share that a replay may need before
 somebody is warned: its retention is about to overtake the oldest checkpoint."""
@@ -70,6 +73,7 @@ class Backlog:
         self._is_asking = False
         self._answered = -math.inf
         self._silent: dict[str, bool] = {}
+        self._short: dict[str, bool] = {}
         self._gave: dict[str, tuple[int, float]] = {}  # the lag when it last did, and the time
         self._warned: set[str] = set()
         # The partitions that gave nothing of what they had, where they stood, and since when.
@@ -82,6 +86,7 @@ class Backlog:
         """
         for name, n in self._intake.came.items():
             self._silent[name] = self._silent.get(name, True) and not n
+            self._short[name] = self._short.get(name, True) and name in self._intake.short
         if self._is_asking:
             self._take_answer(oldest or {})
         elif self._clock() - self._answered >= EVERY and self._open_sources is not None:
@@ -105,13 +110,15 @@ class Backlog:
         for name, found in answer.items():
             if found.lag is not None:
                 self._judge_silence(name, found.lag)
-            if found.ends is not None and name in self._silent:
+            if found.ends is not None:
+                self._intake.sources[name].note_ends(found.ends)
                 self._judge_partitions(name, found.ends)
             if name in oldest and found.beginning is not None:
                 self._judge_retention(name, found.beginning, oldest[name])
         lags = {name: found.lag for name, found in answer.items() if found.lag is not None}
         self.lag = lags  # as a whole: another thread may be reading it
-        self._is_asking, self._answered, self._silent = False, self._clock(), {}
+        self._is_asking, self._answered = False, self._clock()
+        self._silent, self._short = {}, {}
 
     def _judge_silence(self, name: str, lag: int) -> None:
         silent, now = self._silent.get(name), self._clock()
@@ -135,16 +142,21 @@ class Backlog:
             )
 
     def _judge_partitions(self, name: str, ends: Position) -> None:
-        """Open a source anew that was polled, and gave nothing of a partition for too long."""
+        """Open a source anew that gave all it could, and nothing of a partition for too long."""
         source, now = self._intake.sources[name], self._clock()
-        for partition, place in source.position().items():
+        if not self._short.get(name):  # its turn may be still to come, or it was not polled
+            self._stuck = {key: at for key, at in self._stuck.items() if key[0] != name}
+            return
+        places = source.position()
+        patience = PATIENCE * max(len(places) / _IN_TURN, 1.0)
+        for partition, place in places.items():
             key = (name, partition)
             before, since = self._stuck.get(key, (-1, now))
             if place >= ends.get(partition, 0):
                 self._stuck.pop(key, None)
             elif place != before:
                 self._stuck[key] = (place, now)
-            elif now - since >= PATIENCE:
+            elif now - since >= patience:
                 _log.warning(
                     "%s: partition %s stands at offset %d, has messages up to %d, and has given "
                     "none for %.0f s: it is opened anew",

@@ -3,9 +3,9 @@
 Whoever starts on streams that are already there, or was down for a while, finds both full. Labels
 are then read no further than the newest record's time, where both bear times; without times they
 are read ahead, and wait for their records. Two things end that rule, as labels would be lost by
-it: when half a join window of records has passed and no label with them, labels are read alone,
-whatever their times, until there are no more; and when the room is full in which they wait,
-records are read alone.
+it. When half a join window of records has passed since the labels were read to their end, or all
+partitions of them up to the records' time, labels are read alone, whatever their times, until
+there are no more. And when the room is full in which they wait, records are read alone.
 
 What was read is journalled, so that a replay needs nothing of this.
 """
@@ -20,6 +20,9 @@ __all__ = ["APART", "HeldBack", "InStep", "TimeOf"]
 
 APART = 5_000
 """Records that may pass without a label, where the join window does not count records."""
+
+MOST_ALONE = 100_000
+"""Labels that are read alone before records have their turn again."""
 
 TimeOf = Callable[[Message], float | None]
 """Gives the time of a message in milliseconds since the epoch; None where it bears none."""
@@ -46,7 +49,8 @@ class HeldBack:
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages; of each partition, what follows one held back is, too."""
-        came = self._source.poll(limit - len(self._ahead))
+        room = limit - len(self._ahead)
+        came = self._source.poll(room) if room > 0 else []
         if self.until == math.inf and not self._ahead:
             return came
         given, kept, held = [], deque[Message](), set[str]()
@@ -72,6 +76,16 @@ class HeldBack:
         self._source.seek(position)
 
     @property
+    def holds(self) -> bool:
+        """Whether a message is held back."""
+        return bool(self._ahead)
+
+    @property
+    def has_reached(self) -> bool:
+        """Whether each partition holds back its next message."""
+        return {message.partition for message in self._ahead} >= self._source.position().keys()
+
+    @property
     def is_behind(self) -> bool:
         """Whether there is more, held back or not read yet."""
         return bool(self._ahead) or self._source.is_behind
@@ -91,7 +105,8 @@ class InStep:
         self._labels = labels
         self._time_of = time_of
         self._apart = apart
-        self._alone = 0  # records since a label came, or there was none to come
+        self._alone = 0  # records since the labels were read as far as they were to be
+        self._labels_alone = 0
         self._by_time = True
         self._newest = -math.inf
 
@@ -114,6 +129,13 @@ class InStep:
             self._labels.until = self._newest if has_times else math.inf
         elif name == "labels":
             if not behind:
-                self._alone, self._by_time = 0, True
-            elif messages and self._labels.until < math.inf:
+                self._alone, self._labels_alone, self._by_time = 0, 0, True
+            elif messages and self._labels.until < math.inf and self._labels.has_reached:
                 self._alone = 0
+            self._labels_alone += len(messages) if self._alone >= self._apart else 0
+            if self._labels_alone >= MOST_ALONE:
+                self._alone = self._labels_alone = 0
+
+    def take_back(self, n_records: int) -> None:
+        """Forget records that were read and not taken, as another source failed."""
+        self._alone = max(self._alone - n_records, 0)

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from streamboost.connectors.base import Message, Position, Source
-from streamboost.errors import ConnectorError, GapError
+from streamboost.errors import DeletedError, GapError
 from streamboost.pipelines.engine.in_step import APART, HeldBack, InStep, TimeOf
 from streamboost.pipelines.state.commands import Command, decode_commands
 
@@ -92,6 +92,7 @@ class Intake:
     Attributes
     ----------
     came : how many messages the newest poll brought, by source; those not polled are not in it
+    short : the sources whose newest poll brought all that they gave, and less than it might
     """
 
     def __init__(
@@ -113,15 +114,17 @@ class Intake:
         self.sources |= {"records": records, "labels": labels}
         if commands is not None:
             self.sources["commands"] = commands
-        held = HeldBack(labels, label_time)
-        self._readers: dict[str, _Reader] = self.sources | {"labels": held}
+        # What cannot be read again must not be held back either.
+        self._held = HeldBack(labels, label_time if labels.replays else _no_time)
+        self._readers: dict[str, _Reader] = self.sources | {"labels": self._held}
         self._limits = {"records": most_records, "commands": _PAGE}
         self._limits |= dict.fromkeys(("labels", "bootstrap"), most_labels)
-        self._in_step = InStep(held, record_time, apart)
+        self._in_step = InStep(self._held, record_time, apart)
         self._clock = clock
         self._timer = timer
         self.last_tick = 0
         self.came: dict[str, int] = {}
+        self.short: set[str] = set()
         self._caught_up = set(JOINED)
         self._resumed = True
 
@@ -138,9 +141,10 @@ class Intake:
     def is_open(self) -> bool:
         """Whether more may come although nothing is there.
 
-        Somebody holds a source open, or the records were left alone while labels were read.
+        Somebody holds a source open, labels are held back, or records were, while labels were read.
         """
-        return "records" not in self.came or any(s.is_open for s in self.sources.values())
+        waits = self._held.holds or "records" not in self.came
+        return waits or any(source.is_open for source in self.sources.values())
 
     def poll(self, *, room: bool = True) -> Inputs | None:
         """Return the next batch, or None when nothing is there.
@@ -161,9 +165,13 @@ class Intake:
             ends = self.positions()
         except BaseException:
             self.seek(starts)
+            self._in_step.take_back(len(messages.get("records", ())))
             self._resumed = True
             raise
         self.came = {name: len(found) for name, found in messages.items()}
+        self.short = {name for name, n in self.came.items() if n < self._limits[name]}
+        if self._held.holds:
+            self.short.discard("labels")
         deleted = {name: dict(gaps) for name in messages if (gaps := self.sources[name].gaps)}
         if not any(messages.values()) and not deleted:
             self._caught_up |= before
@@ -257,6 +265,10 @@ def refuse(command: str, error: Exception) -> None:
     _log.error("the command %s is not obeyed: %s", command, error)
 
 
+def _no_time(message: Message) -> None:
+    """Give no message a time."""
+
+
 def _between(
     starts: Mapping[str, Position], ends: Mapping[str, Position], read: Collection[str]
 ) -> Ranges:
@@ -284,9 +296,7 @@ def _read(
     """Return the `n` messages of `ranges`, and leave the source at their end."""
     try:
         found = source.reread(ranges, n)
-    except ConnectorError as error:
-        if error.retriable:
-            raise
+    except DeletedError as error:
         raise GapError(f"{name}: {error}") from error
     if len(found) != n:
         places = "; ".join(f"partition {p}, offsets {a} to {b}" for p, (a, b) in ranges.items())

@@ -48,7 +48,8 @@ from streamboost.storage import Arrays, pack_json, unpack_json
 __all__ = ["Join"]
 
 MOST_WAITING = 100_000
-"""Labels that wait for their records; with so many, no more are to be read until records come."""
+"""Labels that wait for their records; with so many, no more are to be read until records come.
+When a window of records has come then and met none of them, the older half are unknown."""
 
 MOST_REQUESTS = 100_000
 """Requests that are open; beyond it the oldest expire, as a backlog may ask for any number."""
@@ -95,8 +96,14 @@ class Join:
         self._lapsed: set[str] = set()  # records in the window whose request has expired
         self._gone: dict[str, Gone] = {}
         self._waiting: dict[str, tuple[Moment, Label]] = {}
+        self._met = self._now  # the last time at which a label that waited was of use
         self._for_records = Lived(self._now, self._now)
         self._for_labels = Lived(self._now, self._now)
+
+    @property
+    def _held_at(self) -> Moment:
+        """What a record is held by: the records that have come, and the time that was lived."""
+        return Moment(self._now.records, self._for_labels.moment.tick)
 
     @property
     def has_room(self) -> bool:
@@ -131,9 +138,13 @@ class Join:
             lived.advance(self._now, records=is_counted, time=is_counted and not resumed)
         expired = self._expire_requests()
         self._shrink_window()
-        for id in self._run_out(self._gone, self.window, self._now):
+        for id in self._run_out(self._gone, self.window, self._held_at):
             del self._gone[id]
         waited = self._run_out(self._waiting, self.window, self._for_records.moment)
+        if self.has_room:
+            self._met = self._now
+        elif self.window.over(self._met, self._now):
+            waited = list(islice(self._waiting, max(len(waited), MOST_WAITING // 2)))
         for id in waited:
             del self._waiting[id]
         self.counts.unknown += len(waited)
@@ -167,7 +178,7 @@ class Join:
             these may be records of earlier batches that are still held
         times : the times that the batch's records bear, if any
         """
-        self._window.add(ids, X, predicted, self._now, times)
+        self._window.add(ids, X, predicted, self._held_at, times)
         self.counts.records += len(ids)
         self._now = Moment(self.counts.records, self._now.tick)
         for id, p in zip(asked, propensity, strict=True):
@@ -176,6 +187,7 @@ class Join:
         for id in ids:
             self._gone.pop(id, None)
             if self._waiting and id in self._waiting:
+                self._met = self._now
                 self._learn(joined, id, self._waiting.pop(id)[1])
         return joined
 
@@ -243,7 +255,7 @@ class Join:
             self._answers[id] = label
         else:
             joined.take(id, self._pinned.pop(id), label, propensity)
-            self._gone[id] = Gone(self._now, label, expired=False)
+            self._gone[id] = Gone(self._held_at, label, expired=False)
 
     def _expire_requests(self) -> list[str]:
         expired = self._run_out(self._requests, self.expires_after, self._for_labels.moment)
@@ -252,18 +264,18 @@ class Join:
         for id in expired:
             del self._requests[id]
             if self._pinned.pop(id, None) is not None:
-                self._gone[id] = Gone(self._now, None, expired=True)
+                self._gone[id] = Gone(self._held_at, None, expired=True)
             else:
                 self._lapsed.add(id)
         return expired
 
     def _shrink_window(self) -> None:
-        for id, arrival in self._window.leave(self.window, self._now):
+        for id, arrival in self._window.leave(self.window, self._held_at):
             if id in self._requests:
                 self._pinned[id] = arrival
                 continue
             label = self._answers.pop(id, None)
-            self._gone[id] = Gone(self._now, label, expired=id in self._lapsed)
+            self._gone[id] = Gone(self._held_at, label, expired=id in self._lapsed)
             self._lapsed.discard(id)
 
     def _run_out(self, table: dict[str, Any], span: Span, now: Moment) -> list[str]:
@@ -280,6 +292,7 @@ class Join:
         state = {
             "counts": asdict(self.counts),
             "now": self._now,
+            "met": self._met,
             "lived": [(x.moment, x.counted) for x in (self._for_records, self._for_labels)],
             "window": self._window.to_json(),
             "pinned": [(id, a.arrived, a.predicted, a.time) for id, a in self._pinned.items()],
@@ -309,6 +322,7 @@ class Join:
                 state["pinned"], arrays["pinned"], strict=True
             )
         }
+        self._met = Moment(*state.get("met", state["now"]))
         lived = state.get("lived", [[state["now"]] * 2] * 2)  # release 0.1 counted everything
         self._for_records, self._for_labels = (Lived(*(Moment(*m) for m in x)) for x in lived)
         self._requests = {

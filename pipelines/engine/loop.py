@@ -86,6 +86,7 @@ class Loop:
         self.checkpointed = 0
         self.lacks_checkpoint = False
         self._tried = 0
+        self._had_room = True
         self._checkpoint_every = checkpoint_every
         self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
         commands = intake.sources.get("commands")
@@ -205,7 +206,7 @@ class Loop:
         while not self.stop.requested:
             try:
                 with self.stop.interruptible():
-                    inputs = self.intake.poll(room=self.pipeline.join.has_room)
+                    inputs = self.intake.poll(room=self._has_room())
             except ConnectorError as error:
                 if not error.retriable:
                     raise
@@ -216,6 +217,18 @@ class Loop:
                 return self.intake.empty() if self._trainer.finished() else None
             return replace(inputs, commands=self._accepted(inputs.commands))
         return None
+
+    def _has_room(self) -> bool:
+        """Tell whether more labels may wait for their records, and say when it is over."""
+        before, self._had_room = self._had_room, self.pipeline.join.has_room
+        if before and not self._had_room:
+            text = (
+                "so many labels wait for their records that no more are read until records come: "
+                "see that labels bear the ids of their records"
+            )
+            _log.warning("%s", text)
+            self.tell(text)
+        return self._had_room
 
     @property
     def is_ready(self) -> bool:

@@ -277,4 +277,5 @@ def digest_of(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> str:
         hashed.update(array.tobytes())
     for name in ("sequence", "digest", "tick", "dead_letters", "bootstrapped", "lost_batches"):
         hashed.update(f"{name} {manifest[name]}\n".encode())
+    hashed.update(f"deleted_unread {manifest.get('deleted_unread', 0)}\n".encode())
     return hashed.hexdigest()

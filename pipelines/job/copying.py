@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 PATIENCE = 60.0
 """Seconds that the end of a run waits for the last copy."""
 
-HASTE = 4.0
+HASTE = 1.5
 """The same, where somebody asked to stop; the next run copies what this one did not."""
 
 _LOOK = 0.05

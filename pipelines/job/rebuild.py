@@ -76,7 +76,7 @@ def rebuild(
     _begin_commands(state, committed)
     made = "the journal"
     if copy is not None and copies is not None:
-        copies.drop_after(copy.sequence)  # these are damaged
+        copies.set_aside_after(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
     _log.warning("%s is made again from %s. Lost: %s", state.path, made, _gone(config, copy))
     left = {k: v for k, v in committed.positions.items() if k not in _lost(config)}

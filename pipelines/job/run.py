@@ -35,7 +35,7 @@ from streamboost.pipelines.state.damage import refuse_damage
 from streamboost.pipelines.state.environment import environment
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import Versions
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.stop import Interrupted, Stop
 
 __all__ = ["build_loop", "first_messages", "has_begun", "run"]
 
@@ -187,20 +187,22 @@ def run(
                 if stop.requested:
                     return newest
                 _go_on(loop, state, committed)
-                with copied(copies, loop):
+                with stop.interruptible(False), copied(copies, loop):
                     return _work(loop, state, until_idle=until_idle)
 
 
 def _work(loop: Loop, state: State, *, until_idle: bool) -> int:
     """Run a recovered pipeline, and leave a checkpoint behind; return the newest batch."""
-    with loop.stop.interruptible(False):
-        try:
-            with _set_aside():
-                loop.run(until_idle=until_idle)
-        finally:
-            if loop.is_settled and loop.pipeline.sequence > loop.checkpointed:
-                with state.told():
-                    loop.checkpoint()
+    try:
+        with _set_aside():
+            loop.run(until_idle=until_idle)
+    except Interrupted:
+        if not loop.is_settled:
+            _log.warning("stopped while a commit waits: the next run finds what came of it")
+    finally:
+        if loop.is_settled and loop.pipeline.sequence > loop.checkpointed:
+            with state.told():
+                loop.checkpoint()
     return loop.pipeline.sequence
 
 
@@ -225,7 +227,7 @@ def _go_on(loop: Loop, state: State, committed: Committed | None) -> None:
     loop.intake.seek(committed.positions)
     state.checkpoints.drop_after(committed.sequence)
     loop.pipeline.versions.forget_after(loop.pipeline.learner.trainer.made)
-    if loop.pipeline.notes:
+    if loop.pipeline.notes and "gap" not in loop.pipeline.notes:
         loop.try_checkpoint()
 
 

@@ -7,7 +7,7 @@ the committees to roll back to. One that was cut short is none, wherever it is k
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -210,11 +210,15 @@ class Copies:
                 _log.warning("a copy is passed over: %s", error)
         return None
 
-    def drop_after(self, sequence: int) -> None:
-        """Remove the copies of batches after `sequence`."""
+    def set_aside_after(self, sequence: int) -> None:
+        """Keep the copies of batches after `sequence` under another name: nobody reads them now."""
         for newer in self.sequences:
             if newer > sequence:
-                self.place.remove(self.file(newer))
+                with suppress(ModelFileError):  # what cannot be read stays where it is
+                    self.place.write(
+                        f"{self.file(newer)}.unread", self.place.read(self.file(newer))
+                    )
+                    self.place.remove(self.file(newer))
 
     def file(self, sequence: int) -> str:
         """Return the name of the copy of a batch's checkpoint."""

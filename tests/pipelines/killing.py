@@ -22,7 +22,7 @@ from streamboost.connectors.sqlite import transaction as sqlite_transaction
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.engine import replay as recovery
 from streamboost.pipelines.engine.intake import Intake
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.checkpoints import Checkpoints
 from streamboost.pipelines.stop import Stop

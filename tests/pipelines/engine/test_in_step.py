@@ -6,13 +6,20 @@ The long form has as many records as the environment variable STREAMBOOST_BACKLO
 import json
 import os
 import time
+from collections import deque
 from contextlib import closing
+from operator import attrgetter
 
 import numpy as np
 import pytest
 
+from streamboost.connectors.base import Message
+from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.engine.in_step import HeldBack
+from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.folder import State
 
@@ -89,14 +96,6 @@ def test_a_few_labels_of_a_backlog_in_files_are_all_learned(tmp_path, order):
     assert_every_label_was_learned(tmp_path, n)
 
 
-def test_labels_of_every_record_are_all_learned_though_the_labels_fall_behind(tmp_path):
-    n = written(tmp_path, every=1)
-    file = tmp_path / "p.toml"
-    file.write_text(file.read_text().replace("[schema]", "batch_labels = 10\n[schema]", 1))
-    run(load(file), until_idle=True)
-    assert_every_label_was_learned(tmp_path, n)
-
-
 @pytest.mark.parametrize("later", [100, 10 * N])
 def test_labels_that_bear_times_are_all_learned_however_late_they_are(tmp_path, later):
     n = written(
@@ -112,6 +111,76 @@ def test_labels_that_bear_times_are_all_learned_however_late_they_are(tmp_path, 
     )
 
 
+@pytest.mark.parametrize("more", [{}, {"later": 100}, {"later": 10 * N}])
+def test_labels_that_are_read_too_slowly_are_all_learned(tmp_path, more):
+    later = more.get("later", 0)
+    times = {
+        "record_times": {"at": lambda i: 1_000 + i},
+        "label_times": {"time": lambda i: 1_000 + i + later},
+    }
+    n = written(tmp_path, every=1, **(times if more else {}))
+    file = tmp_path / "p.toml"
+    file.write_text(file.read_text().replace("[schema]", "batch_labels = 10\n[schema]", 1))
+    run(load(file), until_idle=True)
+    assert_every_label_was_learned(tmp_path, n)
+
+
+class Drained(MemorySource):
+    """Gives many messages of a partition before the next has its turn, as Kafka's client does."""
+
+    def __init__(self, log, at_once):
+        super().__init__(log)
+        self.ahead, self.at_once = deque(), at_once
+        self.reached = dict.fromkeys(log.partitions, 0)
+
+    def poll(self, limit):
+        for partition in self.reached:
+            if len(self.ahead) < limit:
+                payloads = self._log.read(partition, self.reached[partition], self.at_once)
+                for offset, payload in enumerate(payloads, self.reached[partition]):
+                    time = json.loads(payload)["time"]
+                    self.ahead.append(Message(payload, partition, offset, len(payload), time))
+                self.reached[partition] += len(payloads)
+        given = [self.ahead.popleft() for _ in range(min(limit, len(self.ahead)))]
+        self._next |= {message.partition: message.offset + 1 for message in given}
+        return sorted(given, key=lambda m: (m.partition, m.offset))
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 6])
+@pytest.mark.parametrize("later", [5, 10 * N])
+def test_labels_in_partitions_that_are_drained_one_by_one_are_all_learned(
+    make_world, make_records, partitions, later
+):
+    world = make_world(window=200, batch=20)
+    names = [str(n) for n in range(partitions)]
+    logs = [MemoryLog(names), MemoryLog(names)]
+    records, truth = make_records(4_000)
+    for i, (record, label) in enumerate(zip(records, truth, strict=True)):
+        answer = {"id": record["id"], "label": label, "time": i + later}
+        logs[0].append([json.dumps(record | {"time": i}).encode()], names[i % partitions])
+        if i % 4 == 0:
+            logs[1].append([json.dumps(answer).encode()], names[i // 4 % partitions])
+    world.loop.intake = Intake(
+        Drained(logs[0], 50), Drained(logs[1], 200), most_records=20, most_labels=20, apart=100
+    )
+    world.run()
+    assert world.pipeline.join.counts.records == 4_000
+    assert world.pipeline.learner.n_labels == 1_000, world.pipeline.join.counts
+
+
+def test_what_is_held_back_is_waited_for_before_it_is_idle():
+    log = MemoryLog()
+    log.append([b'{"time": 5}'])
+    held = HeldBack(Drained(log, 10), attrgetter("time"))
+    held.until = 1
+    assert held.poll(10) == []
+    assert held.is_behind
+    assert held.position() == {"0": 0}
+    held.until = 5
+    assert [message.offset for message in held.poll(10)] == [0]
+    assert not held.is_behind
+
+
 @pytest.mark.parametrize("order", ["records first", "labels first", "alternating"])
 @pytest.mark.kafka
 def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, order):
@@ -121,6 +190,7 @@ def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, 
     more = KAFKA.format(servers=kafka_servers)
     (tmp_path / "p.toml").write_text(PIPELINE.format(name=name, window=WINDOW, more=more))
     config = load(tmp_path / "p.toml")
+    create_topics(cluster, {f"{name}.labels": {"num_partitions": 3}})
     topics.create(config)
     sent = [(f"{name}.records", record.encode(), i, 1) for i, (record, _) in enumerate(records(N))]
     answers = [

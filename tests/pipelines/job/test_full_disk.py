@@ -64,12 +64,12 @@ def test_without_room_for_checkpoints_it_goes_on_says_so_and_takes_them_again_la
 
 
 def test_a_missing_checkpoint_is_a_metric_until_one_is_taken(world, small_disk, fill):
-    pipeline = world.pipeline
-    pipeline.checkpoints = Checkpoints(small_disk)
+    loop = world.loop
+    loop.checkpoints = Checkpoints(small_disk)
     filler, found = fill(small_disk), []
     for _ in range(2):
-        pipeline.try_checkpoint()
-        text = Metrics(pipeline).expose().decode()
+        loop.try_checkpoint()
+        text = Metrics(loop).expose().decode()
         found += [line for line in text.splitlines() if line.startswith("streamboost_checkpoint_f")]
         filler.unlink(missing_ok=True)
     assert found == ["streamboost_checkpoint_failed 1.0", "streamboost_checkpoint_failed 0.0"]

@@ -6,6 +6,7 @@ import pytest
 
 from streamboost.connectors.base import Sink
 from streamboost.errors import UnavailableError
+from streamboost.pipelines.engine.batch import Outputs
 
 
 class Stalling(Sink):
@@ -36,20 +37,18 @@ class Stalling(Sink):
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_nothing_more_is_read_until_the_batch_at_hand_is_written(world, make_records, fails):
-    pipeline = world.pipeline
-    pipeline._poll_interval = 0.001
+    loop = world.loop
+    loop.poll_interval = 0.001
     sink = Stalling(world.predictions, fails=fails)
-    pipeline.outputs = type(pipeline.outputs)(
-        sink, pipeline.outputs.requests, pipeline.outputs.dead_letters
-    )
+    loop.outputs = Outputs(sink, loop.outputs.requests, loop.outputs.dead_letters)
     records, _ = make_records(2_000)
     world.feed(records)
-    thread = threading.Thread(target=pipeline.run, kwargs={"until_idle": True})
+    thread = threading.Thread(target=loop.run, kwargs={"until_idle": True})
     thread.start()
     try:
         assert sink.reached.wait(timeout=60)
-        assert pipeline.intake.positions()["records"] == {"0": 10}
-        assert pipeline.join.in_numbers()["held_records"] == 10
+        assert loop.intake.positions()["records"] == {"0": 10}
+        assert loop.pipeline.join.in_numbers()["held_records"] == 10
         assert len(sink.held) <= 10
         assert world.read("predictions") == []
     finally:

@@ -12,6 +12,7 @@ from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.status import file as status_file
 from streamboost.pipelines.status.file import FILE
 from tests.pipelines.publishing import answer, open_in, published, run
+from tests.pipelines.watching import committing
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +179,7 @@ def test_the_sequence_told_is_that_of_the_requests_told(grown, tmp_path, reader)
             told.append((reader.document("pipeline")["sequence"], reader.requests()))
             world.loop.is_settled = True
 
-        world.loop.watchers.append(look)
+        world.loop.watchers.append(committing(look))
         world.run()
     assert {sequence for sequence, _ in told} > {0}
     for sequence, requests in told:
