@@ -40,9 +40,9 @@ import numpy as np
 
 from streamboost.connectors.messages.written import Time
 from streamboost.pipelines.engine.held_records import Arrival, Label, Window
-from streamboost.pipelines.engine.intake import JOINED
 from streamboost.pipelines.engine.joined import IGNORED, JoinCounts, Joined
 from streamboost.pipelines.span import Lived, Moment, Span
+from streamboost.pipelines.state.journal import JOINED
 from streamboost.storage import Arrays, pack_json, unpack_json
 
 __all__ = ["Join"]

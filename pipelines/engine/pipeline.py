@@ -19,7 +19,6 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.engine.batch import (
     Effects,
-    Entry,
     Messages,
     chain,
     predictions,
@@ -32,6 +31,7 @@ from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.joined import Joined
 from streamboost.pipelines.span import Moment
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
@@ -294,8 +294,8 @@ class Stepper:
         swap: Committee | None,
         promoted: int | None,
         started: list[Training],
-    ) -> Entry:
-        return Entry(
+    ) -> JournalEntry:
+        return JournalEntry(
             sequence=self.sequence,
             ranges=inputs.ranges,
             read=inputs.count(),

@@ -14,10 +14,10 @@ from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.config.sections import RiverOracle, SqliteInput
-from streamboost.pipelines.engine.batch import Entry
 from streamboost.pipelines.state import commands
 from streamboost.pipelines.state.copies import Copies, Copy
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
 
 __all__ = ["rebuild", "refuse_lost"]
 
@@ -112,7 +112,7 @@ def _begun(transaction: Transaction) -> dict[str, str]:
                 f"the journal begins with batch {first}, so that what came before cannot be "
                 "replayed: name the place of a copy as [pipeline] checkpoint_copy"
             )
-        if (origin := Entry.decode(message).origin) is not None:
+        if (origin := JournalEntry.decode(message).origin) is not None:
             return origin
     raise StateError(
         "the journal does not say which schema and configuration it was made with: a release "
@@ -125,7 +125,7 @@ def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> di
     sequence = copy.sequence
     found = next(iter(transaction.journal(sequence - 1)), None)
     is_gone = found is not None and found[0] > sequence
-    digest = Entry.decode(found[1]).digest if found is not None and not is_gone else ""
+    digest = JournalEntry.decode(found[1]).digest if found is not None and not is_gone else ""
     if sequence > committed.sequence or (not is_gone and digest != copy.manifest["digest"]):
         raise StateError(
             f"the copy of batch {sequence} does not belong to this journal, which ends with batch "

@@ -15,7 +15,6 @@ from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.engine.batch import Entry
 from streamboost.pipelines.engine.replay import digest_of
 from streamboost.pipelines.job import topics
 from streamboost.pipelines.job.check import check
@@ -24,6 +23,7 @@ from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.copies import Copies, Folder
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
 
 pytestmark = pytest.mark.kafka
 
@@ -96,7 +96,7 @@ def predicted(made):
 
 def journal(made):
     with closing(topics.transaction(made.config)) as transaction:
-        return [Entry.decode(message) for _, message in transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in transaction.journal()]
 
 
 def state_of(made):
