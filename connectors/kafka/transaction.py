@@ -18,7 +18,7 @@ from streamboost.connectors.kafka.cluster import KafkaCluster, discard, told
 from streamboost.connectors.kafka.journal import KafkaJournal, StoredEntry
 from streamboost.connectors.kafka.reading import topic_id
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch, in_time
-from streamboost.connectors.kafka.topic import KafkaSink
+from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, StateError
 
 __all__ = ["KafkaTransaction"]

@@ -17,7 +17,8 @@ from streamboost.connectors.kafka.admin import (
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.kafka.options import FILES
-from streamboost.connectors.kafka.topic import KafkaSink, KafkaSource
+from streamboost.connectors.kafka.sink import KafkaSink
+from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.errors import ConfigurationError, ConnectorError
 from streamboost.pipelines.config.file import Config
