@@ -46,7 +46,7 @@ def check(
 def _create_topics(config: "Config") -> None:
     if config.sections.kafka is None:
         raise ConfigurationError("--create-topics: the pipeline file has no section [kafka]")
-    from streamboost.pipelines.job import topics
+    from streamboost.pipelines.job.connect import create_topics
 
-    created = topics.create(config)
+    created = create_topics(config)
     print(f"{'topics':<13} ok      {'created ' + ', '.join(created) if created else 'all there'}")

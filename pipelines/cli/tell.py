@@ -35,12 +35,13 @@ def tell(
     hold it. pause starts no training and keeps the committee; predictions, requests
     and the collecting of labels go on. resume ends that. retrain trains anew now.
     """
+    from streamboost.pipelines.config.binding import name_of
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.state.commands import Command, queue_command
     from streamboost.pipelines.state.folder import State
 
     config = load(path)
-    if State(config.state).name() is None:
+    if name_of(State(config.state)) is None:
         raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
     order = Command(command.value, version)
     queue_command(config.state, order)

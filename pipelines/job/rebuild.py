@@ -6,14 +6,16 @@ journal was in the folder, so that a copy is all there is: the pipeline goes on 
 """
 
 import logging
+import os
 from contextlib import closing
 
 from streamboost.connectors.base import Committed, Transaction
 from streamboost.connectors.sqlite.database import Database, append
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
+from streamboost.pipelines.config.binding import refuse_another
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.config.sections import RiverOracle, SqliteInput
+from streamboost.pipelines.endpoints.base import Endpoint
 from streamboost.pipelines.state import commands
 from streamboost.pipelines.state.copies import Copies, Copy
 from streamboost.pipelines.state.folder import State
@@ -85,7 +87,7 @@ def rebuild(
 
 def _checked(config: Config, state: State, origin: dict[str, str]) -> dict[str, str]:
     """Return `origin`; StateError where another configuration than this had led to it."""
-    state.refuse_another(config, origin["fingerprint"], origin["configuration"])
+    refuse_another(config, state, origin["fingerprint"], origin["configuration"])
     return origin
 
 
@@ -139,13 +141,9 @@ def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> di
 def _lost(config: Config) -> set[str]:
     """Return the sources that were streams of the lost log, and begin anew."""
     sections = config.sections
-    lost = set()
-    if _is_in_log(sections.source):
-        lost.add("records")
-    asked = sections.requests if isinstance(sections.labels, RiverOracle) else sections.labels
-    if _is_in_log(asked):
-        lost.add("labels")
-    return lost
+    asked = sections.requests if sections.labels.answers_requests else sections.labels
+    read: dict[str, Endpoint] = {"records": sections.source, "labels": asked}
+    return {name for name, section in read.items() if _is_in_log(config, section)}
 
 
 def _begin_commands(state: State, committed: Committed) -> None:
@@ -158,8 +156,9 @@ def _begin_commands(state: State, committed: Committed) -> None:
         connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", last)
 
 
-def _is_in_log(section: object) -> bool:
-    return isinstance(section, SqliteInput) and section.path is None
+def _is_in_log(config: Config, section: Endpoint) -> bool:
+    place = section.place(config.surroundings)
+    return place is not None and place.whole == os.path.realpath(config.surroundings.log)
 
 
 def _gone(config: Config, copy: Copy | None) -> str:

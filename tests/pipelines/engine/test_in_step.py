@@ -115,13 +115,13 @@ def test_labels_that_bear_times_are_all_learned_however_late_they_are(tmp_path, 
 @pytest.mark.parametrize("order", ["records first", "labels first", "alternating"])
 @pytest.mark.kafka
 def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, order):
-    from streamboost.pipelines.job import topics
+    from streamboost.pipelines.job.connect import create_topics
 
     name, cluster = f"backlog.{time.time_ns()}", KafkaCluster(kafka_servers)
     more = KAFKA.format(servers=kafka_servers)
     (tmp_path / "p.toml").write_text(PIPELINE.format(name=name, window=WINDOW, more=more))
     config = load(tmp_path / "p.toml")
-    topics.create(config)
+    create_topics(config)
     sent = [(f"{name}.records", record.encode(), i, 1) for i, (record, _) in enumerate(records(N))]
     answers = [
         (f"{name}.labels", json.dumps({"id": str(i), "label": label}).encode(), i, 2)
