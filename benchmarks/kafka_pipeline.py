@@ -35,8 +35,8 @@ from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.job import connect
 from streamboost.pipelines.job import run as assembly
-from streamboost.pipelines.job import topics
 from tests.broker.broker import Broker
 
 FEATURES, CLASSES, TAUGHT = 16, 8, 2_000
@@ -92,7 +92,7 @@ def prepare(cluster, folder, name, batch, size=TAUGHT, schedule=ONCE):
     settings = {"batch": batch, "names": json.dumps(NAMES), "size": size, "schedule": schedule}
     file.write_text(PIPELINE.format(name=name, servers=cluster.servers, **settings))
     config = load(file)
-    topics.create(config)
+    connect.create_topics(config)
     records, labels = messages(0, size)
     put(cluster, f"{name}.records", records)
     put(cluster, f"{name}.labels", labels)

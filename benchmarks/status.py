@@ -31,6 +31,7 @@ from rich.table import Table
 
 from streamboost.connectors.base import Message, Source
 from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.config.binding import adopt
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.connect import connect
 from streamboost.pipelines.job.run import build_pipeline
@@ -167,9 +168,9 @@ def measure(folder, n_turns, n_clients):
     config = load(folder / "p.toml")
     state = State(config.state)
     with state.locked(), ExitStack() as stack:
-        connectors = stack.enter_context(closing(connect(config, state.log)))
+        connectors = stack.enter_context(closing(connect(config)))
         connectors.transaction.fence()
-        state.adopt(config, begun=False)
+        adopt(config, state, begun=False)
         schema = Schema(numeric=[f"x{k}" for k in range(FEATURES)])
         source = Endless([body[1:].encode() for body in bodies])
         pipeline = build_pipeline(config, state, schema, replace(connectors, records=source))

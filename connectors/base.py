@@ -4,9 +4,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Committed", "Message", "Position", "Sink", "Source", "Transaction", "write_outside"]
+from streamboost.errors import ConnectorError
+
+__all__ = [
+    "PARTITION",
+    "Committed",
+    "Message",
+    "Position",
+    "SinglePartitionSource",
+    "Sink",
+    "Source",
+    "Transaction",
+    "write_outside",
+]
 
 _PAGE = 1000
+
+PARTITION = "0"
+"""What the one partition is called where there is but one."""
 
 Position = dict[str, int]
 """For each partition of a source, the offset of the next message: where reading goes on."""
@@ -119,6 +134,36 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release what the source holds; calling it again does nothing."""
+
+
+class SinglePartitionSource(Source):
+    """A source of one partition, `PARTITION`.
+
+    Attributes
+    ----------
+    where : what it reads, as its errors call it
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self._next = 0
+
+    def position(self) -> Position:
+        """Return the offset of the next message."""
+        return {PARTITION: self._next}
+
+    def seek(self, position: Position) -> None:
+        """Go on from an offset."""
+        unknown = sorted(set(position) - {PARTITION})
+        if unknown:
+            raise ConnectorError(
+                f"{self.where} has one partition, {PARTITION!r}; the position names {unknown[0]!r}"
+            )
+        self._move(position.get(PARTITION, 0))
+
+    def _move(self, offset: int) -> None:
+        """Go on from `offset`."""
+        self._next = offset
 
 
 class Sink(ABC):

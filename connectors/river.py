@@ -11,13 +11,12 @@ from typing import Any
 
 import msgspec
 
-from streamboost.connectors.base import Message, Position, Source
+from streamboost.connectors.base import PARTITION, Message, Position, SinglePartitionSource, Source
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, ConnectorError
 
 __all__ = ["RiverOracle", "RiverSource", "dataset_names"]
 
-_PARTITION = "0"
 _TASKS = ("Binary classification", "Multi-class classification")
 
 
@@ -63,7 +62,7 @@ class _Dataset:
         return iter(self._data)
 
 
-class RiverSource(Source):
+class RiverSource(SinglePartitionSource):
     """Gives a dataset's records, in its order: `{"id": "0", ...features}`, offset 0 and so on.
 
     A record's id is its index. Labels are not in it: see `RiverOracle`.
@@ -78,8 +77,8 @@ class RiverSource(Source):
     """
 
     def __init__(self, dataset: str) -> None:
+        super().__init__(f"River's {dataset}")
         self._dataset = _Dataset(dataset)
-        self._next = 0
         self._items: Iterator[tuple[dict[Any, Any], Any]] | None = None
 
     def poll(self, limit: int) -> list[Message]:
@@ -90,23 +89,12 @@ class RiverSource(Source):
         for offset, (features, _) in enumerate(islice(self._items, max(0, limit)), self._next):
             record = {"id": None} | {str(name): value for name, value in features.items()}
             payload = msgspec.json.encode(record | {"id": str(offset)}, enc_hook=str)
-            messages.append(Message(payload, _PARTITION, offset, len(payload)))
+            messages.append(Message(payload, PARTITION, offset, len(payload)))
         self._next += len(messages)
         return messages
 
-    def position(self) -> Position:
-        """Return the index of the next record."""
-        return {_PARTITION: self._next}
-
-    def seek(self, position: Position) -> None:
-        """Go on from the record with an index."""
-        unknown = sorted(set(position) - {_PARTITION})
-        if unknown:
-            raise ConnectorError(
-                f"River's {self._dataset.name} has one partition, {_PARTITION!r}; the position "
-                f"names {unknown[0]!r}"
-            )
-        self._next = position.get(_PARTITION, 0)
+    def _move(self, offset: int) -> None:
+        super()._move(offset)
         self._items = None
 
     def _from(self, index: int) -> Iterator[tuple[dict[Any, Any], Any]]:

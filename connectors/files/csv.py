@@ -5,14 +5,12 @@ import os
 from collections import Counter
 from collections.abc import Collection
 
-from streamboost.connectors.base import Message, Position, Source
+from streamboost.connectors.base import PARTITION, Message, Position, Source
 from streamboost.connectors.files.cells import as_message, from_text
 from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.errors import ConnectorError
 
 __all__ = ["CsvSource"]
-
-_PARTITION = "0"
 
 
 class CsvSource(Source):
@@ -70,7 +68,7 @@ class CsvSource(Source):
         if limit < 1:
             return []
         here = self._lines.position()
-        if (self._names is None or here[_PARTITION] == 0) and not self._read_header(here):
+        if (self._names is None or here[PARTITION] == 0) and not self._read_header(here):
             return []
         return [self._converted(line) for line in self._lines.poll(limit)]
 
@@ -95,7 +93,7 @@ class CsvSource(Source):
             lines = self._lines.poll(1)
             if lines:
                 self._names = self._checked(lines[0])
-                after = max(here, self._lines.position(), key=lambda place: place[_PARTITION])
+                after = max(here, self._lines.position(), key=lambda place: place[PARTITION])
         finally:
             self._lines.seek(after)
         return bool(lines)
@@ -120,7 +118,7 @@ class CsvSource(Source):
         if cells is None or len(cells) != len(self._names):
             return line
         named = ((name, cell) for name, cell in zip(self._names, cells, strict=True) if name)
-        return as_message(from_text(named, self._text), _PARTITION, line.offset, self._max_bytes)
+        return as_message(from_text(named, self._text), PARTITION, line.offset, self._max_bytes)
 
 
 def _cells(line: Message) -> list[str] | None:

@@ -6,19 +6,18 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
-from streamboost.connectors.base import Message, Position, Sink, Source
+from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource, Sink
 from streamboost.errors import ConfigurationError, ConnectorError, DataError, DeletedError
 
 __all__ = ["JsonLinesSink", "JsonLinesSource"]
 
-_PARTITION = "0"
 _CHUNK = 64 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SLACK = 1 + len(_BYTE_ORDER_MARK) + len(b"\r\n")
 """Read beyond `max_bytes`, so that a line that fits is read whole whatever stands around it."""
 
 
-class JsonLinesSource(Source):
+class JsonLinesSource(SinglePartitionSource):
     r"""Reads a file line by line; the offset of a message is the byte at which its line starts.
 
     Lines end in `\n` or `\r\n`. A last line without an end is a message, unless `follow` is set.
@@ -58,10 +57,10 @@ class JsonLinesSource(Source):
     ) -> None:
         if max_bytes < 1:
             raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
+        super().__init__(str(path))
         self._path = Path(path)
         self._max_bytes = max_bytes
         self._follow = follow
-        self._next = 0
         self._file: BinaryIO | None = None
         self._checked = False
 
@@ -93,18 +92,8 @@ class JsonLinesSource(Source):
             raise self._missing()
         return super().reread(ranges, n)
 
-    def position(self) -> Position:
-        """Return the byte offset after the last line read."""
-        return {_PARTITION: self._next}
-
-    def seek(self, position: Position) -> None:
-        """Go on from a byte offset where a line starts."""
-        unknown = sorted(set(position) - {_PARTITION})
-        if unknown:
-            raise ConnectorError(
-                f"{self._path} has one partition, {_PARTITION!r}; the position names {unknown[0]!r}"
-            )
-        self._next = position.get(_PARTITION, 0)
+    def _move(self, offset: int) -> None:
+        super()._move(offset)
         self._checked = False
 
     def close(self) -> None:
@@ -173,7 +162,7 @@ class JsonLinesSource(Source):
         payload = line[:size]
         if self._next == 0 and payload.startswith(_BYTE_ORDER_MARK):
             payload, size = payload[len(_BYTE_ORDER_MARK) :], size - len(_BYTE_ORDER_MARK)
-        return Message(payload[: self._max_bytes + 1], _PARTITION, self._next, size), consumed
+        return Message(payload[: self._max_bytes + 1], PARTITION, self._next, size), consumed
 
 
 class JsonLinesSink(Sink):

@@ -7,18 +7,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streamboost.connectors.base import Message, Position, Source
+from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.connectors.files.cells import as_message
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["ParquetSource"]
 
-_PARTITION = "0"
 _ROWS = 1_000
 """Held in memory at once."""
 
 
-class ParquetSource(Source):
+class ParquetSource(SinglePartitionSource):
     """Reads a Parquet file, giving each row as a JSON object; a message's offset is its row.
 
     A file is complete when it is written: nothing is ever added to it.
@@ -63,10 +62,10 @@ class ParquetSource(Source):
                 f"{os.fspath(path)}: Parquet files need pyarrow, which is not installed: install "
                 "streamboost[parquet], or give the records as CSV"
             ) from error
+        super().__init__(str(path))
         self._path = Path(path)
         self._text = frozenset(text)
         self._max_bytes = max_bytes
-        self._next = 0
         self._file: Any = None
         self._rows: Iterator[dict[str, Any]] | None = None
 
@@ -77,31 +76,21 @@ class ParquetSource(Source):
                 self._rows = self._from(self._next)
             rows = list(islice(self._rows, max(0, limit)))
         messages = [
-            as_message(self._with_text(row), _PARTITION, offset, self._max_bytes)
+            as_message(self._with_text(row), PARTITION, offset, self._max_bytes)
             for offset, row in enumerate(rows, self._next)
         ]
         self._next += len(messages)
         return messages
-
-    def position(self) -> Position:
-        """Return the number of the next row."""
-        return {_PARTITION: self._next}
 
     def lag(self) -> int:
         """Return how many rows are left."""
         with self._told():
             return int(self._opened().metadata.num_rows) - self._next
 
-    def seek(self, position: Position) -> None:
-        """Go on from a row."""
-        unknown = sorted(set(position) - {_PARTITION})
-        if unknown:
-            raise ConnectorError(
-                f"{self._path} has one partition, {_PARTITION!r}; the position names {unknown[0]!r}"
-            )
-        if position.get(_PARTITION, 0) != self._next:
-            self._next = position.get(_PARTITION, 0)
+    def _move(self, offset: int) -> None:
+        if offset != self._next:
             self._rows = None
+        super()._move(offset)
 
     def close(self) -> None:
         """Close the file; polling opens it again."""

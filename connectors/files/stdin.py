@@ -4,17 +4,16 @@ import os
 import select
 from collections import deque
 
-from streamboost.connectors.base import Message, Position, Source
+from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.errors import ConnectorError
 
 __all__ = ["StdinSource"]
 
 STANDARD_INPUT = 0
-_PARTITION = "0"
 _CHUNK = 64 * 1024
 
 
-class StdinSource(Source):
+class StdinSource(SinglePartitionSource):
     """Reads lines from a pipe or terminal; the offset of a message is the number of its line.
 
     What was read cannot be read again. It can be sent back by what the last poll gave, and, before
@@ -45,9 +44,9 @@ class StdinSource(Source):
     """
 
     def __init__(self, max_bytes: int = 1_000_000, descriptor: int = STANDARD_INPUT) -> None:
+        super().__init__("standard input")
         self._descriptor = descriptor
         self._max_bytes = max_bytes
-        self._next = 0
         self._given: list[Message] = []
         self._ahead: deque[Message] = deque()
         self._line = bytearray()  # the line that has not ended, as far as it is kept
@@ -74,25 +73,20 @@ class StdinSource(Source):
             self._given, self._next = taken, taken[-1].offset + 1
         return taken
 
-    def position(self) -> Position:
-        """Return the number of the next line."""
-        return {_PARTITION: self._next}
-
-    def seek(self, position: Position) -> None:
+    def _move(self, offset: int) -> None:
         """Go back by what the last poll gave, or begin to count."""
-        target = position.get(_PARTITION, 0)
         if self._read_lines is None:
-            self._next = target
+            super()._move(offset)
             return
         held = [*self._given, *self._ahead]
         first = held[0].offset if held else self._read_lines
-        if not first <= target <= self._read_lines:
+        if not first <= offset <= self._read_lines:
             raise ConnectorError(
-                f"standard input cannot be read again: line {target} should come next, and what is "
+                f"standard input cannot be read again: line {offset} should come next, and what is "
                 f"left begins at line {first}; read from a file to be able to go back"
             )
-        self._given, self._next = [m for m in held if m.offset < target], target
-        self._ahead = deque(m for m in held if m.offset >= target)
+        self._given, self._next = [m for m in held if m.offset < offset], offset
+        self._ahead = deque(m for m in held if m.offset >= offset)
 
     def _read(self) -> bool:
         """Take in what is there at once; tell whether there was anything."""
@@ -123,7 +117,7 @@ class StdinSource(Source):
         if size == len(payload) and payload.endswith(b"\r"):
             payload, size = payload[:-1], size - 1
         self._ahead.append(
-            Message(payload[: self._max_bytes + 1], _PARTITION, self._read_lines, size)
+            Message(payload[: self._max_bytes + 1], PARTITION, self._read_lines, size)
         )
         self._read_lines += 1
         self._line, self._size = bytearray(), 0

@@ -15,10 +15,10 @@ from streamboost.connectors.base import Committed, Position
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
-__all__ = ["JournalEntry", "KafkaJournal", "journal_topic"]
+__all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
 
 
-class JournalEntry(NamedTuple):
+class StoredEntry(NamedTuple):
     """An entry of the journal, with what its headers say; `writer` is who committed it."""
 
     committed: Committed
@@ -51,7 +51,7 @@ class KafkaJournal:
         self._cluster = cluster
         self._where = f"topic {self.partition.topic!r}, the journal, at {cluster.servers}"
 
-    def after(self, sequence: int) -> Iterator[JournalEntry]:
+    def after(self, sequence: int) -> Iterator[StoredEntry]:
         """Give every entry there still is after that of batch `sequence`."""
         with self._reading() as consumer:
             start, end = self._span(consumer)
@@ -60,7 +60,7 @@ class KafkaJournal:
                 if entry.committed.sequence > sequence:
                     yield entry
 
-    def newest(self) -> JournalEntry | None:
+    def newest(self) -> StoredEntry | None:
         """Return the newest entry, or None before the first."""
         with self._reading() as consumer:
             start, end = self._span(consumer)
@@ -113,7 +113,7 @@ class KafkaJournal:
                 start = middle
         return start
 
-    def _read(self, consumer: KafkaConsumer, start: int, end: int) -> Iterator[JournalEntry]:
+    def _read(self, consumer: KafkaConsumer, start: int, end: int) -> Iterator[StoredEntry]:
         """Read the journal's entries with offsets [start, end)."""
         with told(self._where):
             consumer.seek(self.partition, start)
@@ -134,13 +134,13 @@ class KafkaJournal:
                 raise UnavailableError(f"{self._where} gives nothing, though it has more")
 
 
-def _entry(record: Any) -> JournalEntry:
+def _entry(record: Any) -> StoredEntry:
     """Read a message of the journal; StateError where no pipeline wrote it."""
     try:
         headers = dict(record.headers)
         positions = msgspec.json.decode(headers["positions"], type=dict[str, Position])
         committed = Committed(int(headers["sequence"]), positions)
-        return JournalEntry(committed, bytes(record.value), headers["writer"])
+        return StoredEntry(committed, bytes(record.value), headers["writer"])
     except (KeyError, ValueError, TypeError, msgspec.MsgspecError) as error:
         raise StateError(
             f"offset {record.offset} of topic {record.topic!r}, a journal, is not an entry of a "

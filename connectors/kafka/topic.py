@@ -1,4 +1,4 @@
-"""Apache Kafka: topics as sources and sinks.
+"""Apache Kafka: topics as sources.
 
 A topic's partitions are assigned, not shared out by a group: one process reads them all, and
 where it reads on is kept with the pipeline's journal. Only what was committed is read.
@@ -6,14 +6,13 @@ where it reads on is kept with the pipeline's journal. Only what was committed i
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import OffsetSpec
 
-from streamboost.connectors.base import Message, Position, Sink, Source
-from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
+from streamboost.connectors.base import Message, Position, Source
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
 from streamboost.connectors.kafka.reading import (
     another,
     as_message,
@@ -26,10 +25,9 @@ from streamboost.connectors.kafka.reading import (
     topic_id,
 )
 from streamboost.connectors.kafka.replay import KafkaReplay
-from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["KafkaSink", "KafkaSource"]
+__all__ = ["KafkaSource"]
 
 _log = logging.getLogger(__name__)
 
@@ -307,54 +305,3 @@ class KafkaSource(Source):
                 self._at[name] = places[name]
         self._next = dict(places)
         self._ends = {str(partition.partition): end for partition, end in ends.items()}
-
-
-class KafkaSink(Sink):
-    """Appends to a topic; within a transaction of the same cluster, that one writes for it.
-
-    Parameters
-    ----------
-    cluster : KafkaCluster
-    topic : str
-    """
-
-    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
-        self.cluster = cluster
-        self.topic = topic
-        self._written: list[bytes] = []
-        self._producer: KafkaProducer | None = None
-
-    def write(self, payloads: Sequence[bytes]) -> None:
-        """Keep `payloads` until `flush`."""
-        self._written.extend(payloads)
-
-    def flush(self) -> None:
-        """Return once every replica has what was written; after an error, call it again."""
-        if not self._written:
-            return
-        if self._producer is None:
-            self._producer = self.cluster.producer()
-        where = f"topic {self.topic!r} at {self.cluster.servers}"
-        dispatch = Dispatch(self.cluster, self._producer)
-        try:
-            with told(where):
-                mends = {self.topic: CREATE_AGAIN}
-                dispatch.in_time(where, mends, partial(self._write, dispatch))
-        except ConnectorError:
-            # What a producer failed to bring it may still bring: that one is not used again.
-            discard(self._producer)
-            self._producer = None
-            raise
-        self._written.clear()
-
-    def close(self) -> None:
-        """Let go of the cluster; flushing connects again. What was not flushed is dropped."""
-        self._written.clear()
-        if self._producer is not None:
-            discard(self._producer)
-            self._producer = None
-
-    def _write(self, dispatch: Dispatch) -> None:
-        for payload in self._written:
-            dispatch.send(self.topic, payload)
-        dispatch.arrive(MOMENT_MS / 1000)

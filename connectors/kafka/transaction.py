@@ -15,10 +15,10 @@ from kafka.structs import OffsetAndMetadata
 from streamboost.connectors.base import Committed, Position, Sink, Transaction
 from streamboost.connectors.kafka.admin import refuse_members
 from streamboost.connectors.kafka.cluster import KafkaCluster, discard, told
-from streamboost.connectors.kafka.journal import JournalEntry, KafkaJournal
+from streamboost.connectors.kafka.journal import KafkaJournal, StoredEntry
 from streamboost.connectors.kafka.reading import topic_id
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
-from streamboost.connectors.kafka.topic import KafkaSink
+from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, StateError
 
 __all__ = ["KafkaTransaction"]
@@ -126,7 +126,7 @@ class KafkaTransaction(Transaction):
         before = self._last.positions if self._last else {}
         committed = Committed(sequence, before | {name: dict(p) for name, p in positions.items()})
         self.write_unbound(sequence, writes)
-        entry = JournalEntry(committed, journal, self._writer)
+        entry = StoredEntry(committed, journal, self._writer)
         try:
             with told(self._where):
                 dispatch = Dispatch(self._cluster, self._producer)
@@ -173,7 +173,7 @@ class KafkaTransaction(Transaction):
     def _sequence(self) -> int:
         return self._last.sequence if self._last else 0
 
-    def _refuse_another(self, newest: JournalEntry | None) -> None:
+    def _refuse_another(self, newest: StoredEntry | None) -> None:
         """Raise StateError where another process has committed since this one began."""
         if not self._has_begun or newest is None or newest.committed == self._last:
             return
@@ -188,7 +188,7 @@ class KafkaTransaction(Transaction):
         producer: KafkaProducer,
         dispatch: Dispatch,
         writes: Sequence[tuple[Sink, Sequence[bytes]]],
-        entry: JournalEntry,
+        entry: StoredEntry,
     ) -> None:
         producer.begin_transaction()
         for sink, payloads in writes:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from streamboost.connectors.base import Message, Position, Sink, Source
+from streamboost.connectors.base import PARTITION, Message, Position, SinglePartitionSource, Sink
 from streamboost.connectors.sqlite.database import (
     Database,
     append,
@@ -20,14 +20,12 @@ from streamboost.connectors.sqlite.database import (
     end_of,
     table_exists,
 )
-from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
+from streamboost.errors import ConfigurationError, DeletedError
 
 __all__ = ["SqliteSink", "SqliteSource"]
 
-_PARTITION = "0"
 
-
-class SqliteSource(Source):
+class SqliteSource(SinglePartitionSource):
     """Reads a stream; it gives nothing as long as the stream, or the file, is not there yet.
 
     Parameters
@@ -64,10 +62,10 @@ class SqliteSource(Source):
     ) -> None:
         if max_bytes < 1:
             raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
+        super().__init__(f"stream {stream!r}")
         self._database = Database(path)
         self._stream = checked_stream(stream)
         self._max_bytes = max_bytes
-        self._next = 0
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages."""
@@ -91,14 +89,10 @@ class SqliteSource(Source):
                 (self._max_bytes + 1, self._next, limit),
             ).fetchall()
         messages = [
-            Message(payload or b"", _PARTITION, offset, size or 0) for offset, payload, size in rows
+            Message(payload or b"", PARTITION, offset, size or 0) for offset, payload, size in rows
         ]
         self._next = messages[-1].offset + 1 if messages else end
         return messages
-
-    def position(self) -> Position:
-        """Return the offset of the next message."""
-        return {_PARTITION: self._next}
 
     def lag(self) -> int:
         """Return how many offsets lie between the next message and the stream's end."""
@@ -110,20 +104,10 @@ class SqliteSource(Source):
         """Return the offset of the oldest message that was not deleted."""
         with self._database.reading() as connection:
             if connection is None or not table_exists(connection, self._stream):
-                return {_PARTITION: 0}
+                return {PARTITION: 0}
             found = connection.execute(f'SELECT min(offset) FROM "{self._stream}"').fetchone()
             first = end_of(connection, self._stream) if found[0] is None else int(found[0])
-        return {_PARTITION: first}
-
-    def seek(self, position: Position) -> None:
-        """Go on from an offset."""
-        unknown = sorted(set(position) - {_PARTITION})
-        if unknown:
-            raise ConnectorError(
-                f"stream {self._stream!r} has one partition, {_PARTITION!r}; the position names "
-                f"{unknown[0]!r}"
-            )
-        self._next = position.get(_PARTITION, 0)
+        return {PARTITION: first}
 
     def close(self) -> None:
         """Close the file; polling opens it again."""

@@ -1,10 +1,7 @@
-"""What the commands share: where the pipeline file is, signals, and errors without secrets."""
+"""What the commands share: where the pipeline file is, signals, and exit codes."""
 
-import logging
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -14,33 +11,13 @@ import typer
 from streamboost.errors import ConfigurationError, StreamBoostError
 
 if TYPE_CHECKING:
-    from streamboost.pipelines.config.file import Config
     from streamboost.pipelines.stop import Stop
 
-__all__ = ["DEFAULT_FILE", "PipelineFile", "exit_code", "masking", "stop_on_signals"]
+__all__ = ["DEFAULT_FILE", "LogJson", "PipelineFile", "exit_code", "stop_on_signals"]
 
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file.", show_default=True)]
 DEFAULT_FILE = Path("pipeline.toml")
-
-
-@contextmanager
-def masking(config: "Config") -> Iterator[None]:
-    """Keep the environment's values out of the errors and the log."""
-
-    def mask(record: logging.LogRecord) -> bool:
-        record.msg, record.args = config.mask(record.getMessage()), ()
-        return True
-
-    handlers = logging.getLogger().handlers[:]
-    for handler in handlers:
-        handler.addFilter(mask)
-    try:
-        yield
-    except StreamBoostError as error:
-        raise type(error)(config.mask(str(error))) from None
-    finally:
-        for handler in handlers:
-            handler.removeFilter(mask)
+LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")]
 
 
 def stop_on_signals(said: bytes) -> "Stop":

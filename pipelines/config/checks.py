@@ -1,39 +1,37 @@
-"""What no section of a pipeline file can know alone: whether they fit each other."""
+"""What is wrong with a pipeline file whose sections are right one by one."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.problems import Problem
-from streamboost.pipelines.config.sections import KafkaTopic, RiverInput, RiverOracle, Sections
+from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import names_in
+from streamboost.pipelines.endpoints.base import Place, Surroundings
+from streamboost.pipelines.endpoints.kafka import KafkaTopic
 
-__all__ = ["LOG", "contradictions", "resolve"]
-
-LOG = "log.db"
-"""The log's file, within the state folder."""
+__all__ = ["contradictions"]
 
 _SECRET = 'is a secret: write it as "${NAME}" and set the environment variable NAME'
 _OUTPUTS = ("predictions", "requests", "dead_letters")
-
-
-def resolve(folder: Path, path: str) -> Path:
-    """Return `path` as seen from `folder`."""
-    return folder / os.path.expanduser(path)
+_ENDPOINTS = ("source", "labels", *_OUTPUTS)
 
 
 def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) -> list[Problem]:
     """Return what is wrong with sections that are right one by one; `tables` are as written."""
+    around = sections.surroundings(folder)
     return [
         *_check_name(tables),
         *_check_schema(sections),
-        *_check_places(sections, folder),
-        *_check_copy(sections, folder),
+        *_check_places(sections, around),
+        *_check_copy(sections, around),
         *_check_oracle(sections),
         *_check_kafka(sections, tables),
         *_check_label_studio(tables),
+        *_check_files(sections, around),
     ]
 
 
@@ -52,44 +50,34 @@ def _check_schema(sections: Sections) -> list[Problem]:
     return []
 
 
-def _check_places(sections: Sections, folder: Path) -> list[Problem]:
+def _check_places(sections: Sections, around: Surroundings) -> list[Problem]:
     """See that no stream or file is used twice, and that none is one of the state's own files."""
-    state = resolve(folder, sections.pipeline.state)
-    log = os.path.realpath(state / LOG)
-    taken: list[tuple[str, str | None, str]] = []
-    stream: str | None
+    state, log = (os.path.realpath(path) for path in (around.log.parent, around.log))
+    taken: list[tuple[Place, str]] = []
     problems = []
-    for name in ("source", "labels", *_OUTPUTS):
-        section = getattr(sections, name)
-        if isinstance(section, RiverInput):
+    for name in _ENDPOINTS:
+        place = getattr(sections, name).place(around)
+        if place is None:
             continue
-        if isinstance(section, KafkaTopic):
-            place, stream = "the Kafka cluster", section.topic
-        else:
-            path = section.path
-            place = log if path is None else os.path.realpath(resolve(folder, path))
-            stream = getattr(section, "stream", None)
-        for other_place, other_stream, other in taken:
-            # A file of lines has no streams: nothing else can be there.
-            if place == other_place and (stream == other_stream or None in (stream, other_stream)):
-                text = f"this is also the place of [{other}]: give each its own"
-                problems.append(Problem(name, None, text))
-                break
-        taken.append((place, stream, name))
-        within = Path(place).is_relative_to(os.path.realpath(state))
-        if name in _OUTPUTS and within and (place != log or stream is None):
+        other = next((other for there, other in taken if place.overlaps(there)), None)
+        if other is not None:
+            text = f"this is also the place of [{other}]: give each its own"
+            problems.append(Problem(name, None, text))
+        taken.append((place, name))
+        is_ours = Path(place.whole).is_relative_to(state)
+        if name in _OUTPUTS and is_ours and (place.whole != log or place.stream is None):
             text = "lies in the state folder, whose files are the pipeline's own: name another"
             problems.append(Problem(name, "path", text))
     return problems
 
 
-def _check_copy(sections: Sections, folder: Path) -> list[Problem]:
+def _check_copy(sections: Sections, around: Surroundings) -> list[Problem]:
     """See that copies of checkpoints are not lost with the state folder."""
-    copy, state = sections.pipeline.checkpoint_copy, resolve(folder, sections.pipeline.state)
+    copy = sections.pipeline.checkpoint_copy
     if copy is None or "://" in copy:
         return []
-    place = os.path.realpath(resolve(folder, copy))
-    if not Path(place).is_relative_to(os.path.realpath(state)):
+    place = os.path.realpath(around.resolve(copy))
+    if not Path(place).is_relative_to(os.path.realpath(around.log.parent)):
         return []
     text = "lies in the state folder, with which it would be lost: name another"
     return [Problem("pipeline", "checkpoint_copy", text)]
@@ -97,13 +85,13 @@ def _check_copy(sections: Sections, folder: Path) -> list[Problem]:
 
 def _check_oracle(sections: Sections) -> list[Problem]:
     """See that a dataset that gives labels can read the requests and count the records."""
-    if not isinstance(sections.labels, RiverOracle):
+    if not sections.labels.answers_requests:
         return []
     problems = []
     if sections.requests.connector != "sqlite":
         text = 'must be "sqlite": [labels] "river" reads the requests from a log'
         problems.append(Problem("requests", "connector", text))
-    if sections.source.connector in ("files", "kafka"):
+    if sections.source.unit is not None:
         text = (
             f'must not be "river" while [source] is "{sections.source.connector}": its delay '
             "counts records, and the position there counts something else; read the records from "
@@ -117,18 +105,15 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
     """See that a cluster is named where there are topics, and that its options are known."""
     topics = [
         getattr(sections, name).topic
-        for name in ("source", "labels", *_OUTPUTS)
+        for name in _ENDPOINTS
         if isinstance(getattr(sections, name), KafkaTopic)
     ]
     if sections.kafka is None:
         text = 'this section is missing; write [kafka] and bootstrap_servers = "host:port"'
         return [Problem("kafka", None, text)] if topics else []
-    # The client library is loaded for those alone who use it.
-    from streamboost.pipelines.job import topics as kafka
-
     if not topics:
         return [Problem("kafka", None, 'no section has connector = "kafka": leave this one out')]
-    problems = [Problem("kafka", key, text) for key, text in kafka.refused(sections.kafka)]
+    problems = [Problem("kafka", key, text) for key, text in sections.kafka.refused()]
     if f"{sections.pipeline.name}.journal" in topics:
         text = "is the topic of the pipeline's own journal: name another"
         problems.append(Problem("kafka", None, text))
@@ -141,3 +126,21 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
 def _check_label_studio(tables: Mapping[str, Any]) -> list[Problem]:
     token = tables.get("label_studio", {}).get("token", "")
     return [Problem("label_studio", "token", _SECRET)] if token and not names_in(token) else []
+
+
+def _check_files(sections: Sections, around: Surroundings) -> list[Problem]:
+    """See what files cannot be; nothing is written to that of [bootstrap]."""
+    found = {name: list(getattr(sections, name).problems()) for name in _ENDPOINTS}
+    problems = [Problem(name, *problem) for name, ours in found.items() for problem in ours]
+    known = sections.bootstrap.file
+    if known is None:
+        return problems
+    if known.path == STDIN:
+        text = "must be a file, which a replay can read again, and is standard input"
+        problems.append(Problem("bootstrap", "path", text))
+    for name in _OUTPUTS:
+        place = getattr(sections, name).place(around)
+        if not found[name] and place is not None and place.overlaps(known.place(around)):
+            text = "this is also the place of [bootstrap]: give each its own"
+            problems.append(Problem(name, None, text))
+    return problems

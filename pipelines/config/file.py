@@ -3,17 +3,8 @@
 Text in the form ``${NAME}`` takes the value of the environment variable NAME. Such values are
 shown and stored as ``${NAME}``, never as what they are. Relative paths start at the folder of the
 file. All that is wrong with a file is reported at once.
-
-Between two runs on the same state these may change: `state` (the folder may be moved),
-`batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `checkpoint_copy`, `on_gap`
-and `keep_versions` of [pipeline], `follow` and `on_corrupt` of [source] and [labels], all but
-`transactions` of [kafka], [monitor], [label_studio], and where [predictions], [dead_letters] and,
-unless a dataset answers them, [requests] go. All else decides what the state means, and a change is
-refused, also one of an environment variable's value. Paths are the same when they lead to the same
-place.
 """
 
-import hashlib
 import json
 import os
 import tomllib
@@ -26,39 +17,15 @@ from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config import toml
-from streamboost.pipelines.config.checks import LOG, contradictions, resolve
+from streamboost.pipelines.config.checks import contradictions
 from streamboost.pipelines.config.learner import SECTIONS, Core, build_core, check_pool
-from streamboost.pipelines.config.paths import check_files
 from streamboost.pipelines.config.problems import Problem, describe
-from streamboost.pipelines.config.sections import RiverOracle, Sections
+from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import Variables, names_in
+from streamboost.pipelines.endpoints.base import Surroundings, resolve
 from streamboost.pipelines.span import Span
 
-__all__ = ["LOG", "Config", "load", "parse"]
-
-_CHANGEABLE = {
-    "pipeline": {
-        "state",
-        "batch_records",
-        "batch_labels",
-        "poll_interval",
-        "checkpoint_every",
-        "checkpoint_copy",
-        "on_gap",
-        "keep_versions",
-    },
-    "source": {"follow", "on_corrupt"},
-    "labels": {"follow", "on_corrupt"},
-    "predictions": {"connector", "stream", "path", "topic"},
-    "requests": {"connector", "stream", "path", "topic"},
-    "dead_letters": {"connector", "stream", "path", "topic"},
-    "monitor": {"port", "publish_every"},
-}
-_ASIDE = {"label_studio"}
-"""Sections that say nothing of the pipeline itself: they may come, change and go."""
-
-_ITERATIONS = 100_000
-"""Of the fingerprint's hash, so that a guess at a value in it costs something."""
+__all__ = ["Config", "Tables", "load", "parse"]
 
 Tables = dict[str, dict[str, Any]]
 
@@ -92,6 +59,11 @@ class Config:
         """Whether journal and positions are kept in Kafka, not in the state's log."""
         return self.sections.kafka is not None and self.sections.kafka.transactions
 
+    @property
+    def surroundings(self) -> Surroundings:
+        """What the sections need to open what they name."""
+        return self.sections.surroundings(self.folder)
+
     def resolve(self, path: str) -> Path:
         """Return `path` as seen from the pipeline file's folder."""
         return resolve(self.folder, path)
@@ -104,41 +76,9 @@ class Config:
         """Return the whole configuration, defaults included and secrets masked."""
         return toml.write(self.written)
 
-    def binding(self) -> Tables:
-        """Return the part of the configuration that must not change between runs, masked."""
-        return self._binding(self.written)
-
-    def place(self, path: str) -> str:
-        """Return where `path` leads, seen from the file's folder if it lies within."""
-        place, folder = (Path(os.path.realpath(p)) for p in (self.resolve(path), self.folder))
-        return str(place.relative_to(folder) if place.is_relative_to(folder) else place)
-
-    def fingerprint(self, salt: str) -> str:
-        """Return `salt` and a hash of all that must not change between runs, values included."""
-        tables = self._binding(_resolved(self.sections, self.core))
-        for values in tables.values():
-            if values.get("path") is not None:
-                values["path"] = self.place(values["path"])
-        binding = json.dumps(tables, sort_keys=True)
-        digest = hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS)
-        return f"{salt}:{digest.hex()}"
-
-    def changeable(self) -> dict[str, set[str]]:
-        """Return the keys of each section that may change between two runs on one state."""
-        free = dict(_CHANGEABLE)
-        if self.sections.kafka is not None:
-            free["kafka"] = set(self.sections.kafka.model_dump()) - {"transactions"}
-        if isinstance(self.sections.labels, RiverOracle):
-            del free["requests"]  # its position is one in the log of requests
-        return free
-
-    def _binding(self, tables: Tables) -> Tables:
-        free = self.changeable()
-        return {
-            section: {k: v for k, v in values.items() if k not in free.get(section, ())}
-            for section, values in tables.items()
-            if section not in _ASIDE
-        }
+    def resolved(self) -> Tables:
+        """Return every section with its defaults, and with the environment's values."""
+        return _resolved(self.sections, self.core)
 
 
 def load(path: str | os.PathLike[str]) -> Config:
@@ -186,7 +126,6 @@ def parse(
             problems += built
     if sections is not None:
         problems += contradictions(sections, tables, folder)
-        problems += check_files(sections, folder)
     if sections is not None and core is not None:
         problems += check_pool(core.query, Span.parse(sections.pipeline.join_window))
     if sections is None or core is None or problems:

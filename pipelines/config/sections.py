@@ -1,55 +1,34 @@
-"""The sections of a pipeline file and their keys."""
+"""The sections of a pipeline file and their keys, but for those of the connectors."""
 
 import re
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.span import Span
+from streamboost.pipelines.endpoints.base import (
+    Expiring,
+    Input,
+    Output,
+    Section,
+    SpanKey,
+    Surroundings,
+    Text,
+    resolve,
+)
+from streamboost.pipelines.endpoints.files import FilesInput
+from streamboost.pipelines.endpoints.kafka import KafkaSection, name_topics
+from streamboost.pipelines.endpoints.open import sections_for
+from streamboost.pipelines.endpoints.sqlite import SqliteInput, SqliteOutput, SqliteRequests
+from streamboost.pipelines.state.folder import LOG
 
-__all__ = [
-    "BootstrapSection",
-    "FilesInput",
-    "FilesOutput",
-    "KafkaInput",
-    "KafkaSection",
-    "KafkaTopic",
-    "LabelStudioSection",
-    "RiverInput",
-    "RiverOracle",
-    "Sections",
-    "SqliteInput",
-]
-
-
-class Section(BaseModel):
-    """Base of all sections: no unknown key, no silent conversion."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+__all__ = ["Sections"]
 
 
 def _check_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
         raise ValueError("must be letters, digits, dots, dashes and underscores")
-    return value
-
-
-def _check_topic(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", value):
-        raise ValueError("must be at most 249 letters, digits, dots, dashes and underscores")
-    return value
-
-
-def _check_span(value: Any) -> Any:
-    Span.parse(value)
     return value
 
 
@@ -64,10 +43,6 @@ def _check_url(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
         raise ValueError('must be an address such as "http://localhost:8080", without a user')
     return value
-
-
-Text = Annotated[str, Field(min_length=1)]
-SpanKey = Annotated[Any, PlainValidator(_check_span)]
 
 
 class PipelineSection(Section):
@@ -108,82 +83,17 @@ class SchemaSection(Section):
         return Schema(self.id, self.time, self.label, self.numeric, self.max_record_bytes)
 
 
-class SqliteInput(Section):
-    """A stream of a SQLite log; without `path`, of the log in the state folder."""
-
-    connector: Literal["sqlite"]
-    stream: Text = Field(description="the name of the stream")
-    path: Text | None = Field(None, description="the log's file")
-
-
-class FilesInput(Section):
-    """A file of JSON Lines, CSV (.csv) or Parquet (.parquet, .pq); "-" is standard input."""
-
-    connector: Literal["files"]
-    path: Text = Field(description="the file to read")
-    follow: bool = Field(False, description="whether lines are still being added")
-
-
-class RiverInput(Section):
-    """The records of a dataset that comes with River."""
-
-    connector: Literal["river"]
-    dataset: Text = Field(description="the dataset's class in river.datasets")
-
-
-class RiverOracle(RiverInput):
-    """Answers every request with the dataset's label, `delay` records later."""
-
-    delay: int = Field(0, ge=0, description="records that pass before a label comes")
-
-
-class SqliteOutput(SqliteInput):
-    """A stream of a SQLite log; without `path`, part of the pipeline's own transactions."""
-
-
-class FilesOutput(Section):
-    """A JSON Lines file that is appended to."""
-
-    connector: Literal["files"]
-    path: Text = Field(description="the file to append to")
-
-
-class KafkaSection(Section):
-    """[kafka]: the cluster; all other keys are options of kafka-python's clients."""
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
-
-    bootstrap_servers: Text = Field(description="some of the brokers, as host:port,host:port")
-    transactions: bool = Field(
-        True, description="whether journal and positions are kept there, in one transaction"
-    )
-
-
-class KafkaTopic(Section):
-    """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
-
-    connector: Literal["kafka"]
-    topic: Annotated[Text, AfterValidator(_check_topic)] = Field(description="the topic")
-
-
-class KafkaInput(KafkaTopic):
-    """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
-
-    on_corrupt: Literal["stop", "skip"] = Field(
-        "stop", description="what is done about messages that do not match their checksum"
-    )
-
-
-class KafkaOutput(KafkaTopic):
-    """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
-
-
 class BootstrapSection(Section):
     """[bootstrap]: records whose labels are known beforehand."""
 
     path: Text | None = Field(
         None, description="their file, in JSON Lines, CSV (.csv) or Parquet (.parquet, .pq)"
     )
+
+    @property
+    def file(self) -> FilesInput | None:
+        """The file as one that is read."""
+        return None if self.path is None else FilesInput(connector="files", path=self.path)
 
 
 class MonitorSection(Section):
@@ -215,38 +125,16 @@ class LabelStudioSection(Section):
     )
 
 
-class Expiring(Section):
-    """What requests have beside where they go."""
-
-    expires_after: SpanKey = Field(100_000, description="how long an answer is waited for")
-
-
-class SqliteRequests(Expiring, SqliteOutput):
-    """[requests] into a SQLite log."""
-
-
-class FilesRequests(Expiring, FilesOutput):
-    """[requests] into a JSON Lines file."""
-
-
-class KafkaRequests(Expiring, KafkaOutput):
-    """[requests] into a topic."""
-
-
-_TAG = Field(discriminator="connector")
-Input = Annotated[SqliteInput | FilesInput | KafkaInput | RiverInput, _TAG]
-LabelInput = Annotated[SqliteInput | FilesInput | KafkaInput | RiverOracle, _TAG]
-Output = Annotated[SqliteOutput | FilesOutput | KafkaOutput, _TAG]
-RequestOutput = Annotated[SqliteRequests | FilesRequests | KafkaRequests, _TAG]
-
-_TOPICS = {
-    "source": "records",
-    "labels": "labels",
-    "predictions": "predictions",
-    "requests": "requests",
-    "dead_letters": "dead_letters",
-}
-"""What the topic of a section is called after the pipeline's name."""
+if TYPE_CHECKING:
+    AnyInput = Input
+    AnyLabels = Input
+    AnyOutput = Output
+    AnyRequests = Expiring
+else:
+    AnyInput, AnyLabels, AnyOutput, AnyRequests = (
+        Annotated[Union[sections_for(use)], Field(discriminator="connector")]  # noqa: UP007
+        for use in ("input", "labels", "output", "requests")
+    )
 
 
 class Sections(Section):
@@ -259,16 +147,16 @@ class Sections(Section):
     pipeline: PipelineSection
     kafka: KafkaSection | None = None
     schema_: SchemaSection = Field(SchemaSection(), alias="schema")
-    source: Input
-    labels: LabelInput = SqliteInput(connector="sqlite", stream="labels")
+    source: AnyInput
+    labels: AnyLabels = SqliteInput(connector="sqlite", stream="labels")
     bootstrap: BootstrapSection = BootstrapSection(path=None)
-    predictions: Output = SqliteOutput(connector="sqlite", stream="predictions")
-    requests: RequestOutput = SqliteRequests(connector="sqlite", stream="requests")
-    dead_letters: Output = SqliteOutput(connector="sqlite", stream="dead_letters")
-    committee: dict[str, Any] = {}
-    working_set: dict[str, Any] = {}
-    schedule: dict[str, Any] = {}
-    query: dict[str, Any] = {}
+    predictions: AnyOutput = SqliteOutput(connector="sqlite", stream="predictions")
+    requests: AnyRequests = SqliteRequests(connector="sqlite", stream="requests")
+    dead_letters: AnyOutput = SqliteOutput(connector="sqlite", stream="dead_letters")
+    committee: dict[str, Any] = Field({})
+    working_set: dict[str, Any] = Field({})
+    schedule: dict[str, Any] = Field({})
+    query: dict[str, Any] = Field({})
     monitor: MonitorSection = MonitorSection()
     label_studio: LabelStudioSection | None = None
 
@@ -276,18 +164,17 @@ class Sections(Section):
     @classmethod
     def _name_topics(cls, tables: Any) -> Any:
         """Name the topics that are not, and put all beside the records where those are in one."""
-        if not isinstance(tables, dict):
-            return tables
-        filled = dict(tables)
-        if _is_topic(tables.get("source")):
-            filled = {section: {"connector": "kafka"} for section in _TOPICS} | filled
-        pipeline = filled.get("pipeline")
-        name = pipeline.get("name") if isinstance(pipeline, dict) else None
-        for section, suffix in _TOPICS.items():
-            if _is_topic(filled.get(section)):
-                filled[section] = {"topic": f"{name}.{suffix}"} | filled[section]
-        return filled
+        return name_topics(tables) if isinstance(tables, dict) else tables
 
-
-def _is_topic(table: Any) -> bool:
-    return isinstance(table, dict) and table.get("connector") == "kafka"
+    def surroundings(self, folder: Path) -> Surroundings:
+        """Return what the sections of a file in `folder` need to open what they name."""
+        schema = self.schema_
+        text = {schema.id, "id", "source"} | ({"label"} if schema.label == "string" else set())
+        return Surroundings(
+            folder,
+            resolve(folder, self.pipeline.state) / LOG,
+            schema.max_record_bytes,
+            frozenset(text),
+            self.pipeline.on_gap,
+            self.kafka,
+        )

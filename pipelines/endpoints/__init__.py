@@ -1,1 +1,1 @@
-"""The sections of a pipeline file that name a system, each of which opens what it names."""
+"""The sections of a pipeline file that name where messages lie, and open what they name."""

@@ -1,4 +1,4 @@
-"""What a batch changed: its messages, its journal entry, and what was learned."""
+"""What a batch changed: its messages, and what was learned."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,9 +12,7 @@ from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import DeadLetter, Prediction, Request, features_of
-from streamboost.errors import StateError
 from streamboost.pipelines.engine.held_records import HeldRecord, Label
-from streamboost.pipelines.engine.intake import JOINED, Ranges
 from streamboost.pipelines.state.commands import Command
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
@@ -22,7 +20,6 @@ from streamboost.stream.training.schedule import Training
 __all__ = [
     "IGNORED",
     "Effects",
-    "Entry",
     "JoinCounts",
     "Joined",
     "Messages",
@@ -207,80 +204,3 @@ def chain(
     learned = [joined.ids, joined.labels, joined.propensity]
     hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
     return hashed.hexdigest()
-
-
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the journal says of a batch: all that a replay needs beside the messages themselves.
-
-    Attributes
-    ----------
-    sequence
-        The batch's number; the first is 1.
-    ranges
-        For each source and partition, the offsets [start, end) that it read.
-    read
-        How many records and labels these held, and how many of them known beforehand.
-    tick
-        The clock at its start, in milliseconds since the epoch.
-    commands
-        Those it obeyed.
-    swap
-        The version a thread had trained and that came in with it.
-    promoted
-        The version that began to serve.
-    trainings
-        Those that were started.
-    digest
-        Chains what the batch changed to the batches before.
-    environment
-        The releases and processor at work; given where they are not those of the batch before.
-    gap
-        Batches (first, last) before this one whose labels it has not learned: they were given up.
-    caught_up
-        The sources, of records and labels, of which everything had been read since the batch
-        before.
-    resumed
-        Whether it is the first batch of a run.
-    deleted
-        The offsets within `ranges` that were deleted before they were read.
-    identities
-        What tells the sources from others of their names; given where they are not those before.
-    origin
-        What a lost state folder is made again from: `schema`, `configuration` (what of it binds,
-        secrets masked) and its `fingerprint`; given with `environment`.
-    """
-
-    sequence: int
-    ranges: Ranges
-    read: dict[str, int]
-    tick: int
-    commands: list[Command]
-    swap: int | None
-    promoted: int | None
-    trainings: list[Training]
-    digest: str
-    environment: dict[str, str] | None = None
-    gap: tuple[int, int] | None = None
-    caught_up: Sequence[str] = JOINED
-    resumed: bool = False
-    deleted: Ranges = {}
-    identities: dict[str, str] | None = None
-    origin: dict[str, str] | None = None
-
-    def encode(self) -> bytes:
-        """Return it as JSON."""
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def decode(cls, message: bytes) -> "Entry":
-        """Read what `encode` wrote; StateError where this release cannot."""
-        try:
-            return _decode(message)
-        except msgspec.MsgspecError as error:
-            raise StateError(
-                f"the journal entry {message[:80]!r} cannot be read: {error}; use the release "
-                "that wrote it"
-            ) from error
-
-
-_decode = msgspec.json.Decoder(Entry).decode

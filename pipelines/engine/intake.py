@@ -11,17 +11,14 @@ from streamboost.connectors.base import Message, Position, Source
 from streamboost.errors import DeletedError, GapError
 from streamboost.pipelines.engine.in_step import APART, HeldBack, InStep, TimeOf
 from streamboost.pipelines.state.commands import Command, decode_commands
+from streamboost.pipelines.state.journal import JOINED, Ranges
 
-__all__ = ["JOINED", "Inputs", "Intake", "Ranges", "wall_clock"]
+__all__ = ["Inputs", "Intake", "wall_clock"]
 
 _log = logging.getLogger(__name__)
 
 _PAGE = 1000
-JOINED = ("labels", "records")
 _READ = ("records", "labels", "bootstrap")
-
-Ranges = dict[str, dict[str, tuple[int, int]]]
-"""For each source and partition, the offsets [start, end) that a batch read."""
 
 
 def wall_clock() -> int:

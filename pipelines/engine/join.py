@@ -41,8 +41,8 @@ import numpy as np
 from streamboost.connectors.messages.written import Time
 from streamboost.pipelines.engine.batch import IGNORED, JoinCounts, Joined
 from streamboost.pipelines.engine.held_records import HeldRecord, Label, Window
-from streamboost.pipelines.engine.intake import JOINED
 from streamboost.pipelines.span import Lived, Moment, Span
+from streamboost.pipelines.state.journal import JOINED
 from streamboost.storage import Arrays, pack_json, unpack_json
 
 __all__ = ["Join"]

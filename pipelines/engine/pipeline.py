@@ -20,7 +20,6 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.engine.batch import (
     Effects,
-    Entry,
     Joined,
     Messages,
     chain,
@@ -33,6 +32,7 @@ from streamboost.pipelines.engine.intake import Inputs
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.span import Moment
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
@@ -321,8 +321,8 @@ class Pipeline:
         swap: Committee | None,
         promoted: int | None,
         started: list[Training],
-    ) -> Entry:
-        return Entry(
+    ) -> JournalEntry:
+        return JournalEntry(
             sequence=self.sequence,
             ranges=inputs.ranges,
             read=inputs.count(),

@@ -19,11 +19,11 @@ import numpy as np
 
 from streamboost.connectors.base import Transaction
 from streamboost.errors import DataError, GapError, ModelFileError, StateError
-from streamboost.pipelines.engine.batch import Entry
 from streamboost.pipelines.engine.intake import Inputs
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.environment import differences, environment
+from streamboost.pipelines.state.journal import JournalEntry
 
 __all__ = ["Replay", "digest_of", "journalled", "made_elsewhere", "recover", "refuse_elsewhere"]
 
@@ -32,12 +32,12 @@ _log = logging.getLogger(__name__)
 
 def journalled(
     transaction: Transaction, checkpoint: Checkpoint | None, until: int
-) -> Iterator[Entry]:
+) -> Iterator[JournalEntry]:
     """Give the journal's entries of the batches after `checkpoint`, up to batch `until`."""
     for sequence, message in transaction.journal(checkpoint[1]["sequence"] if checkpoint else 0):
         if sequence > until:
             return
-        yield Entry.decode(message)
+        yield JournalEntry.decode(message)
 
 
 class Elsewhere(NamedTuple):
@@ -51,7 +51,9 @@ class Elsewhere(NamedTuple):
         return f"{self.first} to {self.last} were made by streamboost {self.release}"
 
 
-def made_elsewhere(entries: Iterable[Entry], checkpoint: Checkpoint | None) -> Elsewhere | None:
+def made_elsewhere(
+    entries: Iterable[JournalEntry], checkpoint: Checkpoint | None
+) -> Elsewhere | None:
     """Return which of the `entries` after `checkpoint` are those of another release."""
     here = environment()["streamboost"]
     release = _release(checkpoint[1]["environment"]) if checkpoint else None
@@ -187,7 +189,7 @@ class Replay:
         if self.loop.identities != found:
             self.loop.pipeline.notes["identities"] = self.loop.identities = found
 
-    def _enter(self, entry: Entry) -> None:
+    def _enter(self, entry: JournalEntry) -> None:
         """Note in which environment a batch was made."""
         self._environment = entry.environment or self._environment
         if self.is_same and self._environment not in (None, environment()):
@@ -215,7 +217,7 @@ class Replay:
         journal = self.loop.transaction.identity
         return self.loop.intake.identities() | ({"journal": journal} if journal else {})
 
-    def _redo(self, entry: Entry) -> None:
+    def _redo(self, entry: JournalEntry) -> None:
         pipeline = self.loop.pipeline
         if entry.identities is not None:
             self._identify(entry.identities)
@@ -244,7 +246,7 @@ class Replay:
         if self.is_same and effects.digest != entry.digest:
             raise self._differs(entry, "its digest is another")
 
-    def _differs(self, entry: Entry, how: str) -> StateError:
+    def _differs(self, entry: JournalEntry, how: str) -> StateError:
         if not self.is_same:
             there = differences(self._environment, environment())
             return StateError(

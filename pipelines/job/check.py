@@ -1,25 +1,25 @@
 """Trying a configuration without running it."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from streamboost.connectors.base import Message, Source, Transaction
 from streamboost.connectors.messages.inference import absent, beginning
 from streamboost.connectors.messages.written import DeadLetter
-from streamboost.errors import ConnectorError, DataError, StreamBoostError
+from streamboost.errors import DataError, StreamBoostError
+from streamboost.pipelines.config.binding import verify
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.config.sections import KafkaTopic
+from streamboost.pipelines.endpoints.base import Output, writable
 from streamboost.pipelines.engine.bootstrap import known_beforehand
 from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
-from streamboost.pipelines.job.connect import Connectors, connect
+from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
+from streamboost.pipelines.job.copying import copies_of
 from streamboost.pipelines.job.rebuild import refuse_lost
 from streamboost.pipelines.job.run import first_messages, has_begun
 from streamboost.pipelines.label_studio import run as label_studio
-from streamboost.pipelines.state.copies import Folder, copies_of
+from streamboost.pipelines.state.copies import Folder
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["Finding", "check", "guarantee"]
@@ -43,13 +43,11 @@ def check(config: Config) -> Iterator[Finding]:
     """
     state = State(config.state)
     if config.sections.kafka is not None:
-        from streamboost.pipelines.job.topics import refuse_missing
-
-        found = _try(config, "kafka", partial(refuse_missing, config))
+        found = _try(config, "kafka", partial(refuse_missing_topics, config))
         yield found
         if not found.ok:  # the rest would say the same, each after a while
             return
-    with closing(connect(config, state.log)) as connectors:
+    with closing(connect(config)) as connectors:
         messages: list[Message] = []
 
         def read_records() -> str:
@@ -65,12 +63,8 @@ def check(config: Config) -> Iterator[Finding]:
         if connectors.bootstrap is not None:
             yield _try(config, "bootstrap", partial(_known, state, messages, config, connectors))
         for name in ("predictions", "requests", "dead_letters"):
-            section = getattr(config.sections, name)
-            if isinstance(section, KafkaTopic):
-                yield Finding(name, True, f"topic {section.topic} is there")
-                continue
-            path = state.log if section.path is None else config.resolve(section.path)
-            yield _try(config, name, partial(_writable, path))
+            section: Output = getattr(config.sections, name)
+            yield _try(config, name, partial(section.tried, config.surroundings))
     if config.sections.pipeline.checkpoint_copy is not None:
         yield _try(config, "copies", partial(_copied, config))
     if config.sections.label_studio is not None:
@@ -79,7 +73,7 @@ def check(config: Config) -> Iterator[Finding]:
 
 def guarantee(config: Config) -> str:
     """Say how often each message is written, whatever happens, and why."""
-    with closing(connect(config, State(config.state).log)) as connectors:
+    with closing(connect(config)) as connectors:
         outputs = connectors.outputs
         sinks = {
             "predictions": outputs.predictions,
@@ -118,12 +112,12 @@ def _try(config: Config, part: str, attempt: Callable[[], str]) -> Finding:
 
 def _standing(config: Config, state: State, transaction: Transaction) -> str:
     """Say from where the next run goes on; StateError where it would refuse."""
-    _writable(state.log)
+    writable(state.log)
     if state.is_running():
         raise state.held()
     committed = transaction.committed()
     refuse_lost(config, committed, copies_of(config))
-    state.verify(config, begun=has_begun(state, transaction, committed))
+    verify(config, state, begun=has_begun(state, transaction, committed))
     found = state.start_at(committed.sequence if committed else None)
     if committed is None:
         return "fresh"
@@ -177,7 +171,7 @@ def _copied(config: Config) -> str:
     assert copies is not None
     name = f"{config.name}.check"
     if isinstance(copies.place, Folder):
-        _writable(copies.place.path / name)
+        writable(copies.place.path / name)
     else:
         copies.place.write(name, b"")
         copies.place.remove(name)
@@ -207,18 +201,6 @@ def _few(dead: Sequence[DeadLetter], n: int) -> str:
 
 def _amount(n: int) -> str:
     return "nothing there yet" if n == 0 else f"{n} message{'s' * (n > 1)} read"
-
-
-def _writable(path: Path) -> str:
-    # Unlike Path.exists, this does not raise within folders that may not be searched.
-    found = next(place for place in (path, *path.absolute().parents) if os.path.exists(place))
-    if found == path and not path.is_file():
-        raise ConnectorError(f"{path} cannot be written: it is not a file; name one")
-    if found != path and not found.is_dir():
-        raise ConnectorError(f"{path} cannot be written: {found} is not a folder; mend the path")
-    if not os.access(found, os.W_OK if found == path else os.W_OK | os.X_OK):
-        raise ConnectorError(f"{path} cannot be written: {found} does not allow it")
-    return f"{path} can be written"
 
 
 def _listed(names: list[str]) -> str:

@@ -3,30 +3,27 @@
 Kafka's client library is loaded for those alone who use it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from streamboost.connectors.base import Sink, Source, Transaction
-from streamboost.connectors.files.json_lines import JsonLinesSink
-from streamboost.connectors.files.open import STDIN, file_source, is_json_lines
-from streamboost.connectors.river import RiverOracle, RiverSource
-from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
+from streamboost.connectors.base import Source, Transaction
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
-from streamboost.errors import ConfigurationError
+from streamboost.errors import ConnectorError
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.config.sections import (
-    FilesInput,
-    FilesOutput,
-    KafkaTopic,
-    RiverInput,
-    SqliteInput,
-)
-from streamboost.pipelines.config.sections import RiverOracle as OracleSection
+from streamboost.pipelines.endpoints.base import Endpoint
+from streamboost.pipelines.endpoints.kafka import KafkaTopic, cluster_of
 from streamboost.pipelines.engine.batch import Outputs
 from streamboost.pipelines.state.commands import CommandSource
 
-__all__ = ["Connectors", "connect", "feeder", "follower", "sources"]
+__all__ = [
+    "Connectors",
+    "connect",
+    "create_topics",
+    "refuse_missing_topics",
+    "sources",
+    "transaction",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,114 +45,86 @@ class Connectors:
             self.bootstrap.close()
 
 
-def connect(config: Config, log: Path) -> Connectors:
-    """Make the connectors of `config`; `log` is where streams without a path are.
-
-    Nothing is opened or written before it is used.
-    """
-    sections, found = config.sections, sources(config, log)
+def connect(config: Config) -> Connectors:
+    """Make the connectors of `config`; nothing is opened or written before it is used."""
+    sections, around, found = config.sections, config.surroundings, sources(config)
     outputs = Outputs(
-        _sink(config, sections.predictions, log),
-        _sink(config, sections.requests, log),
-        _sink(config, sections.dead_letters, log),
+        sections.predictions.sink(around),
+        sections.requests.sink(around),
+        sections.dead_letters.sink(around),
     )
-    transaction = _transaction(config, log)
     return Connectors(
         found["records"],
         found["labels"],
         found["commands"],
         found.get("bootstrap"),
         outputs,
-        transaction,
+        transaction(config),
     )
 
 
-def sources(config: Config, log: Path) -> dict[str, Source]:
+def sources(config: Config) -> dict[str, Source]:
     """Make the sources of `config` by their names, sharing nothing with those made before."""
-    sections = config.sections
-    records = _source(config, sections.source, log)
-    if isinstance(sections.labels, OracleSection):
-        requests = _source(config, sections.requests, log)
-        oracle = sections.labels
-        labels: Source = RiverOracle(oracle.dataset, requests, oracle.delay, records)
-    else:
-        labels = _source(config, sections.labels, log)
+    sections, around = config.sections, config.surroundings
+    records = sections.source.source(around)
+    labels = sections.labels.answers(around, records, sections.requests)
     found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
-    if sections.bootstrap.path is not None:
-        found["bootstrap"] = _file(config, sections.bootstrap.path)
+    if sections.bootstrap.file is not None:
+        found["bootstrap"] = sections.bootstrap.file.source(around)
     return found
 
 
-def feeder(config: Config, name: str, log: Path) -> Sink:
-    """Return what appends to the source of section `name`, "source" or "labels".
+def transaction(config: Config) -> Transaction:
+    """Return what commits the pipeline's batches."""
+    if not config.commits_to_kafka:
+        return SqliteTransaction(config.surroundings.log, config.name)
+    from streamboost.connectors.kafka.transaction import KafkaTransaction
 
-    Raises ConfigurationError where nothing can be appended to it while the pipeline reads.
-    """
-    section = getattr(config.sections, name)
-    if isinstance(section, RiverInput):
-        why = "its dataset cannot be added to"
-    elif not isinstance(section, FilesInput):
-        return _sink(config, section, log)
-    elif section.path == STDIN:
-        why = "standard input belongs to the process that reads it"
-    elif not is_json_lines(section.path):
-        why = "only files of JSON Lines can be appended to"
-    elif not section.follow:
-        why = "its file is said to be complete (follow = false)"
-    else:
-        return JsonLinesSink(config.resolve(section.path))
-    raise ConfigurationError(
-        f"[{name}] cannot be written to: {why}; use SQLite, Kafka, or a JSON Lines file with "
-        "follow = true"
-    )
+    read: dict[str, Endpoint] = {
+        "records": config.sections.source,
+        "labels": config.sections.labels,
+    }
+    topics = {name: s.topic for name, s in read.items() if isinstance(s, KafkaTopic)}
+    return KafkaTransaction(cluster_of(config.surroundings), config.name, topics)
 
 
-def follower(config: Config, name: str, log: Path) -> Source:
-    """Return what reads along the messages of section `name`, "requests" or "labels"."""
-    section = getattr(config.sections, name)
-    if isinstance(section, FilesInput | FilesOutput):
-        return file_source(config.resolve(section.path), follow=True)
-    return _source(config, section, log)
+def refuse_missing_topics(config: Config) -> str:
+    """Say that all topics are there; ConnectorError names those that are not."""
+    from streamboost.connectors.kafka.admin import missing_topics
+
+    wanted, cluster = _wanted(config), cluster_of(config.surroundings)
+    if missing := missing_topics(cluster, list(wanted)):
+        raise ConnectorError(
+            f"{cluster.servers} has no topic {', '.join(missing)}: correct the name, or create "
+            "with `streamboost check --create-topics`"
+        )
+    return f"{len(wanted)} topics are there"
 
 
-def _source(config: Config, section: Any, log: Path) -> Source:
-    most = config.sections.schema_.max_record_bytes
-    if isinstance(section, SqliteInput):
-        return SqliteSource(_log_of(config, section, log), section.stream, most)
-    if isinstance(section, KafkaTopic):
-        from streamboost.pipelines.job import topics
+def create_topics(config: Config) -> list[str]:
+    """Create the topics that are missing; return their names."""
+    from streamboost.connectors.kafka import admin
 
-        return topics.source(config, section)
-    if isinstance(section, FilesInput):
-        return _file(config, section.path, section.follow)
-    return RiverSource(section.dataset)
+    wanted, cluster = _wanted(config), cluster_of(config.surroundings)
+    missing = admin.missing_topics(cluster, list(wanted))
+    admin.create_topics(cluster, {topic: wanted[topic] for topic in missing})
+    return missing
 
 
-def _file(config: Config, path: str, follow: bool = False) -> Source:
-    """Return the source of a file; in a table, ids and labels that should be are text."""
-    schema = config.sections.schema_
-    text = {schema.id, "id", "source"} | ({"label"} if schema.label == "string" else set())
-    place = path if path == STDIN else config.resolve(path)
-    return file_source(place, text, schema.max_record_bytes, follow)
+def _wanted(config: Config) -> dict[str, Mapping[str, Any]]:
+    """Return the pipeline's topics, with what is to be set where they are created."""
+    from streamboost.connectors.kafka.admin import JOURNAL, MESSAGES, REPLAYED
+    from streamboost.connectors.kafka.journal import journal_topic
 
-
-def _sink(config: Config, section: SqliteInput | FilesOutput | KafkaTopic, log: Path) -> Sink:
-    if isinstance(section, KafkaTopic):
-        from streamboost.pipelines.job import topics
-
-        return topics.sink(config, section)
-    if isinstance(section, FilesOutput):
-        return JsonLinesSink(config.resolve(section.path))
-    return SqliteSink(_log_of(config, section, log), section.stream)
-
-
-def _log_of(config: Config, section: SqliteInput, log: Path) -> Path:
-    return log if section.path is None else config.resolve(section.path).absolute()
-
-
-def _transaction(config: Config, log: Path) -> Transaction:
+    sections = config.sections
+    kinds = [
+        (sections.source, REPLAYED),
+        (sections.labels, REPLAYED),
+        (sections.predictions, MESSAGES),
+        (sections.requests, MESSAGES),
+        (sections.dead_letters, MESSAGES),
+    ]
+    wanted = {section.topic: kind for section, kind in kinds if isinstance(section, KafkaTopic)}
     if config.commits_to_kafka:
-        from streamboost.pipelines.job import topics
-
-        return topics.transaction(config)
-    return SqliteTransaction(log, config.name)
+        wanted[journal_topic(config.name)] = JOURNAL
+    return wanted

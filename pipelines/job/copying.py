@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from threading import Condition, Thread
 
 from streamboost.errors import StateError
+from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.state.copies import Copies, Copy
+from streamboost.pipelines.state.copies import Copies, Copy, Folder, Remote
 from streamboost.pipelines.stop import Stop
 
-__all__ = ["Copying", "copied"]
+__all__ = ["Copying", "copied", "copies_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -117,6 +118,17 @@ class Copying(Watcher):
         self._trouble = (
             f"the checkpoint of batch {sequence} is not copied to {self._copies.place}: {why}"
         )
+
+
+def copies_of(config: Config) -> Copies | None:
+    """Return where copies are kept; None where nobody wants any.
+
+    Raises ConfigurationError where what serves the address is not installed.
+    """
+    where = config.sections.pipeline.checkpoint_copy
+    if where is None:
+        return None
+    return Copies(Remote(where) if "://" in where else Folder(config.resolve(where)), config.name)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What a state folder says about its pipeline."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ import msgspec
 from streamboost.connectors.base import Committed
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import StateError
+from streamboost.pipelines.config.binding import commits_to_kafka, name_of, units
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.backlog import lag_of
-from streamboost.pipelines.job import figures
 from streamboost.pipelines.job.connect import Connectors, connect
 from streamboost.pipelines.monitoring.last_error import last_trouble
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["describe", "in_words"]
+__all__ = ["describe", "figures", "in_words"]
 
 _WORDS = {
     "committee": {
@@ -56,6 +56,25 @@ _WORDS = {
 }
 _TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labels"}
 
+_FIGURES = (
+    ("accuracy", ("committee", "accuracy")),
+    ("balanced", ("committee", "balanced_accuracy")),
+    ("kappa", ("committee", "kappa")),
+    ("log loss", ("log_loss",)),
+    ("repeat last", ("repeat_last", "accuracy")),
+    ("majority", ("majority", "accuracy")),
+)
+_MEANINGS = {
+    "accuracy": "share predicted right on arrival",
+    "balanced": "mean of the classes' recall",
+    "kappa": "Cohen's; 0 is chance",
+    "log loss": "of the probabilities, in nats",
+    "repeat last": "repeating the newest known label",
+    "majority": "giving the commonest known label",
+}
+NO_FIGURE = "too few answers"
+_WIDTH = 21
+
 
 def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
@@ -66,14 +85,14 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     batch it names; `last_error` is what went wrong last, in this run or an earlier one.
     """
     state = State(path)
-    name = state.name()
+    name = name_of(state)
     if name is None:
         raise StateError(
             f"{path} is not the state folder of a pipeline: name the folder that [pipeline] state "
             "of its file names, or the file"
         )
     if config is None:
-        if state.commits_to_kafka():
+        if commits_to_kafka(state):
             raise StateError(
                 f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline "
                 "file"
@@ -82,7 +101,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
         with closing(SqliteTransaction(state.log, name)) as transaction:
             committed = transaction.committed()
     else:
-        with closing(connect(config, state.log)) as connectors:
+        with closing(connect(config)) as connectors:
             committed = connectors.transaction.committed()
             lag = _lag(connectors, committed)
     saved = state.checkpoints.newest()
@@ -92,7 +111,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
         "running": state.is_running(),
         "sequence": committed.sequence if committed else 0,
         "positions": committed.positions if committed else {},
-        "units": state.units(),
+        "units": units(state),
         "lag": lag,
         "last_error": None if trouble is None else msgspec.structs.asdict(trouble),
         "checkpoint": saved[1] if saved else None,
@@ -138,7 +157,7 @@ def in_words(found: dict[str, Any]) -> str:
     ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _counters(checkpoint)
-    lines += figures.in_words(checkpoint["evaluation"])
+    lines += figures(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
     if checkpoint["lost_batches"]:
@@ -165,3 +184,50 @@ def _counters(checkpoint: Mapping[str, Any]) -> Iterator[str]:
 
 def _many(n: int, word: str) -> str:
     return f"{n:,} {word}" if n == 1 else f"{n:,} {word}es"
+
+
+def figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
+    """Say what `Evaluation.in_numbers` found, line by line; nothing before the first record."""
+    whole, recent = evaluation["since_start"], evaluation["recent"]
+    if not whole["records"]:
+        return
+    yield "  predictions, with 95 % intervals"
+    yield _line("", "since the start", "newest")
+    yield _line("records", f"{whole['records']:,}", f"{recent['records']:,}", "judged")
+    for name, path in _FIGURES:
+        yield _line(name, *(_shown(_at(one, path)) for one in (whole, recent)), _MEANINGS[name])
+    naive = [_at(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
+    told = [f"{one['value']:.3f}" if one else NO_FIGURE for one in naive]
+    yield _line("when asked", *told, "of asked labels: no fair sample")
+    if whole["committee"]["accuracy"] is None:
+        return
+    yield "  classes since the start"
+    yield _line("", "share", "recall", "precision")
+    for one in whole["classes"]:
+        found = (_shown(one[figure]) for figure in ("share", "recall", "precision"))
+        yield _line(str(one["label"]), *found)
+    yield "  predictions by their probability, since the start"
+    yield _line("", "mean probability", "share right", "records")
+    for one in whole["reliability"]:
+        if one["records"]:
+            name = f"{one['low']:.0%} to {one['high']:.0%}"
+            share = _shown(one["accuracy"])
+            yield _line(name, f"{one['confidence']:.3f}", share, f"{one['records']:,}")
+
+
+def _at(report: Mapping[str, Any], path: Sequence[str]) -> Any:
+    found: Any = report
+    for key in path:
+        found = found[key]
+    return found
+
+
+def _shown(figure: Mapping[str, float] | None) -> str:
+    if figure is None:
+        return NO_FIGURE
+    return f"{figure['value']:.3f} ({figure['low']:.3f}-{figure['high']:.3f})"
+
+
+def _line(name: str, *cells: str) -> str:
+    first, second, *rest = cells
+    return f"    {name:<15} {first:<{_WIDTH}} {second:<{_WIDTH}} {''.join(rest)}".rstrip()

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.loop import Loop
-from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.folder import State, kept_token
 
 __all__ = ["monitored"]
 
@@ -26,7 +26,7 @@ def monitored(config: Config, state: State, loop: Loop) -> Iterator[None]:
 
 @contextmanager
 def _served(port: int, state: State, loop: Loop) -> Iterator[None]:
-    from streamboost.pipelines.monitoring.http import HealthServer, kept_token
+    from streamboost.pipelines.monitoring.http import HealthServer
     from streamboost.pipelines.monitoring.metrics import Metrics
 
     metrics = Metrics(loop)

@@ -6,18 +6,20 @@ journal was in the folder, so that a copy is all there is: the pipeline goes on 
 """
 
 import logging
+import os
 from contextlib import closing
 
 from streamboost.connectors.base import Committed, Transaction
 from streamboost.connectors.sqlite.database import Database, append
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
+from streamboost.pipelines.config.binding import refuse_another
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.config.sections import RiverOracle, SqliteInput
-from streamboost.pipelines.engine.batch import Entry
+from streamboost.pipelines.endpoints.base import Endpoint
 from streamboost.pipelines.state import commands
 from streamboost.pipelines.state.copies import Copies, Copy
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
 
 __all__ = ["rebuild", "refuse_lost"]
 
@@ -85,7 +87,7 @@ def rebuild(
 
 def _checked(config: Config, state: State, origin: dict[str, str]) -> dict[str, str]:
     """Return `origin`; StateError where another configuration than this had led to it."""
-    state.refuse_another(config, origin["fingerprint"], origin["configuration"])
+    refuse_another(config, state, origin["fingerprint"], origin["configuration"])
     return origin
 
 
@@ -112,7 +114,7 @@ def _begun(transaction: Transaction) -> dict[str, str]:
                 f"the journal begins with batch {first}, so that what came before cannot be "
                 "replayed: name the place of a copy as [pipeline] checkpoint_copy"
             )
-        if (origin := Entry.decode(message).origin) is not None:
+        if (origin := JournalEntry.decode(message).origin) is not None:
             return origin
     raise StateError(
         "the journal does not say which schema and configuration it was made with: a release "
@@ -125,7 +127,7 @@ def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> di
     sequence = copy.sequence
     found = next(iter(transaction.journal(sequence - 1)), None)
     is_gone = found is not None and found[0] > sequence
-    digest = Entry.decode(found[1]).digest if found is not None and not is_gone else ""
+    digest = JournalEntry.decode(found[1]).digest if found is not None and not is_gone else ""
     if sequence > committed.sequence or (not is_gone and digest != copy.manifest["digest"]):
         raise StateError(
             f"the copy of batch {sequence} does not belong to this journal, which ends with batch "
@@ -139,13 +141,9 @@ def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> di
 def _lost(config: Config) -> set[str]:
     """Return the sources that were streams of the lost log, and begin anew."""
     sections = config.sections
-    lost = set()
-    if _is_in_log(sections.source):
-        lost.add("records")
-    asked = sections.requests if isinstance(sections.labels, RiverOracle) else sections.labels
-    if _is_in_log(asked):
-        lost.add("labels")
-    return lost
+    asked = sections.requests if sections.labels.answers_requests else sections.labels
+    read: dict[str, Endpoint] = {"records": sections.source, "labels": asked}
+    return {name for name, section in read.items() if _is_in_log(config, section)}
 
 
 def _begin_commands(state: State, committed: Committed) -> None:
@@ -158,8 +156,9 @@ def _begin_commands(state: State, committed: Committed) -> None:
         connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", last)
 
 
-def _is_in_log(section: object) -> bool:
-    return isinstance(section, SqliteInput) and section.path is None
+def _is_in_log(config: Config, section: Endpoint) -> bool:
+    place = section.place(config.surroundings)
+    return place is not None and place.whole == os.path.realpath(config.surroundings.log)
 
 
 def _gone(config: Config, copy: Copy | None) -> str:

@@ -14,6 +14,7 @@ from streamboost.connectors.messages.schema import Inferred, Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import DataError
 from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.binding import adopt, bound
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.in_step import APART
 from streamboost.pipelines.engine.intake import Intake
@@ -22,15 +23,19 @@ from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.job.connect import Connectors, connect, sources
-from streamboost.pipelines.job.copying import copied
+from streamboost.pipelines.job.connect import (
+    Connectors,
+    connect,
+    refuse_missing_topics,
+    sources,
+)
+from streamboost.pipelines.job.copying import copied, copies_of
 from streamboost.pipelines.job.monitor import monitored
 from streamboost.pipelines.job.rebuild import rebuild as make_again
 from streamboost.pipelines.job.rebuild import refuse_lost
 from streamboost.pipelines.monitoring.last_error import LastError
 from streamboost.pipelines.monitoring.logs import stamped
 from streamboost.pipelines.span import Span
-from streamboost.pipelines.state.copies import copies_of
 from streamboost.pipelines.state.damage import refuse_damage
 from streamboost.pipelines.state.environment import environment
 from streamboost.pipelines.state.folder import State
@@ -124,9 +129,7 @@ def _take_over(config: Config, transaction: Transaction, stop: Stop) -> Committe
 
     def take() -> Committed | None:
         if config.sections.kafka is not None:
-            from streamboost.pipelines.job import topics
-
-            topics.refuse_missing(config)
+            refuse_missing_topics(config)
         transaction.fence()
         return transaction.committed()
 
@@ -160,7 +163,7 @@ def run(
     with (
         stop.interruptible(),
         state.locked(),
-        closing(connect(config, state.log)) as connectors,
+        closing(connect(config)) as connectors,
     ):
         refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
         committed = _take_over(config, connectors.transaction, stop)
@@ -170,7 +173,7 @@ def run(
         else:
             refuse_lost(config, committed, copies)
         newest = committed.sequence if committed else 0
-        state.adopt(config, begun=has_begun(state, connectors.transaction, committed))
+        adopt(config, state, begun=has_begun(state, connectors.transaction, committed))
         checkpoint = state.start_at(committed.sequence if committed else None)
         begin = f"going on after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
@@ -251,11 +254,11 @@ def build_loop(
         stop=stop,
         poll_interval=section.poll_interval,
         watchers=watchers,
-        watched=partial(sources, config, state.log),
+        watched=partial(sources, config),
     )
     origin = {
         "schema": schema.to_json(),
-        "configuration": toml.write(config.binding()),
+        "configuration": toml.write(bound(config)),
         "fingerprint": state.fingerprint(),
     }
     loop.about = {

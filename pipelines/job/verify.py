@@ -42,7 +42,7 @@ def verify(config: Config) -> str:
         raise StateError(f"{state.path}: there is no checkpoint to verify: run the pipeline first")
     refuse_damage(state.log)
     until = newest[1]["sequence"]
-    with closing(connect(config, state.log)) as connectors:
+    with closing(connect(config)) as connectors:
         first = next(connectors.transaction.journal(), (0, b""))[0]
         start = None if first == 1 else _oldest(state)
         before = made_elsewhere(journalled(connectors.transaction, start, until), start)

@@ -17,7 +17,7 @@ from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.label_studio.project import Choices, LabelStudio
 from streamboost.errors import ConfigurationError, UnavailableError
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.job.connect import feeder, follower
+from streamboost.pipelines.endpoints.open import feeder
 from streamboost.pipelines.label_studio.bridge import Bridge, whole_number
 from streamboost.pipelines.label_studio.tasks import FILE, Book
 from streamboost.pipelines.state.folder import State
@@ -60,10 +60,11 @@ def run(config: Config, stop: Stop, *, once: bool = False) -> None:
     interval, rest = config.sections.label_studio.poll_interval, 0.0
     state = State(config.state)
     book = Book(state.path / FILE)
+    sections, around = config.sections, config.surroundings
     with (
-        closing(feeder(config, "labels", state.log)) as answers,
-        closing(follower(config, "requests", state.log)) as requests,
-        closing(follower(config, "labels", state.log)) as labels,
+        closing(feeder(sections.labels, "labels", around)) as answers,
+        closing(sections.requests.follower(around)) as requests,
+        closing(sections.labels.follower(around)) as labels,
         book.held(),
     ):
         bridge: Bridge | None = None

@@ -7,16 +7,13 @@ the user who runs the pipeline may read.
 """
 
 import hmac
-import os
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from secrets import token_urlsafe
 
-from streamboost.errors import ConfigurationError, StateError
+from streamboost.errors import ConfigurationError
 
-__all__ = ["HealthServer", "kept_token"]
+__all__ = ["HealthServer"]
 
 _HOST = "127.0.0.1"
 _CLOSING = 0.1
@@ -127,30 +124,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing: a line for every look would drown the others."""
-
-
-def kept_token(path: Path) -> str:
-    """Return the token in the file `path`, which is made if it is not there.
-
-    Raises StateError where others may read it, or it cannot be written.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        if path.stat().st_mode & 0o077:
-            raise StateError(
-                f"{path}: others than its owner may read the token: `chmod 600 {path}`, and "
-                "remove it first if somebody may have, to get a new one"
-            ) from None
-        token = path.read_text(encoding="utf-8").strip()
-        if not token:
-            raise StateError(f"{path} is empty: remove it to get a new token") from None
-        return token
-    token = token_urlsafe(32)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(token + "\n")
-    except OSError as error:
-        path.unlink()  # the next start would find it empty
-        raise StateError(f"{path} cannot be written: {error}; make room on its disk") from error
-    return token

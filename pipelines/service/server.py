@@ -11,14 +11,13 @@ from fastapi import FastAPI
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.monitoring.http import kept_token
 from streamboost.pipelines.service.access.guard import LOGIN
 from streamboost.pipelines.service.access.people import People
 from streamboost.pipelines.service.access.settings import LOOPBACK, Settings
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages import routes as pages
-from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.folder import State, kept_token
 
 __all__ = ["TOKEN", "Place", "serve"]
 

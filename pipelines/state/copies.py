@@ -15,11 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamboost.errors import ConfigurationError, ConnectorError, ModelFileError, StreamBoostError
-from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
 from streamboost.storage import part, seal, unseal, write_bytes
 
-__all__ = ["Copies", "Copy", "Folder", "copies_of"]
+__all__ = ["Copies", "Copy", "Folder", "Remote"]
 
 _log = logging.getLogger(__name__)
 
@@ -223,14 +222,3 @@ class Copies:
     def file(self, sequence: int) -> str:
         """Return the name of the copy of a batch's checkpoint."""
         return f"{self._name}.{sequence:010}.copy"
-
-
-def copies_of(config: Config) -> Copies | None:
-    """Return where copies are kept; None where nobody wants any.
-
-    Raises ConfigurationError where what serves the address is not installed.
-    """
-    where = config.sections.pipeline.checkpoint_copy
-    if where is None:
-        return None
-    return Copies(Remote(where) if "://" in where else Folder(config.resolve(where)), config.name)

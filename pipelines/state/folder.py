@@ -22,24 +22,22 @@
 import fcntl
 import os
 import time
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
-from typing import Any
+from secrets import token_urlsafe
 
-from streamboost.connectors.files.open import unit_of
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ModelFileError, StateError
-from streamboost.pipelines.config import toml
-from streamboost.pipelines.config.file import LOG, Config, Tables
 from streamboost.pipelines.state.checkpoints import Checkpoint, Checkpoints
 from streamboost.pipelines.state.copies import Copy
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import write_bytes
 
-__all__ = ["State"]
+__all__ = ["LOG", "State", "kept_token"]
+
+LOG = "log.db"
+"""The log's file, within the state folder."""
 
 _MOMENT = 0.001
 _PATIENCE = 5.0
@@ -116,67 +114,14 @@ class State:
             with self._lock.open() as file:
                 return not _locked(file.fileno(), fcntl.LOCK_SH)
 
-    def name(self) -> str | None:
-        """Return the name of the pipeline the state was made for, or None."""
-        name = self._kept().get("pipeline", {}).get("name")
-        return None if name is None else str(name)
+    def configuration(self) -> str | None:
+        """Return the configuration the state was made with, secrets masked; None: nobody knows."""
+        return self._read(self.config)
 
-    def commits_to_kafka(self) -> bool:
-        """Tell whether the journal of the pipeline the state was made for is kept in Kafka."""
-        return bool(self._kept().get("kafka", {}).get("transactions", False))
-
-    def units(self) -> dict[str, str]:
-        """Return what the positions of the sources count."""
-        kept = self._kept()
-        units = {"records": "records", "labels": "labels", "commands": "commands"}
-        for source, section in (("records", "source"), ("labels", "labels"), ("bootstrap",) * 2):
-            table = kept.get(section, {})
-            if table.get("connector", "files") == "files" and "path" in table:
-                units[source] = unit_of(str(table["path"]))
-            elif table.get("connector") == "kafka":
-                units[source] = "offsets"
-        # A dataset's position is one in the requests it answers.
-        if kept.get("labels", {}).get("connector") == "river":
-            units["labels"] = "requests"
-        return units
-
-    def adopt(self, config: Config, *, begun: bool) -> None:
-        """Note that this state belongs to `config`.
-
-        Raises StateError as `verify` does.
-        """
-        if not self.verify(config, begun=begun):
-            with self.told():
-                self._schema.unlink(missing_ok=True)
-        salt = self._salt()
-        self._write(self.config, config.to_toml())
-        self._write(self._fingerprint, config.fingerprint(salt) + "\n")
-
-    def verify(self, config: Config, *, begun: bool) -> bool:
-        """Tell whether this state was made by `config`, changing nothing.
-
-        Raises StateError if it was not and has `begun`, holding what another one led to.
-        """
-        kept = self.fingerprint()
-        same = bool(kept) and kept == config.fingerprint(self._salt())
-        if begun and not self.is_made:
-            raise StateError(
-                f"{self.path} is empty, though batches of {config.name} are committed: put it back "
-                "from a copy, or have it made again from the journal by `streamboost run --rebuild`"
-            )
-        if begun and not kept:
-            raise StateError(
-                f"{self._fingerprint} is missing, so nobody can tell whether this state was "
-                f"made by this configuration: put it back from a copy. {self._begin_anew()}"
-            )
-        if begun and not same:
-            raise self._made_by_another(config, self._kept())
-        return same
-
-    def refuse_another(self, config: Config, fingerprint: str, configuration: str) -> None:
-        """Raise StateError where a state of that `fingerprint` was not made by `config`."""
-        if config.fingerprint(fingerprint.partition(":")[0]) != fingerprint:
-            raise self._made_by_another(config, tomllib.loads(configuration))
+    def keep_configuration(self, configuration: str, fingerprint: str) -> None:
+        """Write down the configuration the state is made with."""
+        self._write(self.config, configuration)
+        self._write(self._fingerprint, fingerprint + "\n")
 
     def fill(self, origin: Mapping[str, str], copy: Copy | None) -> None:
         """Make an empty folder one that a run goes on from, its fingerprint last."""
@@ -190,41 +135,6 @@ class State:
         self._write(self._schema, origin["schema"])
         self._write(self._fingerprint, origin["fingerprint"] + "\n")
 
-    def _made_by_another(self, config: Config, old: Tables) -> StateError:
-        return StateError(
-            f"{self.path}: this state was made by another configuration: "
-            f"{'; '.join(self._changes(config, old))}. Undo the change, or set [pipeline] state to "
-            f"a new folder to begin anew. On an existing state these may change: "
-            f"{_listed(config.changeable())}"
-        )
-
-    def _salt(self) -> str:
-        return self.fingerprint().partition(":")[0] or token_hex(16)
-
-    def _kept(self) -> Tables:
-        """Return the configuration the state was made with; empty where it cannot be read."""
-        try:
-            return tomllib.loads(self._read(self.config) or "")
-        except ValueError:
-            return {}
-
-    def _changes(self, config: Config, old: Tables) -> list[str]:
-        """Say what differs from `old`, the configuration the state was made with."""
-        if not old:
-            return [f"{self.config} cannot be read, so what has changed is not known"]
-        changes = []
-        for section, values in config.binding().items():
-            known = old.get(section, {})
-            for key in values:
-                before, now = _plain(known.get(key)), _plain(values[key])
-                if before == now or (key == "path" and _same_place(config, before, now)):
-                    continue
-                changes.append(f"[{section}] {key} was {_shown(before)} and is {_shown(now)}")
-        names = ", ".join(config.variables.names)
-        if changes or not names:
-            return changes or ["its paths lead elsewhere now"]
-        return [f"an environment variable it names ({names}) has another value"]
-
     def schema(self) -> Schema | None:
         """Return the schema that earlier runs settled on, or None."""
         text = self._read(self._schema)
@@ -233,6 +143,11 @@ class State:
     def keep_schema(self, schema: Schema) -> None:
         """Write down the schema that all later runs use."""
         self._write(self._schema, schema.to_json())
+
+    def forget_schema(self) -> None:
+        """Have the next run settle on one anew."""
+        with self.told():
+            self._schema.unlink(missing_ok=True)
 
     def fingerprint(self) -> str:
         """Return what tells the state's configuration from another."""
@@ -251,14 +166,14 @@ class State:
             if known:
                 raise StateError(
                     f"{self.path}: there is a checkpoint of batch {known[0]}, but no batch is "
-                    f"committed: the log was removed. {self._begin_anew()}"
+                    f"committed: the log was removed. {self.begin_anew()}"
                 )
             return None
         found = self.checkpoints.newest(sequence)
         if found is not None and found[1]["fingerprint"] != self.fingerprint():
             raise StateError(
                 f"{self.path}: the checkpoint of batch {found[1]['sequence']} belongs to another "
-                f"state: its files were mixed up. {self._begin_anew()}"
+                f"state: its files were mixed up. {self.begin_anew()}"
             )
         return found
 
@@ -288,7 +203,8 @@ class State:
                 "that can be read and written, or set [pipeline] state to another"
             ) from error
 
-    def _begin_anew(self) -> str:
+    def begin_anew(self) -> str:
+        """Say how to begin anew."""
         return (
             f"To begin anew, move {self.path} away, and with it the outputs that lie outside it; "
             "the records are then read again from their beginning"
@@ -304,17 +220,28 @@ def _locked(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def kept_token(path: Path) -> str:
+    """Return the token in the file `path`, which is made if it is not there.
 
-
-def _same_place(config: Config, before: Any, now: Any) -> bool:
-    return None not in (before, now) and config.place(before) == config.place(now)
-
-
-def _shown(value: Any) -> str:
-    return "not set" if value is None else toml.render(value)
-
-
-def _listed(keys: Mapping[str, set[str]]) -> str:
-    return ", ".join(f"[{section}] {' '.join(sorted(names))}" for section, names in keys.items())
+    Raises StateError where others may read it, or it cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        if path.stat().st_mode & 0o077:
+            raise StateError(
+                f"{path}: others than its owner may read the token: `chmod 600 {path}`, and "
+                "remove it first if somebody may have, to get a new one"
+            ) from None
+        token = path.read_text(encoding="utf-8").strip()
+        if not token:
+            raise StateError(f"{path} is empty: remove it to get a new token") from None
+        return token
+    token = token_urlsafe(32)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(token + "\n")
+    except OSError as error:
+        path.unlink()  # the next start would find it empty
+        raise StateError(f"{path} cannot be written: {error}; make room on its disk") from error
+    return token

@@ -25,9 +25,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from streamboost.connectors.files.open import is_json_lines
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.config.sections import FilesInput, KafkaInput, RiverInput, SqliteInput
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.recent import MOST_CLASSES, Since
@@ -54,19 +52,12 @@ def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
             "predictions": sections.predictions.connector,
             "requests": sections.requests.connector,
         },
-        "accepts_labels": _is_open(sections.labels),
-        "accepts_records": _is_open(sections.source),
+        "accepts_labels": sections.labels.closed is None,
+        "accepts_records": sections.source.closed is None,
         "budget": float(query.budget),
         "strategy": {"mode": query.mode, "utility": query.utility, "audit": query.audit},
         "keep_versions": sections.pipeline.keep_versions,
     }
-
-
-def _is_open(section: SqliteInput | FilesInput | KafkaInput | RiverInput) -> bool:
-    """Whether somebody else may add to an input: a log, a topic, a file of lines that grows."""
-    if isinstance(section, FilesInput):
-        return section.follow and is_json_lines(section.path)
-    return isinstance(section, SqliteInput | KafkaInput)
 
 
 def state_of(loop: Loop) -> str:

@@ -15,7 +15,8 @@ from streamboost.connectors.files.json_lines import JsonLinesSink, JsonLinesSour
 from streamboost.connectors.files.parquet import ParquetSource
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.topic import KafkaSink, KafkaSource
+from streamboost.connectors.kafka.sink import KafkaSink
+from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
 from streamboost.connectors.river import RiverOracle, RiverSource

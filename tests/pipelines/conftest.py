@@ -19,13 +19,14 @@ import streamboost
 from streamboost.active.query import QueryStrategy
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.engine.batch import Entry, Outputs
+from streamboost.pipelines.engine.batch import Outputs
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state import commands
+from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.stream.estimators import default_estimator
@@ -121,7 +122,7 @@ class World:
         self.loop.run(until_idle=True)
 
     def entries(self):
-        return [Entry.decode(message) for _, message in self.transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in self.transaction.journal()]
 
     def read(self, name):
         return [json.loads(payload) for payload in getattr(self, name).payloads()]

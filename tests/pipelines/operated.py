@@ -11,7 +11,7 @@ from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job import topics
+from streamboost.pipelines.job import connect
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.folder import State
 
@@ -41,7 +41,7 @@ def make(folder, servers, more="", reached=None, partitions=1):
     file.write_text(PIPELINE.format(name=name, servers=reached or servers, more=more))
     config, cluster = load(file), KafkaCluster(servers)
     create_topics(cluster, {f"{name}.records": {"num_partitions": partitions}})
-    topics.create(config)
+    connect.create_topics(config)
     return SimpleNamespace(config=config, name=name, cluster=cluster, file=file)
 
 

@@ -9,11 +9,14 @@ from typing import Any
 from streamboost.connectors.base import Sink
 from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config.binding import verify
 from streamboost.pipelines.config.file import Config, load, parse
-from streamboost.pipelines.job.connect import feeder
+from streamboost.pipelines.config.masking import masked
+from streamboost.pipelines.endpoints.base import Input
+from streamboost.pipelines.endpoints.open import feeder
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.store import FILE
-from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter, masked
+from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
@@ -40,8 +43,8 @@ class Served:
         state, mask = State(config.state), config.mask
         schema = state.schema() or config.sections.schema_.build()
         status = StatusReader(state.path)
-        labels = LabelWriter(_feeder(config, "labels", state), schema, mask)
-        records = RecordWriter(_feeder(config, "source", state), schema, mask)
+        labels = LabelWriter(_feeder(config, "labels", config.sections.labels), schema, mask)
+        records = RecordWriter(_feeder(config, "source", config.sections.source), schema, mask)
         queue = LabelQueue(state.path / FILE, status, labels, mask=mask)
         return cls(config, status, queue, labels, records)
 
@@ -70,7 +73,7 @@ def find(path: Path) -> Config:
     config = _from_state(path) if path.is_dir() else load(path)
     state = State(config.state)
     if state.fingerprint():
-        state.verify(config, begun=True)
+        verify(config, state, begun=True)
     return config
 
 
@@ -104,8 +107,8 @@ def _has_relative(tables: Mapping[str, Any]) -> bool:
     return any(path != STDIN and not Path(path).expanduser().is_absolute() for path in paths)
 
 
-def _feeder(config: Config, name: str, state: State) -> Sink | ConfigurationError:
+def _feeder(config: Config, name: str, section: Input) -> Sink | ConfigurationError:
     try:
-        return feeder(config, name, state.log)
+        return feeder(section, name, config.surroundings)
     except ConfigurationError as error:
         return error

@@ -9,7 +9,7 @@ from typing import Literal
 
 from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
-from streamboost.pipelines.service.labelling.writers import masked
+from streamboost.pipelines.config.masking import masked
 
 __all__ = ["FILE", "Action", "Entries", "Entry", "Stage", "newest", "put", "to_write"]
 

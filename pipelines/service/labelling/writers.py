@@ -2,30 +2,19 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from streamboost.connectors.base import Message, Sink, write_outside
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Label
-from streamboost.errors import ConfigurationError, DataError, StreamBoostError, UnavailableError
+from streamboost.errors import ConfigurationError, DataError, UnavailableError
+from streamboost.pipelines.config.masking import Mask, masked
 
-__all__ = ["LabelWriter", "RecordWriter", "Writer", "masked"]
-
-Mask = Callable[[str], str]
+__all__ = ["LabelWriter", "RecordWriter", "Writer"]
 
 _PATIENCE = 1.0
 """Seconds to wait for other writes to end."""
-
-
-@contextmanager
-def masked(mask: Mask) -> Iterator[None]:
-    """Take secrets out of the errors that are raised within."""
-    try:
-        yield
-    except StreamBoostError as error:
-        raise type(error)(mask(str(error))) from None
 
 
 class Writer:

@@ -10,7 +10,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.topic import KafkaSink, KafkaSource
+from streamboost.connectors.kafka.sink import KafkaSink
+from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.errors import ConnectorError, UnavailableError
 from tests.broker.broker import PASSWORD, USER

@@ -10,7 +10,8 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.kafka import sending as kafka_sending
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.topic import KafkaSink, KafkaSource
+from streamboost.connectors.kafka.sink import KafkaSink
+from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.connectors.messages.written import DeadLetter, Label
 from streamboost.errors import ConnectorError, UnavailableError

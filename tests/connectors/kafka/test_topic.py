@@ -10,7 +10,8 @@ from kafka import KafkaConsumer, TopicPartition
 from streamboost.connectors.base import Committed
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.topic import KafkaSink, KafkaSource
+from streamboost.connectors.kafka.sink import KafkaSink
+from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.errors import ConnectorError, StateError
 

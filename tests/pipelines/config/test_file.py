@@ -6,6 +6,7 @@ import pytest
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.binding import bound, fingerprint
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.config.template import render
 from streamboost.stream.estimators import default_estimator
@@ -365,16 +366,16 @@ def test_a_value_that_holds_another_is_masked_as_one(tmp_path):
 
 
 def test_a_changed_value_of_the_environment_changes_the_fingerprint(tmp_path):
-    def fingerprint(value, salt="salt", **sections):
-        return made(tmp_path, {"S": value}, **sections).fingerprint(salt)
+    def told(value, salt="salt", **sections):
+        return fingerprint(made(tmp_path, {"S": value}, **sections), salt)
 
     path, strategy = {"source": {"path": "${S}"}}, {"query": {"strategy": "${S}"}}
-    assert fingerprint("one", **path) == fingerprint("one", **path)
-    assert fingerprint("one", **path) != fingerprint("other", **path)
-    assert fingerprint("margin", **strategy) != fingerprint("random", **strategy)
+    assert told("one", **path) == told("one", **path)
+    assert told("one", **path) != told("other", **path)
+    assert told("margin", **strategy) != told("random", **strategy)
     free = {"predictions": {"connector": "files", "path": "${S}"}}
-    assert fingerprint("one", **free) == fingerprint("other", **free)
-    assert fingerprint("one", "other", **path).partition(":")[2] not in fingerprint("one", **path)
+    assert told("one", **free) == told("other", **free)
+    assert told("one", "other", **path).partition(":")[2] not in told("one", **path)
 
 
 def test_where_requests_go_is_bound_where_a_dataset_answers_them(tmp_path):
@@ -382,14 +383,14 @@ def test_where_requests_go_is_bound_where_a_dataset_answers_them(tmp_path):
     elsewhere = {"requests": {"connector": "sqlite", "stream": "other"}}
     for labels, is_bound in (({}, False), (oracle, True)):
         prints = {
-            made(tmp_path, base=RIVER, **labels, **sections).fingerprint("salt")
+            fingerprint(made(tmp_path, base=RIVER, **labels, **sections), "salt")
             for sections in ({}, elsewhere)
         }
         assert len(prints) == 1 + is_bound
 
 
 def test_the_fingerprint_changes_with_what_the_state_depends_on_and_only_then(tmp_path):
-    base = made(tmp_path).fingerprint("salt")
+    base = fingerprint(made(tmp_path), "salt")
     for sections in (
         {"pipeline": {"batch_records": 7, "batch_labels": 7, "poll_interval": 2.0}},
         {"pipeline": {"state": "elsewhere"}},
@@ -399,7 +400,7 @@ def test_the_fingerprint_changes_with_what_the_state_depends_on_and_only_then(tm
         {"predictions": {"connector": "files", "path": "out.jsonl"}},
         {"query": {"budget": 0.05}},
     ):
-        assert made(tmp_path, **sections).fingerprint("salt") == base
+        assert fingerprint(made(tmp_path, **sections), "salt") == base
     for sections in (
         {"pipeline": {"seed": 7}},
         {"source": {"path": "others.jsonl"}},
@@ -409,7 +410,7 @@ def test_the_fingerprint_changes_with_what_the_state_depends_on_and_only_then(tm
         {"query": {"budget": 0.06}},
         {"schema": {"time": "at"}},
     ):
-        assert made(tmp_path, **sections).fingerprint("salt") != base
+        assert fingerprint(made(tmp_path, **sections), "salt") != base
 
 
 def test_the_written_configuration_reads_back_as_itself(tmp_path):
@@ -418,7 +419,7 @@ def test_the_written_configuration_reads_back_as_itself(tmp_path):
     )
     again = parse(tomllib.loads(config.to_toml()), tmp_path, environment={})
     assert again.written == config.written
-    assert again.fingerprint("salt") == config.fingerprint("salt")
+    assert fingerprint(again, "salt") == fingerprint(config, "salt")
 
 
 def test_relative_paths_start_at_the_file(tmp_path):
@@ -551,10 +552,10 @@ def test_the_cluster_may_move_and_its_options_change_but_not_the_place_of_the_jo
     password = {"sasl_plain_password": "${PASSWORD}"}
     before = made(tmp_path, {"PASSWORD": "hunter2"}, base=KAFKA, kafka=password)
     after = made(tmp_path, base=KAFKA, kafka={"bootstrap_servers": "other:9092"})
-    assert before.fingerprint("salt") == after.fingerprint("salt")
+    assert fingerprint(before, "salt") == fingerprint(after, "salt")
     assert "hunter2" not in before.to_toml()
     elsewhere = made(tmp_path, base=KAFKA, kafka={"transactions": False})
-    assert elsewhere.fingerprint("salt") != after.fingerprint("salt")
+    assert fingerprint(elsewhere, "salt") != fingerprint(after, "salt")
 
 
 STUDIO = {"url": "http://localhost:8080", "project": 7, "token": "${TOKEN}"}
@@ -563,7 +564,7 @@ STUDIO = {"url": "http://localhost:8080", "project": 7, "token": "${TOKEN}"}
 def test_label_studio_may_come_and_go_and_its_token_is_never_shown(tmp_path):
     before = made(tmp_path)
     after = made(tmp_path, {"TOKEN": "hunter2"}, label_studio=STUDIO)
-    assert before.fingerprint("salt") == after.fingerprint("salt")
+    assert fingerprint(before, "salt") == fingerprint(after, "salt")
     assert "hunter2" not in after.to_toml()
     assert tomllib.loads(after.to_toml())["label_studio"]["token"] == "${TOKEN}"
 
@@ -612,7 +613,7 @@ def test_files_that_cannot_be_what_they_are_named_for_are_refused(tmp_path):
 
 def test_the_monitors_port_may_change_and_what_is_known_beforehand_may_not(tmp_path):
     plain = made(tmp_path)
-    assert made(tmp_path, monitor={"port": 9000}).binding() == plain.binding()
-    assert made(tmp_path, bootstrap={"path": "known.csv"}).binding() != plain.binding()
+    assert bound(made(tmp_path, monitor={"port": 9000})) == bound(plain)
+    assert bound(made(tmp_path, bootstrap={"path": "known.csv"})) != bound(plain)
     (line,) = problems(tmp_path, monitor={"port": 70_000})
     assert line.startswith("[monitor] port")

@@ -9,12 +9,12 @@ import pytest
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.engine.batch import Entry
 from streamboost.pipelines.job.check import check
 from streamboost.pipelines.job.inspect import describe, in_words
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
 
 
 def config(folder, known="known.csv", **sections):
@@ -53,7 +53,7 @@ def outcome(folder):
 def test_they_are_learned_before_the_first_record_and_cost_nothing(prepared):
     saved = outcome(prepared)
     with closing(SqliteTransaction(prepared / "state" / "log.db", "test")) as transaction:
-        entries = [Entry.decode(message) for _, message in transaction.journal()]
+        entries = [JournalEntry.decode(message) for _, message in transaction.journal()]
     assert [entry.read.get("bootstrap", 0) for entry in entries] == [20, 20, 11, *[0] * 6]
     assert [entry.read["records"] for entry in entries] == [0, 0, 0, *[10] * 6]
     assert [len(entry.trainings) for entry in entries] == [1, 1, 1, *[0] * 6]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.kafka.admin import create_topics
+from streamboost.connectors.kafka.admin import create_topics as create_kafka_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.pipelines.config.file import load
@@ -184,14 +184,14 @@ def test_what_is_held_back_is_waited_for_before_it_is_idle():
 @pytest.mark.parametrize("order", ["records first", "labels first", "alternating"])
 @pytest.mark.kafka
 def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, order):
-    from streamboost.pipelines.job import topics
+    from streamboost.pipelines.job.connect import create_topics
 
     name, cluster = f"backlog.{time.time_ns()}", KafkaCluster(kafka_servers)
     more = KAFKA.format(servers=kafka_servers)
     (tmp_path / "p.toml").write_text(PIPELINE.format(name=name, window=WINDOW, more=more))
     config = load(tmp_path / "p.toml")
-    create_topics(cluster, {f"{name}.labels": {"num_partitions": 3}})
-    topics.create(config)
+    create_kafka_topics(cluster, {f"{name}.labels": {"num_partitions": 3}})
+    create_topics(config)
     sent = [(f"{name}.records", record.encode(), i, 1) for i, (record, _) in enumerate(records(N))]
     answers = [
         (f"{name}.labels", json.dumps({"id": str(i), "label": label}).encode(), i, 2)

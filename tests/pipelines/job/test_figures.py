@@ -1,6 +1,6 @@
 import numpy as np
 
-from streamboost.pipelines.job.figures import NONE, in_words
+from streamboost.pipelines.job.inspect import NO_FIGURE, figures
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.scoring import Scored
 
@@ -19,25 +19,25 @@ def judged(n, *, asked):
 
 def test_every_figure_stands_beside_its_interval_and_the_baselines():
     found = judged(200, asked=True)
-    text = "\n".join(in_words(found))
+    text = "\n".join(figures(found))
     value = found["since_start"]["committee"]["accuracy"]["value"]
     assert f"accuracy        {value:.3f} ({value:.3f}-{value:.3f})" in text
     for word in ("balanced", "kappa", "log loss", "repeat last", "majority", "low", "high"):
         assert f"\n    {word}" in text
     assert "no fair sample" in text
     assert "90% to 100%" in text
-    assert NONE not in text
+    assert NO_FIGURE not in text
 
 
 def test_where_no_answer_tells_no_figure_is_shown():
-    lines = list(in_words(judged(50, asked=False)))
-    assert sum(NONE in line for line in lines) == 7
+    lines = list(figures(judged(50, asked=False)))
+    assert sum(NO_FIGURE in line for line in lines) == 7
     assert not any("classes since" in line for line in lines)
 
 
 def test_nothing_is_said_before_the_first_record():
-    assert list(in_words(judged(0, asked=False))) == []
+    assert list(figures(judged(0, asked=False))) == []
 
 
 def test_lines_fit_a_terminal_of_100_columns():
-    assert max(map(len, in_words(judged(200, asked=True)))) <= 100
+    assert max(map(len, figures(judged(200, asked=True)))) <= 100

@@ -15,9 +15,9 @@ from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
-from streamboost.pipelines.monitoring.http import kept_token
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.checkpoints import Checkpoints
+from streamboost.pipelines.state.folder import kept_token
 from tests.pipelines.watching import committing
 from tests.waiting import until
 

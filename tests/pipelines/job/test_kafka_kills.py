@@ -18,7 +18,7 @@ from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job import topics
+from streamboost.pipelines.job import connect
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import (
@@ -80,7 +80,7 @@ def make_feed(tmp_path, make_records, kafka_servers):
         file.write_text(PIPELINE.format(name=name, batch=BATCH, servers=kafka_servers))
         of = {"num_partitions": partitions}
         create_topics(cluster, {f"{name}.records": of, f"{name}.labels": of})
-        topics.create(load(file))
+        connect.create_topics(load(file))
 
         def send(records, labels):
             with closing(cluster.producer()) as producer:

@@ -21,8 +21,8 @@ from streamboost.errors import GapError, StateError
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.engine.backlog import EVERY, PATIENCE, Backlog
 from streamboost.pipelines.engine.intake import Intake
-from streamboost.pipelines.job import topics
 from streamboost.pipelines.job.check import check
+from streamboost.pipelines.job.connect import create_topics, refuse_missing_topics
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
@@ -353,8 +353,8 @@ def test_a_certificate_is_looked_for_beside_the_pipeline_file(broker, tmp_path, 
     (folder / "p.toml").write_text(PIPELINE.format(name=name, servers=broker.encrypted, more=more))
     monkeypatch.chdir(elsewhere)
     config = load("../pipeline/p.toml")
-    assert f"{name}.records" in topics.create(config)
-    assert topics.refuse_missing(config) == "6 topics are there"
+    assert f"{name}.records" in create_topics(config)
+    assert refuse_missing_topics(config) == "6 topics are there"
 
 
 def test_a_network_that_cuts_delays_and_loses_commit_replies_costs_nothing(

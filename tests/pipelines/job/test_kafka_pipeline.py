@@ -18,7 +18,7 @@ from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError, StateError
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job import check as checking
-from streamboost.pipelines.job import topics
+from streamboost.pipelines.job import connect
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
@@ -50,7 +50,7 @@ def make_file(tmp_path, kafka_servers):
         file, name = tmp_path / "p.toml", f"pipeline.{time.time_ns()}"
         file.write_text(PIPELINE.format(name=name, servers=servers, more=more))
         if create:
-            topics.create(load(file))
+            connect.create_topics(load(file))
         return file
 
     return make
@@ -149,7 +149,7 @@ def test_damaged_messages_become_dead_letters(make_file):
     config = load(make_file(create=False))
     large = {"configs": {"max.message.bytes": "12000000"}}
     create_topics(cluster_of(config), {config.sections.source.topic: large})
-    topics.create(config)
+    connect.create_topics(config)
     put(
         config,
         "source",
@@ -177,7 +177,7 @@ def test_a_state_folder_alone_does_not_know_where_its_journal_is(make_file, make
 
 def test_without_transactions_it_is_at_least_once_and_says_so(make_file, make_records):
     config = load(make_file("transactions = false"))
-    assert f"{config.name}.journal" not in topics.refuse_missing(config)
+    assert f"{config.name}.journal" not in connect.refuse_missing_topics(config)
     said = checking.guarantee(config)
     assert said.startswith("at least once: predictions, requests and dead_letters lie outside")
     records = make_records(90)[0]

@@ -15,15 +15,15 @@ from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.engine.batch import Entry
 from streamboost.pipelines.engine.replay import digest_of
-from streamboost.pipelines.job import topics
+from streamboost.pipelines.job import connect
 from streamboost.pipelines.job.check import check
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.copies import Copies, Folder
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
 
 pytestmark = pytest.mark.kafka
 
@@ -69,7 +69,7 @@ def made(tmp_path, kafka_servers, make_records, monkeypatch):
         config = load(file)
         if name not in there:
             create_topics(cluster, {f"{name}.records": {"num_partitions": 2}})
-            topics.create(config)
+            connect.create_topics(config)
             there.add(name)
         return SimpleNamespace(config=config, name=name, cluster=cluster, file=file)
 
@@ -95,8 +95,8 @@ def predicted(made):
 
 
 def journal(made):
-    with closing(topics.transaction(made.config)) as transaction:
-        return [Entry.decode(message) for _, message in transaction.journal()]
+    with closing(connect.transaction(made.config)) as transaction:
+        return [JournalEntry.decode(message) for _, message in transaction.journal()]
 
 
 def state_of(made):

@@ -13,7 +13,6 @@ from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.engine.batch import Entry
 from streamboost.pipelines.job.check import check
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
@@ -21,6 +20,7 @@ from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.damage import refuse_damage
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.stop import Stop
 from tests.pipelines.watching import committing
 
@@ -51,7 +51,7 @@ def grown(tmp_path, make_records):
 
 def entries(folder):
     with closing(SqliteTransaction(folder / "state" / "log.db", "test")) as transaction:
-        return [Entry.decode(message) for _, message in transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in transaction.journal()]
 
 
 def ids(folder):

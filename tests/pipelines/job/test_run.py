@@ -16,7 +16,6 @@ from streamboost.errors import (
 )
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.job import run as assembly
-from streamboost.pipelines.job import topics
 from streamboost.pipelines.job.check import guarantee
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
@@ -193,7 +192,7 @@ def test_a_cluster_that_cannot_be_reached_is_waited_for_until_asked_to_stop(
             stop.request()
         raise UnavailableError("nobody is there")
 
-    monkeypatch.setattr(topics, "refuse_missing", refuse)
+    monkeypatch.setattr("streamboost.pipelines.job.run.refuse_missing_topics", refuse)
     kafka = {"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "source": {"connector": "kafka"}}
     patient = config(tmp_path, pipeline={"name": "test", "poll_interval": 0.001}, **kafka)
     with pytest.raises(UnavailableError):

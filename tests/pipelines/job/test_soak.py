@@ -20,7 +20,7 @@ from kafka import TopicPartition
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job import topics
+from streamboost.pipelines.job import connect
 
 MINUTES = float(os.environ.get("STREAMBOOST_SOAK_MINUTES", "0"))
 
@@ -162,7 +162,7 @@ def soaked(tmp_path, kafka_servers):
     text = PIPELINE.format(name=name, servers=kafka_servers, numeric=numeric)
     (tmp_path / "p.toml").write_text(text)
     create_topics(cluster, {f"{name}.records": {"num_partitions": 1}})
-    topics.create(load(tmp_path / "p.toml"))
+    connect.create_topics(load(tmp_path / "p.toml"))
     return cluster, name
 
 

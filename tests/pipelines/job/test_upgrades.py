@@ -15,11 +15,11 @@ from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ModelFileError, StateError
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.engine.batch import Entry
 from streamboost.pipelines.job.check import check
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
 
 BEFORE = Path(__file__).parents[2] / "release_0_1"
 HERE = streamboost.__version__
@@ -59,7 +59,7 @@ def predicted(file):
 
 def entries(file):
     with closing(SqliteTransaction(file.parent / "state" / "log.db", "kept")) as transaction:
-        return [Entry.decode(message) for _, message in transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in transaction.journal()]
 
 
 def oldest(file, at_least):

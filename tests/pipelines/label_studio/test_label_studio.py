@@ -15,7 +15,7 @@ from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.job import check as checking
-from streamboost.pipelines.job import topics
+from streamboost.pipelines.job.connect import create_topics
 from streamboost.pipelines.job.run import run as run_pipeline
 from streamboost.pipelines.label_studio import bridge as label_studio_bridge
 from streamboost.pipelines.label_studio import run as label_studio
@@ -378,15 +378,15 @@ def test_requests_and_labels_may_be_topics(studio, tmp_path, kafka_servers):
         "monitor": {"publish_every": 0.0},
     }
     config = parse(tables, tmp_path, environment={"TOKEN": LEGACY})
-    topics.create(config)
-    with closing(topics.sink(config, config.sections.requests)) as sink:
+    create_topics(config)
+    with closing(config.sections.requests.sink(config.surroundings)) as sink:
         sink.write([request("1"), request("2")])
         sink.flush()
     turn(config)
     studio.annotate(studio.by_record()["2"][0], "right")
     turn(config)
     turn(config)
-    with closing(topics.source(config, config.sections.labels)) as source:
+    with closing(config.sections.labels.source(config.surroundings)) as source:
         (label,) = source.poll(10)
     assert json.loads(label.payload)["id"] == "2"
     assert Counter(len(n) for n in studio.by_record().values()) == {1: 2}

@@ -11,8 +11,9 @@ import pytest
 from waiting import until
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
-from streamboost.pipelines.monitoring.http import HealthServer, kept_token
+from streamboost.pipelines.monitoring.http import HealthServer
 from streamboost.pipelines.monitoring.metrics import Metrics
+from streamboost.pipelines.state.folder import kept_token
 
 
 def get(port, path, token=None):

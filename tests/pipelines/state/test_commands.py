@@ -12,12 +12,12 @@ from streamboost.connectors.sqlite.database import Database, append
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.engine.batch import Entry
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.commands import FILE, STREAM, Command, CommandSource, queue_command
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.stop import Stop
 from tests.waiting import until
 
@@ -80,7 +80,7 @@ def grow(folder, n):
 
 def entries(folder):
     with closing(SqliteTransaction(folder / "state" / "log.db", "test")) as transaction:
-        return [Entry.decode(message) for _, message in transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in transaction.journal()]
 
 
 def obeyed(folder):

@@ -13,12 +13,13 @@ from streamboost.errors import ConfigurationError, ConnectorError, ModelFileErro
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.job import copying
 from streamboost.pipelines.job.check import check
+from streamboost.pipelines.job.copying import copies_of
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.monitoring.last_error import last_trouble
 from streamboost.pipelines.state.commands import Command, queue_command
-from streamboost.pipelines.state.copies import Copies, Copy, Folder, copies_of
+from streamboost.pipelines.state.copies import Copies, Copy, Folder
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.stop import Stop
 from tests.pipelines.killing import ANY_MOMENT, kill

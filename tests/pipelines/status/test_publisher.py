@@ -6,8 +6,8 @@ import pytest
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.file import parse
+from streamboost.pipelines.endpoints.open import feeder
 from streamboost.pipelines.engine.replay import recover
-from streamboost.pipelines.job.connect import feeder
 from streamboost.pipelines.status.documents import about
 from tests.pipelines.publishing import answer, open_in, published, run
 
@@ -206,7 +206,7 @@ def test_a_table_takes_no_labels_however_its_name_is_written(world, tmp_path, pa
     config = parse(tables | {"labels": section}, tmp_path, environment={})
     assert about(config, world.pipeline)["accepts_labels"] == is_open
     if is_open:
-        feeder(config, "labels", tmp_path / "log.db").close()
+        feeder(config.sections.labels, "labels", config.surroundings).close()
     else:
         with pytest.raises(ConfigurationError, match="cannot be written to"):
-            feeder(config, "labels", tmp_path / "log.db")
+            feeder(config.sections.labels, "labels", config.surroundings)

@@ -17,7 +17,7 @@ from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job import topics
+from streamboost.pipelines.job.connect import create_topics
 from streamboost.pipelines.job.inspect import describe
 
 
@@ -118,7 +118,7 @@ def test_a_label_acknowledged_before_a_kill_is_never_lost(serve, file, tmp_path)
 def test_a_label_acknowledged_before_a_kill_is_in_the_topic(serve, tmp_path, kafka_servers):
     more = f'[kafka]\nbootstrap_servers = "{kafka_servers}"\n[labels]\nconnector = "kafka"\n'
     config = load(make_file(tmp_path / "job", f'{more}topic = "{tmp_path.name}.labels"'))
-    topics.create(config)
+    create_topics(config)
     acknowledged = kill_while_posting(serve("job/p.toml"))["test"]
     written = [label["id"] for label in labels_of(config)]
     assert written[: len(acknowledged)] == acknowledged

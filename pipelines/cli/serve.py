@@ -1,4 +1,4 @@
-"""The commands for those who watch and answer: `streamboost serve` and `label-studio`."""
+"""`streamboost serve`: pipelines in a browser."""
 
 import sys
 from contextlib import ExitStack
@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import DEFAULT_FILE, PipelineFile, masking, stop_on_signals
 
-__all__ = ["label_studio", "serve"]
+__all__ = ["serve"]
 
 
 def serve(
@@ -42,6 +41,7 @@ def serve(
     """
     import signal
 
+    from streamboost.pipelines.config.masking import masking
     from streamboost.pipelines.monitoring import logs
 
     try:
@@ -60,27 +60,5 @@ def serve(
     configs = [served.find(path) for path in paths]
     with ExitStack() as hidden:
         for config in configs:
-            hidden.enter_context(masking(config))
+            hidden.enter_context(masking(config.mask))
         server.serve(configs, place, person or (), partial(print, flush=True))
-
-
-def label_studio(
-    path: PipelineFile = DEFAULT_FILE,
-    once: Annotated[bool, typer.Option("--once", help="Carry what there is now, and end.")] = False,
-    log_json: Annotated[
-        bool, typer.Option("--log-json", help="Log one JSON object a line.")
-    ] = False,
-) -> None:
-    """Let people answer in Label Studio.
-
-    Requests become tasks of the project that [label_studio] names, and finished annotations labels.
-    It runs beside the pipeline, and goes on where it was stopped.
-    """
-    from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.label_studio import run as bridge
-    from streamboost.pipelines.monitoring import logs
-
-    logs.begin(as_json=log_json)
-    config = load(path)
-    with masking(config):
-        bridge.run(config, stop_on_signals(b""), once=once)

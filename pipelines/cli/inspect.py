@@ -1,0 +1,47 @@
+"""`streamboost inspect`: how far a pipeline has come."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.cli.options import DEFAULT_FILE
+
+__all__ = ["inspect"]
+
+
+def inspect(
+    path: Annotated[
+        Path, typer.Argument(help="The pipeline file, or the folder of its state.")
+    ] = DEFAULT_FILE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Replay the journal; compare with the checkpoint.")
+    ] = False,
+) -> None:
+    """Show how far a pipeline has come.
+
+    And what it has asked for and learned.
+    """
+    from streamboost.pipelines.config.file import load
+    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.job import inspect as inspection
+
+    if verify:
+        from streamboost.pipelines.job.verify import verify as replay
+
+        if path.is_dir():
+            raise ConfigurationError(f"{path} is a folder: --verify needs the pipeline file")
+        config = load(path)
+        with masking(config.mask):
+            print(replay(config))
+        return
+    if path.is_dir():
+        found = inspection.describe(path)
+    else:
+        config = load(path)
+        with masking(config.mask):
+            found = inspection.describe(config.state, config)
+    print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))

@@ -1,0 +1,72 @@
+"""`streamboost run`: a pipeline, until it is stopped."""
+
+from typing import Annotated
+
+import typer
+
+from streamboost.errors import StreamBoostError
+from streamboost.pipelines.cli.options import (
+    DEFAULT_FILE,
+    LogJson,
+    PipelineFile,
+    exit_code,
+    stop_on_signals,
+)
+
+__all__ = ["run"]
+
+STOPPING = b"stopping after this batch\n"
+
+
+def run(
+    path: PipelineFile = DEFAULT_FILE,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
+    ] = False,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Replay what another release made, not comparing.")
+    ] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
+    ] = False,
+    log_json: LogJson = False,
+) -> None:
+    """Run a pipeline until it is stopped.
+
+    Ctrl-C or SIGTERM stops it after the batch at hand; the next run goes on from there.
+    """
+    import logging
+
+    from streamboost.pipelines.config.file import load
+    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.job import run as assembly
+    from streamboost.pipelines.job.warmup import warm_up
+    from streamboost.pipelines.monitoring import logs
+    from streamboost.pipelines.monitoring.log import RunLog
+    from streamboost.pipelines.stop import Interrupted
+
+    logs.begin(as_json=log_json)
+    log, report = logging.getLogger(__name__), RunLog()
+    try:
+        config = load(path)
+        stop = stop_on_signals(b"" if log_json else STOPPING)
+        with stop.interruptible():
+            warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
+        with masking(config.mask):
+            sequence = assembly.run(
+                config,
+                until_idle=until_idle,
+                upgrade=upgrade,
+                rebuild=rebuild,
+                stop=stop,
+                watchers=[report],
+            )
+        with logs.stamped(lambda: sequence):
+            report.close(sequence)
+    except Interrupted:
+        log.warning("stopped while it waited to begin: nothing has changed")
+    except StreamBoostError as error:
+        if not log_json:
+            raise
+        log.error("%s", error)
+        raise typer.Exit(exit_code(error)) from None

@@ -1,0 +1,211 @@
+"""What ties a state to the configuration it was made with.
+
+Between two runs on the same state these may change: `state` (the folder may be moved),
+`batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `checkpoint_copy`, `on_gap`
+and `keep_versions` of [pipeline], `follow` and `on_corrupt` of [source] and [labels], all but
+`transactions` of [kafka], [monitor], [label_studio], and where [predictions], [dead_letters] and,
+unless a dataset answers them, [requests] go. All else decides what the state means, and a change is
+refused, also one of an environment variable's value. Paths are the same when they lead to the same
+place.
+"""
+
+import hashlib
+import json
+import os
+import tomllib
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from streamboost.errors import StateError
+from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.file import Config, Tables
+from streamboost.pipelines.endpoints.open import as_written, sections_for
+from streamboost.pipelines.state.folder import State
+
+__all__ = [
+    "adopt",
+    "bound",
+    "commits_to_kafka",
+    "fingerprint",
+    "name_of",
+    "refuse_another",
+    "units",
+    "verify",
+]
+
+_PIPELINE = {
+    "state",
+    "batch_records",
+    "batch_labels",
+    "poll_interval",
+    "checkpoint_every",
+    "checkpoint_copy",
+    "on_gap",
+    "keep_versions",
+}
+_ASIDE = {"label_studio"}
+"""Sections that say nothing of the pipeline itself: they may come, change and go."""
+
+_ITERATIONS = 100_000
+"""Of the fingerprint's hash, so that a guess at a value in it costs something."""
+
+
+def bound(config: Config) -> Tables:
+    """Return the part of the configuration that must not change between runs, masked."""
+    return _bound(config, config.written)
+
+
+def fingerprint(config: Config, salt: str) -> str:
+    """Return `salt` and a hash of all that must not change between runs, values included."""
+    tables = _bound(config, config.resolved())
+    for values in tables.values():
+        if values.get("path") is not None:
+            values["path"] = _place(config, values["path"])
+    binding = json.dumps(tables, sort_keys=True)
+    digest = hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS)
+    return f"{salt}:{digest.hex()}"
+
+
+def adopt(config: Config, state: State, *, begun: bool) -> None:
+    """Note that `state` belongs to `config`.
+
+    Raises StateError as `verify` does.
+    """
+    if not verify(config, state, begun=begun):
+        state.forget_schema()
+    state.keep_configuration(config.to_toml(), fingerprint(config, _salt(state.fingerprint())))
+
+
+def verify(config: Config, state: State, *, begun: bool) -> bool:
+    """Tell whether `state` was made by `config`, changing nothing.
+
+    Raises StateError if it was not and has `begun`, holding what another one led to.
+    """
+    kept = state.fingerprint()
+    same = bool(kept) and kept == fingerprint(config, _salt(kept))
+    if begun and not state.is_made:
+        raise StateError(
+            f"{state.path} is empty, though batches of {config.name} are committed: put it back "
+            "from a copy, or have it made again from the journal by `streamboost run --rebuild`"
+        )
+    if begun and not kept:
+        raise StateError(
+            f"{state.path / 'fingerprint'} is missing, so nobody can tell whether this state was "
+            f"made by this configuration: put it back from a copy. {state.begin_anew()}"
+        )
+    if begun and not same:
+        raise _made_by_another(config, state, _kept(state))
+    return same
+
+
+def refuse_another(config: Config, state: State, print_: str, configuration: str) -> None:
+    """Raise StateError where a `state` of that fingerprint was not made by `config`."""
+    if fingerprint(config, _salt(print_)) != print_:
+        raise _made_by_another(config, state, tomllib.loads(configuration))
+
+
+def name_of(state: State) -> str | None:
+    """Return the name of the pipeline the state was made for, or None."""
+    name = _kept(state).get("pipeline", {}).get("name")
+    return None if name is None else str(name)
+
+
+def commits_to_kafka(state: State) -> bool:
+    """Tell whether the journal of the pipeline the state was made for is kept in Kafka."""
+    return bool(_kept(state).get("kafka", {}).get("transactions", False))
+
+
+def units(state: State) -> dict[str, str]:
+    """Return what the positions of the sources count."""
+    kept = _kept(state)
+    units = {"records": "records", "labels": "labels", "commands": "commands"}
+    sources = (("records", "source", "input"), ("labels", "labels", "labels"))
+    for source, section, use in (*sources, ("bootstrap", "bootstrap", "input")):
+        # As it is written: what stands for a variable need not pass for its value.
+        if table := kept.get(section):
+            written = as_written(use, {"connector": "files"} | table)
+            units[source] = written.unit or units[source]
+    return units
+
+
+def _bound(config: Config, tables: Tables) -> Tables:
+    free = _changeable(config)
+    return {
+        section: {k: v for k, v in values.items() if k not in free.get(section, ())}
+        for section, values in tables.items()
+        if section not in _ASIDE
+    }
+
+
+def _changeable(config: Config) -> dict[str, set[str]]:
+    """Return the keys of each section that may change between two runs on one state."""
+    read = {key for section in sections_for("input") for key in section.changeable}
+    written = {key for section in sections_for("output") for key in section.model_fields}
+    free = {"pipeline": _PIPELINE, "source": read, "labels": read}
+    free |= dict.fromkeys(("predictions", "requests", "dead_letters"), written)
+    free["monitor"] = set(type(config.sections.monitor).model_fields)
+    if config.sections.kafka is not None:
+        free["kafka"] = set(config.sections.kafka.model_dump()) - {"transactions"}
+    if config.sections.labels.answers_requests:
+        del free["requests"]  # its position is one in these
+    return free
+
+
+def _place(config: Config, path: str) -> str:
+    """Return where `path` leads, seen from the file's folder if it lies within."""
+    place, folder = (Path(os.path.realpath(p)) for p in (config.resolve(path), config.folder))
+    return str(place.relative_to(folder) if place.is_relative_to(folder) else place)
+
+
+def _salt(fingerprint: str) -> str:
+    return fingerprint.partition(":")[0] or token_hex(16)
+
+
+def _kept(state: State) -> Tables:
+    """Return the configuration the state was made with; empty where it cannot be read."""
+    try:
+        return tomllib.loads(state.configuration() or "")
+    except ValueError:
+        return {}
+
+
+def _made_by_another(config: Config, state: State, old: Tables) -> StateError:
+    free = ", ".join(
+        f"[{section}] {' '.join(sorted(names))}" for section, names in _changeable(config).items()
+    )
+    return StateError(
+        f"{state.path}: this state was made by another configuration: "
+        f"{'; '.join(_changes(config, state, old))}. Undo the change, or set [pipeline] state to "
+        f"a new folder to begin anew. On an existing state these may change: {free}"
+    )
+
+
+def _changes(config: Config, state: State, old: Tables) -> list[str]:
+    """Say what differs from `old`, the configuration the state was made with."""
+    if not old:
+        return [f"{state.config} cannot be read, so what has changed is not known"]
+    changes = []
+    for section, values in bound(config).items():
+        known = old.get(section, {})
+        for key in values:
+            before, now = _plain(known.get(key)), _plain(values[key])
+            if before == now or (key == "path" and _same_place(config, before, now)):
+                continue
+            changes.append(f"[{section}] {key} was {_shown(before)} and is {_shown(now)}")
+    names = ", ".join(config.variables.names)
+    if changes or not names:
+        return changes or ["its paths lead elsewhere now"]
+    return [f"an environment variable it names ({names}) has another value"]
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _same_place(config: Config, before: Any, now: Any) -> bool:
+    return None not in (before, now) and _place(config, before) == _place(config, now)
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else toml.render(value)

@@ -1,0 +1,180 @@
+"""What the sections of all connectors have in common."""
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.pipelines.span import Span
+
+__all__ = [
+    "Connector",
+    "Endpoint",
+    "Expiring",
+    "Input",
+    "Output",
+    "Place",
+    "Section",
+    "SpanKey",
+    "Surroundings",
+    "Text",
+    "resolve",
+    "writable",
+]
+
+
+class Section(BaseModel):
+    """Base of all sections: no unknown key, no silent conversion."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _check_span(value: Any) -> Any:
+    Span.parse(value)
+    return value
+
+
+Text = Annotated[str, Field(min_length=1)]
+SpanKey = Annotated[Any, PlainValidator(_check_span)]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a section needs, beside its own keys, to open what it names.
+
+    Attributes
+    ----------
+    folder : where relative paths start
+    log : the log in the state folder, for streams without a path
+    max_bytes : what of a message is held in memory
+    text : columns of a table whose values are text whatever they look like
+    on_gap : what is done where messages were deleted unread: "stop" or "continue"
+    kafka : the section of the cluster; None without one
+    """
+
+    folder: Path
+    log: Path
+    max_bytes: int
+    text: frozenset[str]
+    on_gap: str
+    kafka: Section | None
+
+    def resolve(self, path: str) -> Path:
+        """Return `path` as seen from the folder."""
+        return resolve(self.folder, path)
+
+
+class Place(NamedTuple):
+    """A file or a system that holds messages, and of its streams the one; None: it is but one."""
+
+    whole: str
+    stream: str | None
+
+    def overlaps(self, other: "Place") -> bool:
+        """Tell whether a message in one may be one in the other."""
+        is_one = self.stream == other.stream or None in (self.stream, other.stream)
+        return is_one and self.whole == other.whole
+
+
+class Endpoint(Section):
+    """A section that names where messages lie."""
+
+    connector: str
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Give the keys that are right one by one and wrong together, and what to do about it."""
+        yield from ()
+
+    @abstractmethod
+    def place(self, around: Surroundings) -> Place | None:
+        """Return where the messages lie; None: where nothing else can."""
+
+    @abstractmethod
+    def follower(self, around: Surroundings) -> Source:
+        """Return what reads along while others write."""
+
+
+class Input(Endpoint):
+    """A section that is read.
+
+    Attributes
+    ----------
+    changeable : keys that may change between two runs on one state
+    answers_requests : whether it answers the requests itself; its position is one in these then
+    """
+
+    changeable: ClassVar[frozenset[str]] = frozenset()
+    answers_requests: ClassVar[bool] = False
+
+    @property
+    def unit(self) -> str | None:
+        """What a position counts; None: messages."""
+        return None
+
+    @property
+    def closed(self) -> str | None:
+        """Why nothing can be appended to it while the pipeline reads; None: something can."""
+        return None
+
+    @abstractmethod
+    def source(self, around: Surroundings) -> Source:
+        """Return what reads it; nothing is opened before it is polled."""
+
+    def answers(self, around: Surroundings, records: Source, requests: "Output") -> Source:
+        """Return what reads the labels, given what a connector needs that answers requests."""
+        return self.source(around)
+
+    def appender(self, around: Surroundings) -> Sink:
+        """Return what appends to it, where it is not closed."""
+        raise ConfigurationError(f"{self.connector} cannot be written to")
+
+
+class Output(Endpoint):
+    """A section that is written to."""
+
+    @abstractmethod
+    def sink(self, around: Surroundings) -> Sink:
+        """Return what writes to it; nothing is opened before it is written to."""
+
+    @abstractmethod
+    def tried(self, around: Surroundings) -> str:
+        """Say that it can be written to, writing nothing; ConnectorError where it cannot."""
+
+
+class Expiring(Output):
+    """What [requests] has beside where they go."""
+
+    expires_after: SpanKey = Field(100_000, description="how long an answer is waited for")
+
+
+class Connector(NamedTuple):
+    """The sections of one connector, by what it is used for; None where it cannot be."""
+
+    input: type[Input] | None = None
+    labels: type[Input] | None = None
+    output: type[Output] | None = None
+    requests: type[Expiring] | None = None
+
+
+def resolve(folder: Path, path: str) -> Path:
+    """Return `path` as seen from `folder`."""
+    return folder / os.path.expanduser(path)
+
+
+def writable(path: Path) -> str:
+    """Say that a file can be written; ConnectorError where it cannot."""
+    # Unlike Path.exists, this does not raise within folders that may not be searched.
+    found = next(place for place in (path, *path.absolute().parents) if os.path.exists(place))
+    if found == path and not path.is_file():
+        raise ConnectorError(f"{path} cannot be written: it is not a file; name one")
+    if found != path and not found.is_dir():
+        raise ConnectorError(f"{path} cannot be written: {found} is not a folder; mend the path")
+    if not os.access(found, os.W_OK if found == path else os.W_OK | os.X_OK):
+        raise ConnectorError(f"{path} cannot be written: {found} does not allow it")
+    return f"{path} can be written"

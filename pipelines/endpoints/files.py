@@ -1,0 +1,111 @@
+"""Files: JSON Lines and tables."""
+
+import os
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.files.json_lines import JsonLinesSink
+from streamboost.connectors.files.open import (
+    STDIN,
+    file_source,
+    is_json_lines,
+    is_parquet,
+    unit_of,
+)
+from streamboost.pipelines.endpoints.base import (
+    Connector,
+    Endpoint,
+    Expiring,
+    Input,
+    Output,
+    Place,
+    Surroundings,
+    Text,
+    writable,
+)
+
+__all__ = ["CONNECTOR", "FilesInput", "FilesOutput", "FilesRequests"]
+
+
+class File(Endpoint):
+    """A file."""
+
+    connector: Literal["files"]
+    path: Text
+
+    def place(self, around: Surroundings) -> Place:
+        """Return the file, which has no streams: nothing else can be there."""
+        return Place(os.path.realpath(around.resolve(self.path)), None)
+
+    def follower(self, around: Surroundings) -> Source:
+        """Return what reads the lines that are being added."""
+        return file_source(around.resolve(self.path), follow=True)
+
+
+class FilesInput(File, Input):
+    """A file of JSON Lines, CSV (.csv) or Parquet (.parquet, .pq); "-" is standard input."""
+
+    path: Text = Field(description="the file to read")
+    follow: bool = Field(False, description="whether lines are still being added")
+
+    changeable = frozenset({"follow"})
+
+    @property
+    def unit(self) -> str:
+        """What a position counts, which depends on the format."""
+        return unit_of(self.path)
+
+    @property
+    def closed(self) -> str | None:
+        """Why nothing can be appended to the file while the pipeline reads; None: lines can."""
+        if self.path == STDIN:
+            return "standard input belongs to the process that reads it"
+        if not is_json_lines(self.path):
+            return "only files of JSON Lines can be appended to"
+        return None if self.follow else "its file is said to be complete (follow = false)"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """See that nobody waits for more of a file that is complete."""
+        if self.follow and is_parquet(self.path):
+            yield (
+                "follow",
+                "a Parquet file is complete: nothing is added to it; leave this key out",
+            )
+
+    def source(self, around: Surroundings) -> Source:
+        """Return what reads the file; in a table, ids and labels that should be are text."""
+        path = self.path if self.path == STDIN else around.resolve(self.path)
+        return file_source(path, around.text, around.max_bytes, self.follow)
+
+    def appender(self, around: Surroundings) -> Sink:
+        """Return what appends lines."""
+        return JsonLinesSink(around.resolve(self.path))
+
+
+class FilesOutput(File, Output):
+    """A JSON Lines file that is appended to."""
+
+    path: Text = Field(description="the file to append to")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """See that it is a file."""
+        if self.path == STDIN:
+            yield "path", 'must be a file, and is "-"'
+
+    def sink(self, around: Surroundings) -> Sink:
+        """Return what appends lines."""
+        return JsonLinesSink(around.resolve(self.path))
+
+    def tried(self, around: Surroundings) -> str:
+        """Say that the file can be written."""
+        return writable(around.resolve(self.path))
+
+
+class FilesRequests(FilesOutput, Expiring):
+    """[requests] into a JSON Lines file."""
+
+
+CONNECTOR = Connector(FilesInput, FilesInput, FilesOutput, FilesRequests)

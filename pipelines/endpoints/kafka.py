@@ -1,0 +1,182 @@
+"""Topics of Apache Kafka.
+
+The client library is loaded for those alone who use it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.endpoints.base import (
+    Connector,
+    Endpoint,
+    Expiring,
+    Input,
+    Output,
+    Place,
+    Section,
+    Surroundings,
+    Text,
+)
+
+if TYPE_CHECKING:
+    from streamboost.connectors.kafka.cluster import KafkaCluster
+
+__all__ = [
+    "CONNECTOR",
+    "KafkaInput",
+    "KafkaOutput",
+    "KafkaRequests",
+    "KafkaSection",
+    "KafkaTopic",
+    "cluster_of",
+    "name_topics",
+]
+
+_TOPICS = {
+    "source": "records",
+    "labels": "labels",
+    "predictions": "predictions",
+    "requests": "requests",
+    "dead_letters": "dead_letters",
+}
+"""What the topic of a section is called after the pipeline's name."""
+
+
+def _check_topic(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", value):
+        raise ValueError("must be at most 249 letters, digits, dots, dashes and underscores")
+    return value
+
+
+class KafkaSection(Section):
+    """[kafka]: the cluster; all other keys are options of kafka-python's clients."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    bootstrap_servers: Text = Field(description="some of the brokers, as host:port,host:port")
+    transactions: bool = Field(
+        True, description="whether journal and positions are kept there, in one transaction"
+    )
+
+    def refused(self) -> Iterator[tuple[str, str]]:
+        """Give each option that cannot be set, and why."""
+        from streamboost.connectors.kafka.cluster import KafkaCluster
+
+        for name, value in (self.model_extra or {}).items():
+            try:
+                KafkaCluster(self.bootstrap_servers, {name: value})
+            except ConfigurationError as error:
+                yield name, str(error)
+
+
+class KafkaTopic(Endpoint):
+    """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
+
+    connector: Literal["kafka"]
+    topic: Annotated[Text, AfterValidator(_check_topic)] = Field(description="the topic")
+
+    def place(self, around: Surroundings) -> Place:
+        """Return the cluster, and the topic."""
+        return Place("the Kafka cluster", self.topic)
+
+    def follower(self, around: Surroundings) -> Source:
+        """Return what reads the topic."""
+        return self._reader(around)
+
+    def _reader(self, around: Surroundings, on_corrupt: str = "stop") -> Source:
+        from streamboost.connectors.kafka.topic import KafkaSource
+
+        return KafkaSource(
+            cluster_of(around),
+            self.topic,
+            around.max_bytes,
+            on_gap=around.on_gap,
+            on_corrupt=on_corrupt,
+        )
+
+    def _writer(self, around: Surroundings) -> Sink:
+        from streamboost.connectors.kafka.sink import KafkaSink
+
+        return KafkaSink(cluster_of(around), self.topic)
+
+
+class KafkaInput(KafkaTopic, Input):
+    """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
+
+    on_corrupt: Literal["stop", "skip"] = Field(
+        "stop", description="what is done about messages that do not match their checksum"
+    )
+
+    changeable = frozenset({"on_corrupt"})
+
+    @property
+    def unit(self) -> str:
+        """What a position counts: the marks of transactions have offsets too."""
+        return "offsets"
+
+    def source(self, around: Surroundings) -> Source:
+        """Return what reads the topic."""
+        return self._reader(around, self.on_corrupt)
+
+    def follower(self, around: Surroundings) -> Source:
+        """Return what reads the topic."""
+        return self.source(around)
+
+    def appender(self, around: Surroundings) -> Sink:
+        """Return what appends to the topic."""
+        return self._writer(around)
+
+
+class KafkaOutput(KafkaTopic, Output):
+    """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
+
+    def sink(self, around: Surroundings) -> Sink:
+        """Return what appends to the topic."""
+        return self._writer(around)
+
+    def tried(self, around: Surroundings) -> str:
+        """Say that the topic is there: the cluster was asked for all of them before."""
+        return f"topic {self.topic} is there"
+
+
+class KafkaRequests(KafkaOutput, Expiring):
+    """[requests] into a topic."""
+
+
+CONNECTOR = Connector(KafkaInput, KafkaInput, KafkaOutput, KafkaRequests)
+
+
+def cluster_of(around: Surroundings) -> "KafkaCluster":
+    """Return the cluster that [kafka] names, which there must be."""
+    from streamboost.connectors.kafka.cluster import KafkaCluster
+    from streamboost.connectors.kafka.options import FILES
+
+    section = around.kafka
+    assert isinstance(section, KafkaSection)
+    options = dict(section.model_extra or {})
+    for name in FILES:
+        if isinstance(options.get(name), str):
+            options[name] = str(around.resolve(options[name]))
+    return KafkaCluster(section.bootstrap_servers, options)
+
+
+def name_topics(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Name the topics that are not, and put all beside the records where those are in one."""
+    filled = dict(tables)
+    if _is_topic(tables.get("source")):
+        filled = {section: {"connector": "kafka"} for section in _TOPICS} | filled
+    pipeline = filled.get("pipeline")
+    name = pipeline.get("name") if isinstance(pipeline, dict) else None
+    for section, suffix in _TOPICS.items():
+        if _is_topic(filled.get(section)):
+            filled[section] = {"topic": f"{name}.{suffix}"} | filled[section]
+    return filled
+
+
+def _is_topic(table: Any) -> bool:
+    return isinstance(table, dict) and table.get("connector") == "kafka"

@@ -1,0 +1,38 @@
+"""The connectors a pipeline file can name, and writing to what one of them reads."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from streamboost.connectors.base import Sink
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.endpoints import files, kafka, river, sqlite
+from streamboost.pipelines.endpoints.base import Input, Surroundings
+
+__all__ = ["CONNECTORS", "as_written", "feeder", "sections_for"]
+
+CONNECTORS = (sqlite.CONNECTOR, files.CONNECTOR, kafka.CONNECTOR, river.CONNECTOR)
+
+
+def sections_for(use: str) -> tuple[Any, ...]:
+    """Return the connectors' sections for a `use`: "input", "labels", "output" or "requests"."""
+    found = (getattr(connector, use) for connector in CONNECTORS)
+    return tuple(section for section in found if section is not None)
+
+
+def as_written(use: str, table: Mapping[str, Any]) -> Any:
+    """Return the section for a `use` that `table` writes, unchecked."""
+    models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in sections_for(use)}
+    return models[table["connector"]].model_construct(**table)
+
+
+def feeder(section: Input, name: str, around: Surroundings) -> Sink:
+    """Return what appends to the source of `section`, which errors call `name`.
+
+    Raises ConfigurationError where nothing can be appended to it while the pipeline reads.
+    """
+    if section.closed is not None:
+        raise ConfigurationError(
+            f"[{name}] cannot be written to: {section.closed}; use SQLite, Kafka, or a JSON Lines "
+            "file with follow = true"
+        )
+    return section.appender(around)

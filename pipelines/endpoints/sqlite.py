@@ -1,0 +1,74 @@
+"""Streams of SQLite logs."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
+from streamboost.pipelines.endpoints.base import (
+    Connector,
+    Endpoint,
+    Expiring,
+    Input,
+    Output,
+    Place,
+    Surroundings,
+    Text,
+    writable,
+)
+
+__all__ = ["CONNECTOR", "SqliteInput", "SqliteOutput", "SqliteRequests"]
+
+
+class SqliteStream(Endpoint):
+    """A stream of a SQLite log."""
+
+    connector: Literal["sqlite"]
+    stream: Text = Field(description="the name of the stream")
+    path: Text | None = Field(None, description="the log's file")
+
+    def place(self, around: Surroundings) -> Place:
+        """Return the log's file, and the stream."""
+        return Place(os.path.realpath(self.file(around)), self.stream)
+
+    def follower(self, around: Surroundings) -> Source:
+        """Return what reads the stream."""
+        return SqliteSource(self.file(around), self.stream, around.max_bytes)
+
+    def file(self, around: Surroundings) -> Path:
+        """Return the log's file."""
+        return around.log if self.path is None else around.resolve(self.path).absolute()
+
+
+class SqliteInput(SqliteStream, Input):
+    """A stream of a SQLite log; without `path`, of the log in the state folder."""
+
+    def source(self, around: Surroundings) -> Source:
+        """Return what reads the stream."""
+        return self.follower(around)
+
+    def appender(self, around: Surroundings) -> Sink:
+        """Return what appends to the stream."""
+        return SqliteSink(self.file(around), self.stream)
+
+
+class SqliteOutput(SqliteStream, Output):
+    """A stream of a SQLite log; without `path`, part of the pipeline's own transactions."""
+
+    def sink(self, around: Surroundings) -> Sink:
+        """Return what appends to the stream."""
+        return SqliteSink(self.file(around), self.stream)
+
+    def tried(self, around: Surroundings) -> str:
+        """Say that the log can be written."""
+        return writable(self.file(around))
+
+
+class SqliteRequests(SqliteOutput, Expiring):
+    """[requests] into a SQLite log."""
+
+
+CONNECTOR = Connector(SqliteInput, SqliteInput, SqliteOutput, SqliteRequests)
