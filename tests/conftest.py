@@ -16,6 +16,17 @@ settings.register_profile("repeatable", derandomize=True)
 settings.load_profile("repeatable")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads what is marked
+def pytest_collection_modifyitems(items):
+    """Let one worker hold the broker and one the browser; every other file stays whole.
+
+    So each is started once, and nobody freezes or kills the broker under another's test.
+    """
+    for item in items:
+        shared = next((mark for mark in ("kafka", "browser") if item.get_closest_marker(mark)), None)
+        item.add_marker(pytest.mark.xdist_group(shared or item.nodeid.partition("::")[0]))
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """Load a data set by name, or skip with a word where the data folder is not here."""
