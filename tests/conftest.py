@@ -1,6 +1,7 @@
 """What tests share."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 # scikit-learn's array-API checks run only under this, and scipy reads it when it is imported.
@@ -14,6 +15,39 @@ from hypothesis import settings
 # draws new ones.
 settings.register_profile("repeatable", derandomize=True)
 settings.load_profile("repeatable")
+
+
+SHARED = ("kafka", "browser")
+"""The marks of what a session has one of."""
+
+
+@cache
+def part_of(path):
+    """Return what the tests of a file share with other files', or else the file itself."""
+    text = Path(path).read_text(encoding="utf-8")
+    return next((part for part in SHARED if f"pytest.mark.{part}" in text), path)
+
+
+def pytest_collection_modifyitems(items):
+    """Let those that wait most, for the broker and the browser, begin first."""
+    order = {part: n for n, part in enumerate(SHARED)}
+    items.sort(key=lambda item: order.get(part_of(str(item.path)), len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give a worker whole files, and one worker all that use the broker, or the browser.
+
+    So each is started once, and nobody freezes or kills the broker under another's test.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByPart(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return part_of(str(config.rootpath / nodeid.partition("::")[0]))
+
+    config.option.loadscopereorder = False  # they begin in the order above
+    return ByPart(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -189,6 +189,11 @@ def test_importing_the_package_loads_nothing_heavy():
     assert not heavy & loaded_by("import streamboost")
 
 
+def test_importing_the_stream_learner_compiles_and_loads_nothing_heavy():
+    heavy = {"numba", "river", "scipy", "sklearn", "kafka", "pydantic"}
+    assert not heavy & loaded_by("import streamboost.stream")
+
+
 def test_asking_for_help_loads_nothing_heavy():
     heavy = {"numba", "river", "sklearn", "kafka", "fastapi", "nicegui"}
     run = (

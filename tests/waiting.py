@@ -3,7 +3,7 @@
 import time
 
 
-def until(condition, seconds=60):
+def until(condition, seconds=120):
     """Return what `condition` gives once that is true; a test whose wait is in vain fails."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

@@ -22,6 +22,11 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
 
+    @property
+    def asked(self) -> int:
+        """How often somebody has connected."""
+        return len(self._connections)
+
     def lose_answer(self, api_key: int) -> None:
         """Cut the connection on which the next request of this kind is answered, instead."""
         self.lost.clear()

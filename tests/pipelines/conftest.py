@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -15,7 +14,6 @@ import msgspec
 import numpy as np
 import pytest
 
-import streamboost
 from streamboost.active.query import QueryStrategy
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
 from streamboost.connectors.messages.schema import Schema
@@ -32,10 +30,9 @@ from streamboost.pipelines.status.reader import StatusReader
 from streamboost.stream.estimators import default_estimator
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Schedule
+from tests.pipelines.command import Command
 from tests.pipelines.publishing import answer
 from tests.pipelines.watching import committing
-
-ROOT = Path(streamboost.__file__).parents[1]
 
 
 def as_json(messages):
@@ -149,40 +146,6 @@ def make_world():
 @pytest.fixture(name="make_records", scope="session")
 def _make_records():
     return make_records
-
-
-class Command:
-    """Runs the command line as a process of its own, in a folder."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self._started = []
-
-    def start(self, *words):
-        command = [sys.executable, "-m", "streamboost.pipelines.cli", *words]
-        process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._started.append(process)
-        return process
-
-    def __call__(self, *words, code=0):
-        """Run to the end, expect exit `code`, and return (stdout, stderr)."""
-        process = self.start(*words)
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == code, err
-        return out, err
-
-    def stop_all(self):
-        for process in self._started:
-            process.kill()
-            process.communicate()
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from scipy.special import stdtrit
 
 from streamboost.stream.evaluation.tally import Tally
 
@@ -69,6 +68,8 @@ def difference(
 
     None where there are too few residuals to tell.
     """
+    from scipy.special import stdtrit  # longer to load than all else that a short command needs
+
     if rest == 0.0:
         return Estimate(known, known, known)
     if weight == 0.0:
