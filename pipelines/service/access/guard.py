@@ -111,6 +111,10 @@ class Guard:
             if begun:
                 raise
             await self._too_large(scope)(scope, receive, send)
+        except asyncio.CancelledError:
+            # The server ends before this does.
+            if not begun:
+                await _refused(scope, 503, "the server is stopping")(scope, receive, send)
 
     def _paced(self, scope: Scope, receive: Receive) -> Receive:
         """Return `receive` for a websocket whose messages wait where they come too often."""
