@@ -88,7 +88,7 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
             nonlocal shown
             view = await feeds[name].look()
             header.show_open(view.open_requests)
-            panels.show_state(view)
+            panels.show_activity(view)
             if view.number != shown:
                 shown = view.number
                 panels.show(view)
