@@ -17,7 +17,7 @@ from streamboost.pipelines.service.access.people import People
 from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.labelling.served import Served, find
-from streamboost.pipelines.service.server import Place, server
+from streamboost.pipelines.service.server import ServeAddress, server
 
 TOKEN = "a token for tests alone"
 TRUSTED = ssl.create_default_context()
@@ -96,7 +96,7 @@ class Site:
 
 @contextmanager
 def site_of(file, **settings):
-    place = Place(port=0)
+    place = ServeAddress(port=0)
     with place.listen() as listening:
         port = listening.getsockname()[1]
         known = Settings(TOKEN, place.hosts, port, **settings)

@@ -24,7 +24,7 @@ from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.loop import Stop
 from streamboost.pipelines.job.run import run
 
-__all__ = ["DATASET", "FILE", "STRATEGIES", "Progress", "Row", "begin", "play", "truth"]
+__all__ = ["DATASET", "FILE", "STRATEGIES", "Result", "RunProgress", "begin", "play", "truth"]
 
 DATASET = "ImageSegments"
 FILE = "pipeline.toml"
@@ -32,7 +32,7 @@ STRATEGIES = ("margin", "random", "repeat_last", "all")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Result:
     """How one strategy did, over all records as predicted on arrival.
 
     `labels` were bought; `accuracy_second_half` is over the later half of the records;
@@ -50,7 +50,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """Where a run stands."""
 
     strategy: str
@@ -62,7 +62,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Tally:
+class Comparison:
     """Compares predictions with the truth, in the order of the records."""
 
     truth: Sequence[str]
@@ -77,14 +77,14 @@ class Tally:
         self.hits.append(hit)
         self.right += hit
 
-    def row(self, strategy: str, labels: int, seconds: float) -> Row:
+    def row(self, strategy: str, labels: int, seconds: float) -> Result:
         """Return the figures over everything counted."""
         n, half = len(self.hits), len(self.hits) // 2
         recalls = []
         for name in sorted(set(self.classes)):
             own = [hit for hit, cls in zip(self.hits, self.classes, strict=True) if cls == name]
             recalls.append(sum(own) / len(own))
-        return Row(
+        return Result(
             strategy=strategy,
             records=n,
             labels=labels,
@@ -103,10 +103,10 @@ class Watch:
     """
 
     def __init__(
-        self, strategy: str, truth: Sequence[str], show: Callable[[Progress], None]
+        self, strategy: str, truth: Sequence[str], show: Callable[[RunProgress], None]
     ) -> None:
-        self.tally = Tally(truth)
-        self.repeated = Tally(truth)
+        self.tally = Comparison(truth)
+        self.repeated = Comparison(truth)
         self.labels = 0
         self._strategy = strategy
         self._show = show
@@ -123,7 +123,7 @@ class Watch:
             self._newest = effects.joined.labels[-1]
         n = len(self.tally.hits)
         self._show(
-            Progress(
+            RunProgress(
                 self._strategy,
                 n,
                 len(self.tally.truth),
@@ -141,15 +141,15 @@ def play(
     seed: int,
     budget: float,
     stop: Stop,
-    show: Callable[[Progress], None],
-) -> Iterator[Row]:
+    show: Callable[[RunProgress], None],
+) -> Iterator[Result]:
     """Run the pipeline once for each of `strategies`, and give their rows in that order.
 
     `repeat_last` follows from the run of "margin", which is not repeated for it. Each run leaves
     its pipeline file and state in a folder of its own within `folder`.
     """
     labels = truth()
-    rows: dict[str, Row] = {}
+    rows: dict[str, Result] = {}
     for strategy in strategies:
         run_of = "margin" if strategy == "repeat_last" else strategy
         if strategy not in rows:

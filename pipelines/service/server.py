@@ -23,7 +23,7 @@ from streamboost.pipelines.service.pages import routes as pages
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.stop import after_grace
 
-__all__ = ["TOKEN", "Place", "serve"]
+__all__ = ["TOKEN", "ServeAddress", "serve"]
 
 TOKEN = "serve.token"
 """The file of the token, in the state folder of the first pipeline."""
@@ -35,7 +35,7 @@ _GIVEN_UP = b"stopped while it waited: the next `streamboost serve` writes the l
 
 
 @dataclass(frozen=True)
-class Place:
+class ServeAddress:
     """Where to listen.
 
     Parameters
@@ -101,7 +101,7 @@ class Place:
 
 def serve(
     configs: Sequence[Config],
-    place: Place,
+    place: ServeAddress,
     people: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> None:
@@ -134,7 +134,7 @@ def _user() -> str:
         return "operator"
 
 
-def server(app: FastAPI, settings: Settings, place: Place) -> uvicorn.Server:
+def server(app: FastAPI, settings: Settings, place: ServeAddress) -> uvicorn.Server:
     """Return what answers for `app`, with limits of its own before those of the guard."""
     return _Server(
         uvicorn.Config(

@@ -20,9 +20,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamboost.pipelines.service.access.limits import Rate
 from streamboost.pipelines.service.access.people import PROGRAM, People, Person
-from streamboost.pipelines.service.access.settings import Settings
+from streamboost.pipelines.service.access.settings import Rate, Settings
 
 __all__ = ["LOGIN", "OPEN", "Guard"]
 

@@ -10,10 +10,11 @@ from streamboost.connectors.base import Sink
 from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.file import Config, load, parse
+from streamboost.pipelines.config.masking import masked
 from streamboost.pipelines.job.connect import feeder
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.store import FILE
-from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter, masked
+from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader

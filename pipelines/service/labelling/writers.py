@@ -2,33 +2,22 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from streamboost.connectors.base import Message, Sink, write_outside
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Label
-from streamboost.errors import ConfigurationError, DataError, StreamBoostError, UnavailableError
+from streamboost.errors import ConfigurationError, DataError, UnavailableError
+from streamboost.pipelines.config.masking import Mask, masked
 
-__all__ = ["LabelWriter", "RecordWriter", "Writer", "masked"]
-
-Mask = Callable[[str], str]
+__all__ = ["LabelWriter", "RecordWriter", "SourceWriter"]
 
 _PATIENCE = 1.0
 """Seconds to wait for other writes to end."""
 
 
-@contextmanager
-def masked(mask: Mask) -> Iterator[None]:
-    """Take secrets out of the errors that are raised within."""
-    try:
-        yield
-    except StreamBoostError as error:
-        raise type(error)(mask(str(error))) from None
-
-
-class Writer:
+class SourceWriter:
     """Appends to a source, one caller at a time; what it returned from is durable there.
 
     Parameters
@@ -69,7 +58,7 @@ class Writer:
                 self._sink.close()
 
 
-class LabelWriter(Writer):
+class LabelWriter(SourceWriter):
     """Writes labels that `schema` can read back."""
 
     def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
@@ -96,7 +85,7 @@ class LabelWriter(Writer):
         self._append(self.check(labels))
 
 
-class RecordWriter(Writer):
+class RecordWriter(SourceWriter):
     """Writes records that `schema` can read back."""
 
     def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
