@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from streamboost.errors import ConnectorError
 
-__all__ = ["Interrupted", "Stop"]
+__all__ = ["Interrupted", "Stop", "after_grace"]
 
 _log = logging.getLogger(__name__)
 
@@ -70,10 +70,7 @@ class Stop:
 
     def end_waits(self) -> None:
         """Have waits of the main thread given up from `GRACE` seconds on; for a signal handler."""
-        signal.signal(signal.SIGALRM, lambda number, frame: self._interrupt())
-        signal.setitimer(signal.ITIMER_REAL, GRACE, _AGAIN)
-        # An ending interpreter takes the handler away: the next alarm would kill the process.
-        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
+        after_grace(self._interrupt)
 
     @contextmanager
     def interruptible(self, on: bool = True) -> Iterator[None]:
@@ -90,3 +87,14 @@ class Stop:
     def _interrupt(self) -> None:
         if self._is_interruptible:
             raise Interrupted
+
+
+def after_grace(action: Callable[[], None]) -> None:
+    """Have the main thread call `action` from `GRACE` seconds on, again and again.
+
+    For a signal handler.
+    """
+    signal.signal(signal.SIGALRM, lambda number, frame: action())
+    signal.setitimer(signal.ITIMER_REAL, GRACE, _AGAIN)
+    # An ending interpreter takes the handler away: the next alarm would kill the process.
+    atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)

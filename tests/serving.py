@@ -1,6 +1,8 @@
 """What the tests of `serve` share: pipeline files, and servers that really listen."""
 
 import json
+import re
+import signal
 import ssl
 import threading
 from contextlib import closing, contextmanager
@@ -15,7 +17,7 @@ from streamboost.pipelines.service.access.people import People
 from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.labelling.served import Served, find
-from streamboost.pipelines.service.server import Place, server
+from streamboost.pipelines.service.server import ServeAddress, server
 
 TOKEN = "a token for tests alone"
 TRUSTED = ssl.create_default_context()
@@ -94,7 +96,7 @@ class Site:
 
 @contextmanager
 def site_of(file, **settings):
-    place = Place(port=0)
+    place = ServeAddress(port=0)
     with place.listen() as listening:
         port = listening.getsockname()[1]
         known = Settings(TOKEN, place.hosts, port, **settings)
@@ -111,3 +113,33 @@ def site_of(file, **settings):
                 client.close()
             running.should_exit = True
             thread.join()
+
+
+class Serving:
+    """A `serve` process, and a program that talks to it."""
+
+    def __init__(self, command, *words):
+        self.process = command.start("serve", *words, "--port", "0")
+        self.said = self.process.stdout.readline() + self.process.stdout.readline()
+        url, self.key = re.search(r": (\S+)/login\?key=(\S+)", self.said).groups()
+        token = (command.folder / re.search(r"token in (\S+)", self.said)[1]).read_text().strip()
+        self.client = httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60
+        )
+        until(self.answers)
+
+    def answers(self):
+        try:
+            return self.client.get("/healthz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def post(self, path, body=None, pipeline="test"):
+        answer = self.client.post(f"/api/v1/pipelines/{pipeline}/{path}", json=body)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.client.close()

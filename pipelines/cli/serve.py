@@ -53,7 +53,9 @@ def serve(
             "`pip install '.[serve]'`"
         ) from None
     logs.begin(as_json=False)
-    place = server.Place(address, port, certificate, key, allow_plain, tuple(allow_host or ()))
+    place = server.ServeAddress(
+        address, port, certificate, key, allow_plain, tuple(allow_host or ())
+    )
     # While it serves, the server takes them, and hands them on when it has ended.
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

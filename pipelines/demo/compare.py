@@ -25,7 +25,7 @@ from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.stop import Stop
 
-__all__ = ["DATASET", "FILE", "STRATEGIES", "Progress", "Row", "begin", "play", "truth"]
+__all__ = ["DATASET", "FILE", "STRATEGIES", "Result", "RunProgress", "begin", "play", "truth"]
 
 DATASET = "ImageSegments"
 FILE = "pipeline.toml"
@@ -33,7 +33,7 @@ STRATEGIES = ("margin", "random", "repeat_last", "all")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Result:
     """How one strategy did, over all records as predicted on arrival.
 
     `labels` were bought; `accuracy_second_half` is over the later half of the records;
@@ -51,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """Where a run stands."""
 
     strategy: str
@@ -63,7 +63,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Tally:
+class Comparison:
     """Compares predictions with the truth, in the order of the records."""
 
     truth: Sequence[str]
@@ -78,14 +78,14 @@ class Tally:
         self.hits.append(hit)
         self.right += hit
 
-    def row(self, strategy: str, labels: int, seconds: float) -> Row:
+    def row(self, strategy: str, labels: int, seconds: float) -> Result:
         """Return the figures over everything counted."""
         n, half = len(self.hits), len(self.hits) // 2
         recalls = []
         for name in sorted(set(self.classes)):
             own = [hit for hit, cls in zip(self.hits, self.classes, strict=True) if cls == name]
             recalls.append(sum(own) / len(own))
-        return Row(
+        return Result(
             strategy=strategy,
             records=n,
             labels=labels,
@@ -104,10 +104,10 @@ class Watch(Watcher):
     """
 
     def __init__(
-        self, strategy: str, truth: Sequence[str], show: Callable[[Progress], None]
+        self, strategy: str, truth: Sequence[str], show: Callable[[RunProgress], None]
     ) -> None:
-        self.tally = Tally(truth)
-        self.repeated = Tally(truth)
+        self.tally = Comparison(truth)
+        self.repeated = Comparison(truth)
         self.labels = 0
         self._strategy = strategy
         self._show = show
@@ -124,7 +124,7 @@ class Watch(Watcher):
             self._newest = effects.joined.labels[-1]
         n = len(self.tally.hits)
         self._show(
-            Progress(
+            RunProgress(
                 self._strategy,
                 n,
                 len(self.tally.truth),
@@ -142,15 +142,15 @@ def play(
     seed: int,
     budget: float,
     stop: Stop,
-    show: Callable[[Progress], None],
-) -> Iterator[Row]:
+    show: Callable[[RunProgress], None],
+) -> Iterator[Result]:
     """Run the pipeline once for each of `strategies`, and give their rows in that order.
 
     `repeat_last` follows from the run of "margin", which is not repeated for it. Each run leaves
     its pipeline file and state in a folder of its own within `folder`.
     """
     labels = truth()
-    rows: dict[str, Row] = {}
+    rows: dict[str, Result] = {}
     for strategy in strategies:
         run_of = "margin" if strategy == "repeat_last" else strategy
         if strategy not in rows:

@@ -22,7 +22,7 @@ LINE_EVERY = 500
 
 
 @contextmanager
-def following(console: Console) -> Iterator[Callable[[demo.Progress], None]]:
+def following(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
     """Give a function that shows where the runs stand, on `console`."""
     if not console.is_terminal:
         yield lambda progress: _print_some(console, progress)
@@ -37,7 +37,7 @@ def following(console: Console) -> Iterator[Callable[[demo.Progress], None]]:
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=console) as bar:
 
-        def show(progress: demo.Progress) -> None:
+        def show(progress: demo.RunProgress) -> None:
             name = _name(progress.strategy)
             if name not in tasks:
                 tasks[name] = bar.add_task(name, total=progress.of, state="")
@@ -46,7 +46,7 @@ def following(console: Console) -> Iterator[Callable[[demo.Progress], None]]:
         yield show
 
 
-def _print_some(console: Console, progress: demo.Progress) -> None:
+def _print_some(console: Console, progress: demo.RunProgress) -> None:
     batch = 10
     if progress.records % LINE_EVERY < batch or progress.records == progress.of:
         console.print(
@@ -55,7 +55,7 @@ def _print_some(console: Console, progress: demo.Progress) -> None:
         )
 
 
-def _state(progress: demo.Progress) -> str:
+def _state(progress: demo.RunProgress) -> str:
     labels = "1 label" if progress.labels == 1 else f"{progress.labels:,} labels"
     return f"accuracy {progress.accuracy:6.1%}, {labels} bought, {progress.trees} trees"
 
@@ -64,7 +64,7 @@ def _name(strategy: str) -> str:
     return strategy.replace("_", " ")
 
 
-def table(rows: Sequence[demo.Row]) -> Table:
+def table(rows: Sequence[demo.Result]) -> Table:
     """Return the rows as a table."""
     title = "ImageSegments, every record predicted on arrival"
     made = Table(

@@ -12,7 +12,7 @@ from streamboost.connectors.base import Sink, Source, write_outside
 from streamboost.connectors.label_studio.project import KEY, Choices, LabelStudio, Task
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.label_studio.tasks import Book, Row
+from streamboost.pipelines.label_studio.tasks import Book, TaskEntry
 from streamboost.pipelines.status.reader import StatusReader
 
 __all__ = ["Bridge", "whole_number"]
@@ -28,7 +28,7 @@ PATIENCE = 60.0
 _TOGETHER = 100
 
 
-class _Request(msgspec.Struct):
+class _Asked(msgspec.Struct):
     id: str
     features: dict[str, float | None]
     label: str | int | None
@@ -41,7 +41,7 @@ class _Answer(msgspec.Struct):
     id: str | int | None = None
 
 
-_request = msgspec.json.Decoder(_Request).decode
+_request = msgspec.json.Decoder(_Asked).decode
 _answer = msgspec.json.Decoder(_Answer).decode
 
 
@@ -56,9 +56,9 @@ class _Standing:
     requests: Mapping[str, Mapping[str, Any]]
     fields: Collection[str]
 
-    def knows(self, row: Row) -> bool:
+    def knows(self, entry: TaskEntry) -> bool:
         """Tell whether it is from after the request was made."""
-        return row.sequence <= self.sequence
+        return entry.sequence <= self.sequence
 
 
 class Bridge:
@@ -120,17 +120,17 @@ class Bridge:
 
     def _read_requests(self) -> None:
         while messages := self._requests.poll(_TOGETHER):
-            rows = [row for message in messages for row in self._row_of(message.payload)]
-            self._book.take("requests", self._requests.position(), rows)
+            entries = [entry for message in messages for entry in self._entry_of(message.payload)]
+            self._book.take("requests", self._requests.position(), entries)
 
-    def _row_of(self, payload: bytes) -> Iterator[Row]:
+    def _entry_of(self, payload: bytes) -> Iterator[TaskEntry]:
         try:
             request = _request(payload)
         except msgspec.MsgspecError as error:
             _log.warning("a request is passed over, as it cannot be read: %s", error)
             return
         key = f"{self._name}/{request.sequence}/{request.id}"
-        yield Row(key, request.id, request.sequence, payload)
+        yield TaskEntry(key, request.id, request.sequence, payload)
 
     def _read_labels(self) -> None:
         while messages := self._labels.poll(_TOGETHER):
@@ -151,18 +151,18 @@ class Bridge:
 
     def _find_sent(self) -> None:
         """Find the tasks of requests that were sent and not confirmed."""
-        sent = self._book.rows("sent")
+        sent = self._book.entries("sent")
         if not sent:
             return
         found: dict[str, list[Task]] = {}
         for task in self._studio.tasks(self._choices).values():
             if task.key is not None:
                 found.setdefault(task.key, []).append(task)
-        made = {row.key: self._only(found[row.key]) for row in sent if row.key in found}
+        made = {entry.key: self._only(found[entry.key]) for entry in sent if entry.key in found}
         self._book.open(made)
         overdue = time.time() - PATIENCE
         self._book.recall(
-            row for row in sent if row.key not in made and (row.sent or 0.0) <= overdue
+            entry for entry in sent if entry.key not in made and (entry.sent or 0.0) <= overdue
         )
 
     def _only(self, tasks: list[Task]) -> int:
@@ -179,13 +179,15 @@ class Bridge:
     def _drop_closed(self, standing: _Standing | None) -> None:
         """Let go of requests that want no answer, and remove their tasks if nobody began them."""
 
-        def is_closed(row: Row) -> bool:
-            gone = standing is not None and standing.knows(row) and row.id not in standing.requests
-            return row.answered or gone
+        def is_closed(entry: TaskEntry) -> bool:
+            gone = (
+                standing is not None and standing.knows(entry) and entry.id not in standing.requests
+            )
+            return entry.answered or gone
 
-        self._book.close([row for row in self._book.rows("new") if is_closed(row)])
-        closed = [row for row in self._book.rows("open") if is_closed(row)]
-        tasks = self._studio.tasks(self._choices, [row.task for row in closed if row.task])
+        self._book.close([entry for entry in self._book.entries("new") if is_closed(entry)])
+        closed = [entry for entry in self._book.entries("open") if is_closed(entry)]
+        tasks = self._studio.tasks(self._choices, [entry.task for entry in closed if entry.task])
         for task in tasks.values():
             if not task.is_touched:
                 self._studio.delete(task.id)
@@ -193,21 +195,21 @@ class Bridge:
 
     def _send_new(self, standing: _Standing | None) -> None:
         """Make tasks of new requests; where there is a status, once it knows them."""
-        new = self._book.rows("new")
+        new = self._book.entries("new")
         if self._status is not None:
-            new = [row for row in new if standing is not None and standing.knows(row)]
+            new = [entry for entry in new if standing is not None and standing.knows(entry)]
         for start in range(0, len(new), _TOGETHER):
-            rows = new[start : start + _TOGETHER]
-            tasks = [self._task(row, standing) for row in rows]
-            self._book.send(rows, time.time())
+            entries = new[start : start + _TOGETHER]
+            tasks = [self._task(entry, standing) for entry in entries]
+            self._book.send(entries, time.time())
             numbers = self._studio.create(tasks)
             made = self._studio.tasks(self._choices, numbers)
             self._book.open({task.key: task.id for task in made.values() if task.key})
 
-    def _task(self, row: Row, standing: _Standing | None) -> dict[str, Any]:
+    def _task(self, entry: TaskEntry, standing: _Standing | None) -> dict[str, Any]:
         """Return a request as a task, with what the committee said as its prediction."""
-        request = _request(row.request)
-        known = standing.requests[row.id] if standing else {}
+        request = _request(entry.request)
+        known = standing.requests[entry.id] if standing else {}
         guess = None if request.label is None else str(request.label)
         sure = request.probabilities.get(guess) if guess is not None else None
         data = {
@@ -217,7 +219,7 @@ class Bridge:
             "guess": guess or "nothing yet",
             "probability": sure,
             "utility": request.utility,
-            KEY: row.key,
+            KEY: entry.key,
         }
         data |= self._absent(data, standing)
         if guess not in self._choices.labels:
@@ -242,17 +244,19 @@ class Bridge:
 
     def _collect(self) -> None:
         """Write the labels of finished tasks, each in a breath with the note that it is written."""
-        rows = {row.task: row for row in self._book.rows("open") if row.task is not None}
-        if not rows:
+        entries = {
+            entry.task: entry for entry in self._book.entries("open") if entry.task is not None
+        }
+        if not entries:
             return
-        tasks = self._studio.tasks(self._choices, rows)
-        self._book.close([row for number, row in rows.items() if number not in tasks])
-        done = [task for task in tasks.values() if task.label is not None and task.id in rows]
+        tasks = self._studio.tasks(self._choices, entries)
+        self._book.close([entry for number, entry in entries.items() if number not in tasks])
+        done = [task for task in tasks.values() if task.label is not None and task.id in entries]
         for task in done:
-            row = rows[task.id]
+            entry = entries[task.id]
             label = self._label(task.label or "")
-            write_outside(self._answers, [Label(row.id, label, task.time, SOURCE).encode()])
-            self._book.close([row])
+            write_outside(self._answers, [Label(entry.id, label, task.time, SOURCE).encode()])
+            self._book.close([entry])
         if done:
             _log.info("%d answers from %s", len(done), self._studio.where)
 

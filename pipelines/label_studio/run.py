@@ -11,7 +11,8 @@ written twice. A request that is no longer open loses its task, unless somebody 
 """
 
 import logging
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 
 from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.label_studio.project import Choices, LabelStudio
@@ -22,7 +23,7 @@ from streamboost.pipelines.label_studio.bridge import Bridge, whole_number
 from streamboost.pipelines.label_studio.tasks import FILE, Book
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.stop import Interrupted, Stop
 
 __all__ = ["project_of", "run"]
 
@@ -51,13 +52,27 @@ def run(config: Config, stop: Stop, *, once: bool = False) -> None:
     """Carry requests and answers until asked to stop; with `once`, what there is now.
 
     What fails and may pass is tried again, ever more seldom, but for `once`; other errors end it.
+    A wait under way when it is asked to stop may be given up, as a killed process gives it up.
     """
-    if config.sections.label_studio is None:
+    section = config.sections.label_studio
+    if section is None:
         raise ConfigurationError(
             "[label_studio]: this section is missing; give it url, project and "
             'token = "${NAME}", with the token in the environment variable NAME'
         )
-    interval, rest = config.sections.label_studio.poll_interval, 0.0
+    try:
+        with stop.interruptible(), _opened(config) as open_bridge:
+            if once:
+                open_bridge().turn()
+            else:
+                _turn_on(open_bridge, stop, section.poll_interval)
+    except Interrupted:
+        _log.warning("stopped while it waited: the next one goes on from there")
+
+
+@contextmanager
+def _opened(config: Config) -> Iterator[Callable[[], Bridge]]:
+    """Hold what a bridge reads and writes meanwhile; give what makes it, asking the project."""
     state = State(config.state)
     book = Book(state.path / FILE)
     sections, around = config.sections, config.surroundings
@@ -67,22 +82,22 @@ def run(config: Config, stop: Stop, *, once: bool = False) -> None:
         closing(sections.labels.follower(around)) as labels,
         book.held(),
     ):
-        bridge: Bridge | None = None
-        while not stop.requested:
-            try:
-                if bridge is None:
-                    bridge = _bridge(config, book, requests, labels, answers)
-                bridge.turn()
-                rest = interval
-            except UnavailableError as error:
-                if once:
-                    raise
-                if rest <= interval:
-                    _log.warning("%s. It is tried again until it succeeds", error)
-                rest = min(2 * max(rest, interval), max(_LONGEST_REST, 2 * interval))
-            if once:
-                return
-            stop.rest(rest)
+        yield lambda: _bridge(config, book, requests, labels, answers)
+
+
+def _turn_on(open_bridge: Callable[[], Bridge], stop: Stop, interval: float) -> None:
+    """Let the bridge take its turns until asked to stop, ever more seldom while they fail."""
+    bridge, rest = None, 0.0
+    while not stop.requested:
+        try:
+            bridge = bridge or open_bridge()
+            bridge.turn()
+            rest = interval
+        except UnavailableError as error:
+            if rest <= interval:
+                _log.warning("%s. It is tried again until it succeeds", error)
+            rest = min(2 * max(rest, interval), max(_LONGEST_REST, 2 * interval))
+        stop.rest(rest)
 
 
 def _bridge(config: Config, book: Book, requests: Source, labels: Source, answers: Sink) -> Bridge:

@@ -14,11 +14,11 @@ from streamboost.connectors.base import Position
 from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
 
-__all__ = ["FILE", "Book", "Row"]
+__all__ = ["FILE", "Book", "TaskEntry"]
 
 FILE = "label_studio.db"
 
-Stage = Literal["new", "sent", "open", "done"]
+TaskStage = Literal["new", "sent", "open", "done"]
 """A request is new, then sent, and open once its task's number is known; done, it stays that."""
 
 KEPT = 100_000
@@ -38,7 +38,7 @@ _position = msgspec.json.Decoder(Position).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TaskEntry:
     """A request.
 
     Attributes
@@ -63,7 +63,7 @@ class Row:
     id: str
     sequence: int
     request: bytes
-    stage: Stage = "new"
+    stage: TaskStage = "new"
     task: int | None = None
     sent: float | None = None
     answered: bool = False
@@ -100,13 +100,13 @@ class Book:
             found = connection.execute(query, (source,)).fetchone()
         return _position(found[0]) if found else {}
 
-    def take(self, source: str, position: Position, rows: Iterable[Row]) -> None:
+    def take(self, source: str, position: Position, entries: Iterable[TaskEntry]) -> None:
         """Note requests that were read, but for those known, and where reading goes on."""
         with self._writing() as connection:
             connection.executemany(
                 "INSERT OR IGNORE INTO requests (key, id, sequence, request, stage) "
                 "VALUES (?, ?, ?, ?, 'new')",
-                ((row.key, row.id, row.sequence, row.request) for row in rows),
+                ((entry.key, entry.id, entry.sequence, entry.request) for entry in entries),
             )
             _move(connection, source, position)
 
@@ -119,30 +119,30 @@ class Book:
             )
             _move(connection, source, position)
 
-    def rows(self, stage: Stage, limit: int = -1) -> list[Row]:
+    def entries(self, stage: TaskStage) -> list[TaskEntry]:
         """Return the requests at `stage`, the oldest first."""
         with self._writing() as connection:
             found = connection.execute(
-                f"SELECT {_COLUMNS} FROM requests WHERE stage = ? ORDER BY number LIMIT ?",
-                (stage, limit),
+                f"SELECT {_COLUMNS} FROM requests WHERE stage = ? ORDER BY number",
+                (stage,),
             ).fetchall()
-        return [Row(*columns) for columns in found]
+        return [TaskEntry(*columns) for columns in found]
 
-    def send(self, rows: Iterable[Row], now: float) -> None:
-        """Note that the tasks of `rows` are about to be made."""
-        self._set("stage = 'sent', sent = ?", [(now, row.key) for row in rows])
+    def send(self, entries: Iterable[TaskEntry], now: float) -> None:
+        """Note that the tasks of `entries` are about to be made."""
+        self._set("stage = 'sent', sent = ?", [(now, entry.key) for entry in entries])
 
-    def recall(self, rows: Iterable[Row]) -> None:
-        """Note that the tasks of `rows` were not made."""
-        self._set("stage = 'new', sent = NULL", [(row.key,) for row in rows])
+    def recall(self, entries: Iterable[TaskEntry]) -> None:
+        """Note that the tasks of `entries` were not made."""
+        self._set("stage = 'new', sent = NULL", [(entry.key,) for entry in entries])
 
     def open(self, tasks: Mapping[str, int]) -> None:
         """Note the numbers of tasks, by their keys."""
         self._set("stage = 'open', task = ?", [(task, key) for key, task in tasks.items()])
 
-    def close(self, rows: Iterable[Row]) -> None:
-        """Note that `rows` are done with; forget the oldest that are."""
-        self._set("stage = 'done', request = NULL", [(row.key,) for row in rows])
+    def close(self, entries: Iterable[TaskEntry]) -> None:
+        """Note that `entries` are done with; forget the oldest that are."""
+        self._set("stage = 'done', request = NULL", [(entry.key,) for entry in entries])
         with self._writing() as connection:
             connection.execute(
                 "DELETE FROM requests WHERE stage = 'done' AND number <= "

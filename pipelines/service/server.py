@@ -1,10 +1,12 @@
 """Where `serve` listens, and how it is asked to stop."""
 
 import getpass
+import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
@@ -18,18 +20,21 @@ from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages import routes as pages
 from streamboost.pipelines.state.folder import State, kept_token
+from streamboost.pipelines.stop import after_grace
 
-__all__ = ["TOKEN", "Place", "serve"]
+__all__ = ["TOKEN", "ServeAddress", "serve"]
 
 TOKEN = "serve.token"
 """The file of the token, in the state folder of the first pipeline."""
 
-_STOPPING = 5
-"""Seconds that open connections have to end in."""
+_STOPPING = 1
+"""Seconds that open connections have to end in; what is left until the end is for the labels."""
+
+_GIVEN_UP = b"stopped while it waited: the next `streamboost serve` writes the labels that wait\n"
 
 
 @dataclass(frozen=True)
-class Place:
+class ServeAddress:
     """Where to listen.
 
     Parameters
@@ -95,7 +100,7 @@ class Place:
 
 def serve(
     configs: Sequence[Config],
-    place: Place,
+    place: ServeAddress,
     people: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> None:
@@ -128,17 +133,9 @@ def _user() -> str:
         return "operator"
 
 
-def _whoever() -> str:
-    """Return the name of who starts it; in a container its number may have none."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "you"
-
-
-def server(app: FastAPI, settings: Settings, place: Place) -> uvicorn.Server:
+def server(app: FastAPI, settings: Settings, place: ServeAddress) -> uvicorn.Server:
     """Return what answers for `app`, with limits of its own before those of the guard."""
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             app,
             http="h11",  # ends a connection whose body was not read, rather than reading it all
@@ -155,3 +152,21 @@ def server(app: FastAPI, settings: Settings, place: Place) -> uvicorn.Server:
             timeout_graceful_shutdown=_STOPPING,
         )
     )
+
+
+class _Server(uvicorn.Server):
+    """Ends within seconds of a signal, whatever still waits in its threads.
+
+    What was acknowledged is durable by then, so that nothing is lost by what is given up.
+    """
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.should_exit:
+            after_grace(_give_up)
+        super().handle_exit(sig, frame)
+
+
+def _give_up() -> None:
+    # Past Python's buffers, which the interrupted line may be writing to, and its waiting threads.
+    os.write(2, _GIVEN_UP)
+    os._exit(0)

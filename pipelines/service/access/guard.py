@@ -20,9 +20,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamboost.pipelines.service.access.limits import Rate
 from streamboost.pipelines.service.access.people import PROGRAM, People, Person
-from streamboost.pipelines.service.access.settings import Settings
+from streamboost.pipelines.service.access.settings import Rate, Settings
 
 __all__ = ["LOGIN", "OPEN", "Guard"]
 
@@ -111,6 +110,10 @@ class Guard:
             if begun:
                 raise
             await self._too_large(scope)(scope, receive, send)
+        except asyncio.CancelledError:
+            # The server ends before this does.
+            if not begun:
+                await _refused(scope, 503, "the server is stopping")(scope, receive, send)
 
     def _paced(self, scope: Scope, receive: Receive) -> Receive:
         """Return `receive` for a websocket whose messages wait where they come too often."""

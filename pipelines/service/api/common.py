@@ -1,14 +1,45 @@
-"""Which pipeline is asked of, and by whom."""
+"""What all operations share: whom they ask of what, and ``{"detail": ...}`` where it is wrong."""
 
-from typing import Annotated
+import logging
+from typing import Annotated, Any
 
-from fastapi import Depends, HTTPException, Path
+from fastapi import Depends, FastAPI, HTTPException, Path
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 
+from streamboost.errors import (
+    ConfigurationError,
+    ConnectorError,
+    DataError,
+    StateError,
+    StreamBoostError,
+)
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
 
-__all__ = ["Asker", "Pipeline"]
+__all__ = ["Asker", "ErrorAnswer", "ServedPipeline", "answer_errors", "described"]
+
+_log = logging.getLogger(__name__)
+
+_STATUS: tuple[tuple[type[StreamBoostError], int], ...] = (
+    (DataError, 422),
+    (ConfigurationError, 409),
+    (StateError, 409),
+    (ConnectorError, 503),
+)
+_MEANINGS = {
+    400: "The request cannot be read, or is for another host.",
+    401: "Neither a token nor a login.",
+    403: "With a cookie, but not from a page of this server.",
+    404: "There is no such pipeline.",
+    409: "It cannot be done as things are.",
+    413: "The body is too large.",
+    422: "A value cannot be used.",
+    429: "Too many requests.",
+    503: "It could not be written, and may be tried again.",
+}
 
 
 def _pipeline(
@@ -25,5 +56,43 @@ def _asker(request: Request) -> Person:
     return person
 
 
-Pipeline = Annotated[Served, Depends(_pipeline)]
+ServedPipeline = Annotated[Served, Depends(_pipeline)]
 Asker = Annotated[Person, Depends(_asker)]
+
+
+class ErrorAnswer(BaseModel):
+    """What was wrong."""
+
+    detail: str = Field(description="what was wrong, and how to mend it")
+
+
+def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what an operation's documentation says of `statuses` and those that all have."""
+    return {
+        status: {"model": ErrorAnswer, "description": _MEANINGS[status]}
+        for status in sorted({400, 401, 429, *statuses})
+    }
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Have `app` answer our errors, which show no secrets."""
+    app.add_exception_handler(StreamBoostError, _answer_ours)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+
+
+def _answer_ours(request: Request, error: Exception) -> JSONResponse:
+    status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+    if status >= 500:
+        _log.warning("%s", error)
+    return _answer(str(error), status)
+
+
+def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
+    return _answer("; ".join(found), 422)
+
+
+def _answer(text: str, status: int) -> JSONResponse:
+    # What was given may be quoted, and hold what JSON cannot.
+    return JSONResponse({"detail": text.encode(errors="replace").decode()}, status)

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamboost.pipelines.service.api.answers import described
-from streamboost.pipelines.service.api.common import Asker, Pipeline
+from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
 from streamboost.pipelines.service.api.write import LabelValue
-from streamboost.pipelines.service.labelling.store import Action, Entry, Stage
+from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
 
 __all__ = ["router"]
 
@@ -37,7 +36,7 @@ class Done(BaseModel):
     id: str
     action: Action
     label: str | int | None
-    stage: Stage
+    stage: EntryStage
 
 
 class About(BaseModel):
@@ -55,38 +54,38 @@ class Answer(About):
 
 
 @router.post("/next", responses=_WRITES)
-def next_request(served: Pipeline, asker: Asker) -> Before:
+def next_request(served: ServedPipeline, asker: Asker) -> Before:
     """Put the most useful request that is free before whoever asks, or keep the one that is."""
     return Before(request=served.queue.next(asker))
 
 
 @router.post("/answer", responses=_WRITES)
-def answer(served: Pipeline, asker: Asker, given: Answer) -> Done:
+def answer(served: ServedPipeline, asker: Asker, given: Answer) -> Done:
     """Hold a label for the record; it can be undone for a few seconds."""
     return _done(served.queue.answer(asker, given.id, given.label))
 
 
 @router.post("/skip", responses=_WRITES)
-def skip(served: Pipeline, asker: Asker, given: About) -> Done:
+def skip(served: ServedPipeline, asker: Asker, given: About) -> Done:
     """Have the record come again after everything else."""
     return _done(served.queue.skip(asker, given.id))
 
 
 @router.post("/not-sure", responses=_WRITES)
-def not_sure(served: Pipeline, asker: Asker, given: About) -> Done:
+def not_sure(served: ServedPipeline, asker: Asker, given: About) -> Done:
     """Leave the record to others."""
     return _done(served.queue.not_sure(asker, given.id))
 
 
 @router.post("/undo", responses=_WRITES)
-def undo(served: Pipeline, asker: Asker) -> Done:
+def undo(served: ServedPipeline, asker: Asker) -> Done:
     """Take back what was done last, as long as no label of it was written."""
     return _done(served.queue.undo(asker))
 
 
 @router.get("/history", responses=described(404, 422, 503))
 def history(
-    served: Pipeline,
+    served: ServedPipeline,
     limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
     below: Annotated[int, Query(ge=0, le=2**53, description="only numbers under this")] = 2**53,
 ) -> list[Done]:
@@ -94,5 +93,5 @@ def history(
     return [_done(entry) for entry in served.queue.history(limit, below)]
 
 
-def _done(entry: Entry) -> Done:
+def _done(entry: LabellingEntry) -> Done:
     return Done.model_validate(entry)

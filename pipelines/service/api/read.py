@@ -6,8 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from streamboost.pipelines.service.api.answers import described
-from streamboost.pipelines.service.api.common import Pipeline
+from streamboost.pipelines.service.api.common import ServedPipeline, described
 from streamboost.pipelines.service.labelling.served import Served
 
 __all__ = ["router"]
@@ -48,43 +47,43 @@ def pipelines(request: Request) -> list[Summary]:
 
 
 @router.get("/pipelines/{pipeline}/status", responses=_NAMED)
-def status(served: Pipeline) -> dict[str, Document]:
+def status(served: ServedPipeline) -> dict[str, Document]:
     """Return every document of the status, by name."""
     return served.status.documents()
 
 
 @router.get("/pipelines/{pipeline}/points", responses=_NAMED)
-def points(served: Pipeline, since: Since = 0) -> list[Document]:
+def points(served: ServedPipeline, since: Since = 0) -> list[Document]:
     """Return the course of the run, the oldest point first; `since` is a point's time."""
     return served.status.points(since)
 
 
 @router.get("/pipelines/{pipeline}/marks", responses=_NAMED)
-def marks(served: Pipeline, since: Since = 0) -> list[Document]:
+def marks(served: ServedPipeline, since: Since = 0) -> list[Document]:
     """Return what happened to the committee, the oldest first; `since` is a mark's id."""
     return served.status.marks(since)
 
 
 @router.get("/pipelines/{pipeline}/predictions", responses=_NAMED)
-def predictions(served: Pipeline, limit: Limit = 100) -> list[Document]:
+def predictions(served: ServedPipeline, limit: Limit = 100) -> list[Document]:
     """Return the newest predictions, the newest first."""
     return served.status.predictions(limit)
 
 
 @router.get("/pipelines/{pipeline}/dead_letters", responses=_NAMED)
-def dead_letters(served: Pipeline, limit: Limit = 100) -> list[Document]:
+def dead_letters(served: ServedPipeline, limit: Limit = 100) -> list[Document]:
     """Return the newest messages that could not be used, the newest first."""
     return served.status.dead_letters(limit)
 
 
 @router.get("/pipelines/{pipeline}/requests", responses=_NAMED)
-def requests(served: Pipeline, limit: Limit = 100) -> list[Document]:
+def requests(served: ServedPipeline, limit: Limit = 100) -> list[Document]:
     """Return the open requests, the most useful answer first."""
     return served.status.requests(limit)
 
 
 @router.get("/pipelines/{pipeline}/versions", responses=_NAMED)
-def versions(served: Pipeline) -> list[Version]:
+def versions(served: ServedPipeline) -> list[Version]:
     """Return the committees that are kept, the oldest first."""
     learner = served.status.document("learner") or {}
     return [_version(kept) for kept in learner.get("versions", [])]

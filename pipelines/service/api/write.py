@@ -8,8 +8,7 @@ from starlette.requests import Request
 
 from streamboost.connectors.messages.written import Label
 from streamboost.pipelines.service.access.guard import LOGIN
-from streamboost.pipelines.service.api.answers import described
-from streamboost.pipelines.service.api.common import Asker, Pipeline
+from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
 from streamboost.pipelines.state.commands import Command, Kind
 
 __all__ = ["LabelValue", "router"]
@@ -89,7 +88,7 @@ class Login(BaseModel):
 
 
 @router.post("/pipelines/{pipeline}/labels", status_code=201, responses=_WRITES)
-def post_labels(served: Pipeline, asker: Asker, given: LabelsIn) -> Written:
+def post_labels(served: ServedPipeline, asker: Asker, given: LabelsIn) -> Written:
     """Write labels to where the pipeline reads them: all of them, or none."""
     labels = [Label(one.id, one.label, one.time, one.source or asker.name) for one in given.labels]
     served.queue.post(asker, labels)
@@ -97,14 +96,14 @@ def post_labels(served: Pipeline, asker: Asker, given: LabelsIn) -> Written:
 
 
 @router.post("/pipelines/{pipeline}/records", status_code=201, responses=_WRITES)
-def post_records(served: Pipeline, given: RecordsIn) -> Written:
+def post_records(served: ServedPipeline, given: RecordsIn) -> Written:
     """Write records to where the pipeline reads them: all of them, or none."""
     served.records.write(given.records)
     return Written(written=len(given.records))
 
 
 @router.post("/pipelines/{pipeline}/commands", status_code=202, responses=_WRITES)
-def post_command(served: Pipeline, given: CommandIn) -> Queued:
+def post_command(served: ServedPipeline, given: CommandIn) -> Queued:
     """Queue a command; the pipeline refuses in its log what it cannot obey."""
     command = Command(given.command, given.version)
     served.tell(command)

@@ -19,30 +19,30 @@ from streamboost.errors import StateError
 from streamboost.pipelines.service.access.people import PROGRAM, Person
 from streamboost.pipelines.service.labelling.store import (
     Action,
-    Entries,
-    Entry,
-    Stage,
+    EntryStage,
+    LabellingEntry,
+    LabellingStore,
     newest,
     put,
     to_write,
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 
-__all__ = ["LabelQueue", "OpenRequests", "Request"]
+__all__ = ["LabelQueue", "OpenRequest", "RequestReader"]
 
-Request = dict[str, Any]
-"""A request message, with `fields`: what the record has beside its features."""
+OpenRequest = dict[str, Any]
+"""A message of a request, with `fields`: what the record has beside its features."""
 
 _log = logging.getLogger(__name__)
 
 
-class OpenRequests(Protocol):
+class RequestReader(Protocol):
     """Where the open requests are, as `StatusReader` tells them."""
 
     def request_ids(self) -> list[str]:
         """Return the records whose label is asked for, the most useful answer first."""
 
-    def request(self, id: str) -> Request | None:
+    def request(self, id: str) -> OpenRequest | None:
         """Return the open request for the record `id`."""
 
 
@@ -74,7 +74,7 @@ class LabelQueue:
     def __init__(
         self,
         path: Path,
-        requests: OpenRequests,
+        requests: RequestReader,
         labels: LabelWriter,
         *,
         grace: int = 3_000,
@@ -82,7 +82,7 @@ class LabelQueue:
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         mask: Callable[[str], str] = str,
     ) -> None:
-        self._entries = Entries(path, mask)
+        self._store = LabellingStore(path, mask)
         self._mask = mask
         self._requests = requests
         self._labels = labels
@@ -96,39 +96,39 @@ class LabelQueue:
         """Why labels that are due could not be written the last time, None where all were."""
         return self._trouble
 
-    def next(self, person: Person) -> Request | None:
+    def next(self, person: Person) -> OpenRequest | None:
         """Return the request before `person`, or the most useful one that is free; None: no more.
 
         Whoever looks at a record calls this again from time to time, which keeps it theirs. What
         they skipped comes after everything else, and what they were not sure of never again.
         """
         ids = self._requests.request_ids()
-        with self._entries.writing() as connection:
+        with self._store.writing() as connection:
             connection.execute("DELETE FROM leases WHERE until <= ?", (self._clock(),))
             chosen = self._before(connection, person) or self._free(connection, person, ids)
             if chosen is not None:
                 self._give(connection, person, chosen["id"])
         return chosen
 
-    def answer(self, person: Person, id: str, label: str | int) -> Entry:
+    def answer(self, person: Person, id: str, label: str | int) -> LabellingEntry:
         """Hold the label that `person` gives the record `id`; it is durable then."""
         self._labels.check([Label(id, label)])
         return self._note(person, id, "label", label)
 
-    def skip(self, person: Person, id: str) -> Entry:
+    def skip(self, person: Person, id: str) -> LabellingEntry:
         """Have the record `id` come to `person` after everything else; others may get it now."""
         return self._note(person, id, "skip")
 
-    def not_sure(self, person: Person, id: str) -> Entry:
+    def not_sure(self, person: Person, id: str) -> LabellingEntry:
         """Have the record `id` never come to `person` again; others may get it now."""
         return self._note(person, id, "not_sure")
 
-    def undo(self, person: Person) -> Entry:
+    def undo(self, person: Person) -> LabellingEntry:
         """Take back what `person` did last in this seat, and put that record before them again.
 
         Raises StateError where there is nothing, or the label was written already.
         """
-        with self._entries.writing() as connection:
+        with self._store.writing() as connection:
             found = newest(connection, 1, seat=person.seat)
             if not found:
                 raise StateError("there is nothing to undo")
@@ -147,7 +147,7 @@ class LabelQueue:
 
     def release(self, person: Person) -> None:
         """Let others have what is before `person`, who goes away."""
-        with self._entries.writing() as connection:
+        with self._store.writing() as connection:
             connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
 
     def post(self, person: Person, labels: Sequence[Label]) -> None:
@@ -157,18 +157,20 @@ class LabelQueue:
         """
         self._labels.write(labels)
         now = self._clock()
-        with self._entries.writing() as connection:
+        with self._store.writing() as connection:
             for label in labels:
                 request = self._requests.request(label.id)
                 sequence = 0 if request is None else request["sequence"]
                 # A program speaks for others; whoever has logged in answers for themselves.
                 name = (label.source if person == PROGRAM else None) or person.name
-                put(connection, Entry(0, now, name, person.seat, label.id, sequence, "label",
-                                      label.label, "written"))  # fmt: skip
+                entry = LabellingEntry(
+                    0, now, name, person.seat, label.id, sequence, "label", label.label, "written"
+                )
+                put(connection, entry)
 
-    def history(self, limit: int = 100, below: int = 2**62) -> list[Entry]:
+    def history(self, limit: int = 100, below: int = 2**62) -> list[LabellingEntry]:
         """Return the newest entries, the newest first; of those numbered under `below`."""
-        with self._entries.reading() as connection:
+        with self._store.reading() as connection:
             return [] if connection is None else newest(connection, limit, below=below)
 
     def write_due(self, *, at_once: bool = False) -> int:
@@ -180,7 +182,7 @@ class LabelQueue:
             due = self._due(at_once=at_once)
             if due:
                 self._labels.write([_message(entry) for entry in due])
-                with self._entries.writing() as connection:
+                with self._store.writing() as connection:
                     connection.executemany(
                         "UPDATE entries SET stage = 'written' WHERE number = ?",
                         [(entry.number,) for entry in due],
@@ -196,40 +198,42 @@ class LabelQueue:
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
-        self._entries.close()
+        self._store.close()
 
     def _note(
         self, person: Person, id: str, action: Action, label: str | int | None = None
-    ) -> Entry:
+    ) -> LabellingEntry:
         request = self._requests.request(id)
         if request is None:
             raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
-        stage: Stage = "held" if action == "label" else "noted"
-        with self._entries.writing() as connection:
+        stage: EntryStage = "held" if action == "label" else "noted"
+        with self._store.writing() as connection:
             if self._holder(connection, id) not in (None, person.seat):
                 raise StateError(f"somebody else has record {id!r} before them: take another")
             if _is_answered(connection, request):
                 raise StateError(f"record {id!r} was answered already: take another")
             connection.execute("DELETE FROM leases WHERE id = ?", (id,))
-            return put(
-                connection,
-                Entry(0, self._clock(), person.name, person.seat, id, request["sequence"], action,
-                      label, stage),
-            )  # fmt: skip
+            now = self._clock()
+            entry = LabellingEntry(
+                0, now, person.name, person.seat, id, request["sequence"], action, label, stage
+            )
+            return put(connection, entry)
 
-    def _before(self, connection: Connection, person: Person) -> Request | None:
+    def _before(self, connection: Connection, person: Person) -> OpenRequest | None:
         """Return the request that `person` has before them, if nobody has answered it."""
         row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
         request = None if row is None else self._requests.request(row[0])
         return None if request is None or _is_answered(connection, request) else request
 
-    def _free(self, connection: Connection, person: Person, ids: Sequence[str]) -> Request | None:
+    def _free(
+        self, connection: Connection, person: Person, ids: Sequence[str]
+    ) -> OpenRequest | None:
         """Return the first request that nobody has or answered and `person` did not put aside.
 
         Where there is none, the one that `person` skipped least often.
         """
         held = {id for (id,) in connection.execute("SELECT id FROM leases")}
-        skipped: list[tuple[int, int, Request]] = []
+        skipped: list[tuple[int, int, OpenRequest]] = []
         for place, id in enumerate(ids):
             request = None if id in held else self._requests.request(id)
             if request is None:
@@ -258,14 +262,14 @@ class LabelQueue:
         ).fetchone()
         return None if row is None else str(row[0])
 
-    def _due(self, *, at_once: bool) -> list[Entry]:
+    def _due(self, *, at_once: bool) -> list[LabellingEntry]:
         """Return the labels to be written, which cannot be undone from now on."""
-        with self._entries.reading() as connection:
+        with self._store.reading() as connection:
             query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
             if connection is None or connection.execute(query).fetchone() is None:
                 return []
         now = self._clock()
-        with self._entries.writing() as connection:
+        with self._store.writing() as connection:
             # A clock that was set back holds no label for longer than it is to be held.
             connection.execute(
                 "UPDATE entries SET stage = 'writing' "
@@ -275,7 +279,7 @@ class LabelQueue:
             return to_write(connection)
 
 
-def _done(connection: Connection, request: Request) -> list[tuple[Action, str]]:
+def _done(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
     """Return what was done with the request, and by whom."""
     return connection.execute(
         "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
@@ -283,11 +287,11 @@ def _done(connection: Connection, request: Request) -> list[tuple[Action, str]]:
     ).fetchall()
 
 
-def _is_answered(connection: Connection, request: Request) -> bool:
+def _is_answered(connection: Connection, request: OpenRequest) -> bool:
     return any(action == "label" for action, _ in _done(connection, request))
 
 
-def _message(entry: Entry) -> Label:
+def _message(entry: LabellingEntry) -> Label:
     assert entry.label is not None
     given = datetime.fromtimestamp(entry.time / 1000, UTC).isoformat(timespec="milliseconds")
     return Label(entry.id, entry.label, given, entry.person)

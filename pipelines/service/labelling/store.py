@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Literal
@@ -11,12 +11,21 @@ from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
 from streamboost.pipelines.config.masking import masked
 
-__all__ = ["FILE", "Action", "Entries", "Entry", "Stage", "newest", "put", "to_write"]
+__all__ = [
+    "FILE",
+    "Action",
+    "EntryStage",
+    "LabellingEntry",
+    "LabellingStore",
+    "newest",
+    "put",
+    "to_write",
+]
 
 FILE = "labelling.db"
 
 Action = Literal["label", "skip", "not_sure"]
-Stage = Literal["held", "writing", "written", "noted", "undone"]
+EntryStage = Literal["held", "writing", "written", "noted", "undone"]
 """What became of an action: a label is held, being written, then written; the others are noted."""
 
 _FORMAT = 1
@@ -34,7 +43,7 @@ _COLUMNS = "number, time, person, seat, id, sequence, action, label, stage"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LabellingEntry:
     """What somebody did with a record, and when (milliseconds since 1970, UTC).
 
     `sequence` is the batch that asked for the record, 0 where none did.
@@ -48,10 +57,10 @@ class Entry:
     sequence: int
     action: Action
     label: str | int | None
-    stage: Stage
+    stage: EntryStage
 
 
-class Entries:
+class LabellingStore:
     """The file at `path`, for any number of threads and processes; `mask` is for its errors."""
 
     def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
@@ -84,20 +93,19 @@ class Entries:
         self._database.close()
 
 
-def put(connection: Connection, entry: Entry) -> Entry:
+def put(connection: Connection, entry: LabellingEntry) -> LabellingEntry:
     """Add `entry`, and return it with its number."""
-    row = (entry.time, entry.person, entry.seat, entry.id, entry.sequence, entry.action)
     cursor = connection.execute(
         "INSERT INTO entries (time, person, seat, id, sequence, action, label, stage) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row, entry.label, entry.stage),
+        astuple(entry)[1:],
     )
-    return Entry(int(cursor.lastrowid or 0), *row, entry.label, entry.stage)
+    return replace(entry, number=int(cursor.lastrowid or 0))
 
 
 def newest(
     connection: Connection, limit: int, *, below: int = 2**62, seat: str = ""
-) -> list[Entry]:
+) -> list[LabellingEntry]:
     """Return the newest entries numbered under `below`, the newest first.
 
     With `seat`, those of that seat which were not undone.
@@ -107,12 +115,12 @@ def newest(
         f"SELECT {_COLUMNS} FROM entries WHERE {where} AND number < ? ORDER BY number DESC LIMIT ?",
         (seat, below, limit),
     )
-    return [Entry(*row) for row in rows]
+    return [LabellingEntry(*row) for row in rows]
 
 
-def to_write(connection: Connection) -> list[Entry]:
+def to_write(connection: Connection) -> list[LabellingEntry]:
     """Return the labels that are being written, the oldest first."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM entries WHERE stage = 'writing' ORDER BY number"
     )
-    return [Entry(*row) for row in rows]
+    return [LabellingEntry(*row) for row in rows]

@@ -11,13 +11,13 @@ from streamboost.connectors.messages.written import DeadLetter, Label
 from streamboost.errors import ConfigurationError, DataError, UnavailableError
 from streamboost.pipelines.config.masking import Mask, masked
 
-__all__ = ["LabelWriter", "RecordWriter", "Writer"]
+__all__ = ["LabelWriter", "RecordWriter", "SourceWriter"]
 
 _PATIENCE = 1.0
 """Seconds to wait for other writes to end."""
 
 
-class Writer:
+class SourceWriter:
     """Appends to a source, one caller at a time; what it returned from is durable there.
 
     Parameters
@@ -58,7 +58,7 @@ class Writer:
                 self._sink.close()
 
 
-class LabelWriter(Writer):
+class LabelWriter(SourceWriter):
     """Writes labels that `schema` can read back."""
 
     def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
@@ -85,7 +85,7 @@ class LabelWriter(Writer):
         self._append(self.check(labels))
 
 
-class RecordWriter(Writer):
+class RecordWriter(SourceWriter):
     """Writes records that `schema` can read back."""
 
     def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:

@@ -1,51 +1,32 @@
 """What the dashboard's charts show, from the points and marks of a status."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from streamboost.pipelines.service.pages.tables import Column, Table
-from streamboost.pipelines.wording import (
-    amount,
-    clock,
-    estimate,
-    percent,
-    plural,
-    seconds,
-)
+from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.wording import amount, estimate, percent, plural, seconds
 
 __all__ = [
     "Curves",
     "Group",
     "Series",
+    "Unit",
     "accuracy",
     "committee_size",
     "lag",
     "latency",
     "spending",
-    "thinned",
     "throughput",
 ]
-
-MOST_POINTS = 300
-"""Points of a curve: a screen has hardly more places for them."""
 
 MOST_MARKS = 40
 
 BEHIND = 0.8
 """Share of the records below which it is said that not all are judged yet."""
 
-TABLE_ROWS = 12
-
-Point = Mapping[str, Any]
 Dash = Literal["solid", "dashed", "dotted"]
 Unit = Literal["percent", "count", "seconds"]
-
-_IN_WORDS: dict[Unit, Callable[[float | None], str]] = {
-    "percent": percent,
-    "count": amount,
-    "seconds": seconds,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +61,10 @@ class Curves:
     they follow from the values.
     """
 
-    title: str
-    unit: Unit
-    times: Sequence[int]
-    series: Sequence[Series]
     summary: str
+    unit: Unit = "count"
+    times: Sequence[int] = ()
+    series: Sequence[Series] = ()
     marks: Sequence[Group] = ()
     low: float | None = 0.0
     high: float | None = None
@@ -93,185 +73,136 @@ class Curves:
     def spec(self) -> dict[str, Any]:
         """Return what the browser draws, as JSON can hold it."""
         found = asdict(self)
-        del found["title"], found["summary"]
+        del found["summary"]
         return found
 
-    def as_table(self) -> Table:
-        """Return the same in a few rows, the newest first."""
-        n = len(self.times)
-        kept = sorted({round(i * (n - 1) / (TABLE_ROWS - 1)) for i in range(TABLE_ROWS)})
-        in_words = _IN_WORDS[self.unit]
-        columns = [Column("Time", "words"), *(Column(one.name) for one in self.series)]
-        rows = [
-            [clock(self.times[i]), *(_in_row(one, i, in_words) for one in self.series)]
-            for i in reversed(kept)
-            if 0 <= i < n
-        ]
-        return Table(self.title, columns, rows, self.summary)
 
-
-def _in_row(series: Series, i: int, in_words: Callable[[float | None], str]) -> str:
-    text = in_words(series.values[i])
-    if series.low is None or series.high is None or series.low[i] is None:
-        return text
-    return f"{text} ({in_words(series.low[i])} to {in_words(series.high[i])})"
-
-
-def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """Return at most `most` of the points, evenly spaced, the first and the last among them.
-
-    >>> [point["time"] for point in thinned([{"time": i} for i in range(9)], 3)]
-    [0, 4, 8]
-    """
-    n = len(points)
-    if n <= most:
-        return list(points)
-    return [points[round(i * (n - 1) / (most - 1))] for i in range(most)]
-
-
-def accuracy(
-    points: Sequence[Point],
-    marks: Sequence[Mapping[str, Any]],
-    judged: int | None = None,
-    arrived: int | None = None,
-) -> Curves:
-    """Show the accuracy, honest and naive, beside that of repeating the last label.
-
-    So many of the records that `arrived` are `judged`; the others wait for the oldest request.
-    """
-    found = _column(points, "accuracy")
+def accuracy(view: View) -> Curves:
+    """Show the accuracy, honest and naive, beside that of repeating the last label."""
+    found = _column(view, "accuracy")
     honest = [_part(one, "value") for one in found]
-    naive = [_value(one) for one in _column(points, "naive")]
-    repeated = [_value(one) for one in _column(points, "repeat_last")]
+    naive = [_value(one) for one in _column(view, "naive")]
+    repeated = [_value(one) for one in _column(view, "repeat_last")]
     if not any(one is not None for one in (*honest, *naive, *repeated)):
-        text = "No label has come back yet. Answer requests on the Labelling page."
-        return Curves("Accuracy", "percent", (), (), text)
+        return Curves("No label has come back yet. Answer requests on the Labelling page.")
+    low, high = ([_part(one, end) for one in found] for end in ("low", "high"))
     series = (
-        Series(
-            "honest",
-            honest,
-            "series-1",
-            [_part(one, "low") for one in found],
-            [_part(one, "high") for one in found],
-        ),
+        Series("honest", honest, "series-1", low, high),
         Series("naive", naive, "series-2", dash="dashed"),
         Series("repeat last", repeated, "grey", dash="dotted"),
     )
     newest = next((one for one in reversed(found) if one is not None), None)
     summary = (
         f"Honest {estimate(newest)}, naive {percent(_last(naive))}, repeating the last label "
-        f"{percent(_last(repeated))}."
+        f"{percent(_last(repeated))}.{_unjudged(view)}"
     )
-    if judged is not None and arrived and judged < BEHIND * arrived:
-        summary += (
-            f" Only {judged:,} of {arrived:,} records are judged yet: the others wait for the "
-            "oldest request to be answered or to expire."
-        )
-    return Curves("Accuracy", "percent", _times(points), series, summary, _groups(marks), high=1.0)
+    return Curves(summary, "percent", _times(view), series, _groups(view), high=1.0)
 
 
-def spending(points: Sequence[Point]) -> Curves:
+def _unjudged(view: View) -> str:
+    """Say that the accuracy is about few of the records, where it is."""
+    judged = (view.document("evaluation").get("since_start") or {}).get("records")
+    arrived = view.document("ledger").get("records")
+    if judged is None or not arrived or judged >= BEHIND * arrived:
+        return ""
+    return (
+        f" Only {judged:,} of {arrived:,} records are judged yet: the others wait for the "
+        "oldest request to be answered or to expire."
+    )
+
+
+def spending(view: View) -> Curves:
     """Show how many labels were asked for and came, against how many the budget allows."""
     series = (
-        Series("allowed", _column(points, "budget_allowed"), "grey", dash="dotted"),
-        Series("asked", _column(points, "requests"), "series-1"),
-        Series("answered", _column(points, "answered"), "series-2", dash="dashed"),
-        Series("audits", _column(points, "audits"), "series-3", dash="dotted"),
+        Series("allowed", _column(view, "budget_allowed"), "grey", dash="dotted"),
+        Series("asked", _column(view, "requests"), "series-1"),
+        Series("answered", _column(view, "answered"), "series-2", dash="dashed"),
+        Series("audits", _column(view, "audits"), "series-3", dash="dotted"),
     )
-    last = points[-1] if points else {}
+    last = view.points[-1] if view.points else {}
     asked, allowed = last.get("requests"), last.get("budget_allowed")
     summary = f"{amount(asked)} labels asked for"
     if allowed is not None:
         summary += f" of {amount(int(allowed))} allowed"
     summary += f", {amount(last.get('answered'))} of them answered; {amount(last.get('audits'))}"
     summary += " were asked at random, for the honest figure."
-    return _counts("Labels against budget", points, series, summary)
+    return _counts(view, series, summary, whole=True)
 
 
-def throughput(points: Sequence[Point]) -> Curves:
+def throughput(view: View) -> Curves:
     """Show how many records and labels come a second."""
-    records, labels = _rates(points, "records_per_second"), _rates(points, "labels_per_second")
+    records, labels = _rates(view, "records_per_second"), _rates(view, "labels_per_second")
     series = (
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
     )
     summary = f"{amount(_last(records))} records and {amount(_last(labels))} labels a second."
-    return _counts("Throughput", points, series, summary, whole=False)
+    return _counts(view, series, summary, whole=False)
 
 
-def latency(points: Sequence[Point]) -> Curves:
+def latency(view: View) -> Curves:
     """Show how long a batch takes, from its reading to its commit."""
-    taken = _rates(points, "batch_seconds")
+    taken = _rates(view, "batch_seconds")
     if not any(one is not None for one in taken):
-        return Curves("Latency", "seconds", (), (), "Shown once a batch has been committed.")
+        return Curves("Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
     summary = f"The newest batches took {seconds(_last(taken))} from reading to commit."
-    return Curves("Latency", "seconds", _times(points), series, summary)
+    return Curves(summary, "seconds", _times(view), series)
 
 
-def lag(points: Sequence[Point]) -> Curves:
+def lag(view: View) -> Curves:
     """Show how many messages wait to be read."""
-    waiting = [_total(one) for one in _column(points, "lag")]
+    waiting = [_total(one) for one in _column(view, "lag")]
     if not any(one is not None for one in waiting):
-        return Curves(
-            "Lag", "count", (), (), "Shown once the pipeline runs, where its sources can tell."
-        )
+        return Curves("Shown once the pipeline runs, where its sources can tell.")
     last = _last(waiting)
     summary = (
         "Nothing waits to be read." if not last else f"{plural(int(last), 'message')} to read."
     )
     series = (Series("messages", waiting, "series-1"),)
-    return Curves("Lag", "count", _times(points), series, summary, whole=True)
+    return Curves(summary, "count", _times(view), series, whole=True)
 
 
-def committee_size(points: Sequence[Point], marks: Sequence[Mapping[str, Any]]) -> Curves:
+def committee_size(view: View) -> Curves:
     """Show how many trees the committee has, and when it was replaced."""
-    trees, versions = _column(points, "trees"), _column(points, "version")
+    trees, versions = _column(view, "trees"), _column(view, "version")
     if not any(trees):
-        text = "No committee yet: the first is trained as soon as two classes have a label."
-        return Curves("Committee", "count", (), (), text)
+        return Curves("No committee yet: the first is trained as soon as two classes have a label.")
     series = (Series("trees", trees, "series-1", stepped=True),)
     summary = f"Version {amount(_last(versions))} serves, with {amount(_last(trees))} trees."
-    return Curves("Committee", "count", _times(points), series, summary, _groups(marks), whole=True)
+    return Curves(summary, "count", _times(view), series, _groups(view), whole=True)
 
 
-def _counts(
-    title: str,
-    points: Sequence[Point],
-    series: Sequence[Series],
-    summary: str,
-    *,
-    whole: bool = True,
-) -> Curves:
-    if not points:
-        return Curves(title, "count", (), (), "Nothing yet: shown once the pipeline runs.")
-    return Curves(title, "count", _times(points), series, summary, whole=whole)
+def _counts(view: View, series: Sequence[Series], summary: str, *, whole: bool) -> Curves:
+    if not view.points:
+        return Curves("Nothing yet: shown once the pipeline runs.")
+    return Curves(summary, "count", _times(view), series, whole=whole)
 
 
-def _groups(marks: Sequence[Mapping[str, Any]]) -> list[Group]:
+def _groups(view: View) -> list[Group]:
     """Return the lines for what changed the committee; too many would hide the curves."""
     groups = []
     for kind, group in (
         ("drift", Group("drift", (), "bad", "solid", 2)),
         ("promoted", Group("new version", (), "grey", "dotted", 1)),
     ):
-        times = [int(mark["time"]) for mark in marks if mark["kind"] == kind][-MOST_MARKS:]
+        times = [int(mark["time"]) for mark in view.marks if mark["kind"] == kind][-MOST_MARKS:]
         if times:
             groups.append(replace(group, times=times))
     return groups
 
 
-def _times(points: Sequence[Point]) -> list[int]:
-    return [int(point["time"]) for point in points]
+def _times(view: View) -> list[int]:
+    return [int(point["time"]) for point in view.points]
 
 
-def _rates(points: Sequence[Point], name: str) -> list[float | None]:
+def _rates(view: View, name: str) -> list[float | None]:
     """Return a column to as many digits as a curve can show."""
-    return [None if one is None else float(f"{one:.4g}") for one in _column(points, name)]
+    return [None if one is None else float(f"{one:.4g}") for one in _column(view, name)]
 
 
-def _column(points: Sequence[Point], name: str) -> list[Any]:
-    return [point.get(name) for point in points]
+def _column(view: View, name: str) -> list[Any]:
+    return [point.get(name) for point in view.points]
 
 
 def _part(found: Mapping[str, Any] | None, name: str) -> float | None:

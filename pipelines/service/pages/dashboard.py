@@ -4,18 +4,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamboost.pipelines.service.pages import charts as curves
-from streamboost.pipelines.service.pages import tables
 from streamboost.pipelines.service.pages.layout import page_of
+from streamboost.pipelines.service.pages.panels import PANELS, Panel
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.service.pages.widgets import Panel, Tag
-from streamboost.pipelines.wording import (
-    NOTHING,
-    amount,
-    clock,
-    percent,
-    plural,
-)
+from streamboost.pipelines.service.pages.widgets import Tag
+from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
 __all__ = ["Dashboard", "Overview"]
 
@@ -24,61 +17,31 @@ STILL = 60.0
 
 
 class Dashboard:
-    """One pipeline's panels."""
+    """One pipeline: what it does, the figures that matter most, and the panels."""
 
     def __init__(self) -> None:
-        self._state = State()
+        self._activity = Activity()
         self._tiles = Tiles()
         with Tag("div", classes="panels"):
-            self._accuracy = Panel("Accuracy", ABOUT_ACCURACY, "wide")
-            self._spending = Panel("Labels against budget", "Labels, counted since the start.")
-            self._throughput = Panel("Throughput", "Per second.")
-            self._latency = Panel("Latency", "From reading a batch to its commit.")
-            self._lag = Panel("Lag", "Messages that wait to be read.")
-            self._mix = Panel("Class mix", "Share of each class.")
-            self._confusion = Panel("Confusion matrix", "True classes down, predicted ones across.")
-            self._features = Panel("Feature drift", ABOUT_DRIFT)
-            self._steps = Panel("Steps of a batch", "Where a batch's time goes.")
-            self._committee = Panel("Committee", "Trees, and when a new version began to serve.")
-            self._history = Panel("Committee history", "The newest first.")
+            self._panels = [Panel(*panel) for panel in PANELS]
         self._letters = Letters()
 
-    def show_state(self, view: View) -> None:
+    def show_activity(self, view: View) -> None:
         """Show what the pipeline is doing, which also changes when nothing happens."""
-        self._state.show(view)
+        self._activity.show(view)
 
     def show(self, view: View) -> None:
         """Show a status."""
-        points, marks = view.points, view.marks
         self._tiles.show(view)
-        self._accuracy.show_curves(curves.accuracy(points, marks, *_judged(view)))
-        self._spending.show_curves(curves.spending(points))
-        self._throughput.show_curves(curves.throughput(points))
-        self._latency.show_curves(curves.latency(points))
-        self._lag.show_curves(curves.lag(points))
-        self._mix.show_table(tables.class_mix(view.document("classes")))
-        self._confusion.show_table(tables.confusion(view.document("confusion")))
-        self._features.show_table(tables.feature_drift(view.document("features").get("features")))
-        self._steps.show_table(tables.latencies(view.document("latency")))
-        self._committee.show_curves(curves.committee_size(points, marks))
-        self._history.show_table(tables.committees(marks))
+        for panel in self._panels:
+            panel.show(view)
         self._letters.show(view.dead_letters)
-
-
-ABOUT_ACCURACY = (
-    "Share of the newest records that were predicted rightly on arrival. Honest: estimated from "
-    "audits, with its 95 % interval. Naive: over the answered requests, which are the hard ones."
-)
-ABOUT_DRIFT = (
-    "Population stability index of the newest records against those before; from 0.2 a feature "
-    "counts as shifted."
-)
 
 
 UNSTARTED = 'It has not said anything yet: start it with "streamboost run".'
 
 
-class State:
+class Activity:
     """Says what the pipeline is doing, and tells a screen reader when that changes."""
 
     def __init__(self) -> None:
@@ -177,12 +140,6 @@ def _honest(recent: Mapping[str, Any]) -> tuple[str, str]:
     return percent(found["value"]), f"{interval}, over {plural(recent['records'], 'record')}"
 
 
-def _judged(view: View) -> tuple[int | None, int | None]:
-    """Return how many records the accuracy is about, and how many have come."""
-    whole = view.document("evaluation").get("since_start") or {}
-    return whole.get("records"), view.document("ledger").get("records")
-
-
 def _value(found: Any) -> float | None:
     return found.get("value") if isinstance(found, Mapping) else found
 
@@ -221,12 +178,12 @@ class Overview:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         with Tag("ul", classes="overview"):
-            self._rows: dict[str, tuple[State, Tiles]] = {}
+            self._rows: dict[str, tuple[Activity, Tiles]] = {}
             for name in names:
                 with Tag("li", classes="panel"):
                     with Tag("h2"):
                         Tag("a", name, href=page_of("/", name))
-                    self._rows[name] = State(), Tiles()
+                    self._rows[name] = Activity(), Tiles()
 
     def show(self, name: str, view: View) -> None:
         """Show a pipeline's status."""

@@ -9,8 +9,9 @@ from nicegui.events import GenericEventArguments
 
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.labelling.served import Served
-from streamboost.pipelines.service.labelling.store import Entry
+from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.service.pages import questions
 from streamboost.pipelines.service.pages.dashboard import UNSTARTED
 from streamboost.pipelines.service.pages.tables import Column, Table
@@ -18,7 +19,7 @@ from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Answers, DataTable, Tag
 from streamboost.pipelines.wording import clock, plural, sentence
 
-__all__ = ["Desk"]
+__all__ = ["LabellingDesk"]
 
 HISTORY = 12
 """Answers that are shown."""
@@ -28,7 +29,7 @@ LOOK = 3.0
 """Seconds between two looks whether the record is still open, which also keeps it theirs."""
 
 
-class Desk:
+class LabellingDesk:
     """What one person has before them: a record, the answers to give, and what was answered.
 
     Parameters
@@ -132,8 +133,8 @@ class Desk:
         self._history.set_visibility(bool(entries))
         self._history.show_table(_history(entries))
 
-    def _show(self, request: Mapping[str, Any] | None) -> None:
-        found: Mapping[str, Any] = request or {}
+    def _show(self, request: OpenRequest | None) -> None:
+        found = request or {}
         if found.get("id") != self._id:
             self._turn += 1  # what is on its way was meant for another record
         self._id = found.get("id")
@@ -169,9 +170,7 @@ class Record:
         """Show how many requests are open."""
         self._open.text = f"{plural(n, 'request')} open, the most useful answer first" if n else ""
 
-    def show(
-        self, request: Mapping[str, Any], about: Mapping[str, Any], refusal: str | None
-    ) -> None:
+    def show(self, request: OpenRequest, about: Mapping[str, Any], refusal: str | None) -> None:
         """Show a request; without one, say what to do."""
         if not request:
             self._title.text = "Nothing to label"
@@ -203,7 +202,7 @@ def _show_field(value: Any) -> None:
         Tag("span", "missing" if value is None else str(value), kind)
 
 
-def _guess(request: Mapping[str, Any]) -> str:
+def _guess(request: OpenRequest) -> str:
     label = request.get("label")
     if label is None:
         return "The committee had no guess."
@@ -218,7 +217,7 @@ def _idle(about: Mapping[str, Any]) -> str:
     return "Every request is answered, or with somebody else. New ones appear here by themselves."
 
 
-def _known(request: Mapping[str, Any], view: View) -> list[str | int]:
+def _known(request: OpenRequest, view: View) -> list[str | int]:
     """Return the classes there are, as far as anybody knows."""
     found: set[str | int] = set(view.document("learner").get("labels_of_classes") or ())
     found |= set(view.document("classes").get("labels") or ())
@@ -227,11 +226,11 @@ def _known(request: Mapping[str, Any], view: View) -> list[str | int]:
     return sorted(found, key=lambda label: (isinstance(label, str), label))
 
 
-def _taken_back(entry: Entry) -> str:
+def _taken_back(entry: LabellingEntry) -> str:
     return f"Taken back: record {entry.id}."
 
 
-_ACTIONS: dict[str, Callable[[Entry], str]] = {
+_ACTIONS: dict[str, Callable[[LabellingEntry], str]] = {
     "label": lambda entry: str(entry.label),
     "skip": lambda entry: "skipped",
     "not_sure": lambda entry: "not sure",
@@ -239,7 +238,7 @@ _ACTIONS: dict[str, Callable[[Entry], str]] = {
 _STAGES = {"held": "can be undone", "writing": "being written", "written": "written"}
 
 
-def _history(entries: Sequence[Entry]) -> Table:
+def _history(entries: Sequence[LabellingEntry]) -> Table:
     columns = [Column(text, "words") for text in ("Record", "Answer", "Who", "When", "State")]
     rows = [
         [

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent
 
-__all__ = ["Choice", "Kind", "choices", "features", "kind_of", "until", "why"]
+__all__ = ["Choice", "FieldKind", "choices", "features", "kind_of", "until", "why"]
 
 KEYS = 9
 """Classes that a digit stands for."""
@@ -15,8 +16,7 @@ KEYS = 9
 UNUSUAL = 4.0
 """Standard deviations that fill a bar."""
 
-Request = Mapping[str, Any]
-Kind = Literal["image", "link", "text", "value"]
+FieldKind = Literal["image", "link", "text", "value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Choice:
     guess: bool
 
 
-def choices(request: Request, known: Sequence[str | int]) -> list[Choice]:
+def choices(request: OpenRequest, known: Sequence[str | int]) -> list[Choice]:
     """Return the classes to choose from.
 
     Up to nine keep their places, so that a key means the same for every record. Of more, the nine
@@ -64,7 +64,7 @@ def choices(request: Request, known: Sequence[str | int]) -> list[Choice]:
     ]
 
 
-def why(request: Request, strategy: Mapping[str, Any]) -> str:
+def why(request: OpenRequest, strategy: Mapping[str, Any]) -> str:
     """Say why the record was asked for.
 
     >>> why({"label": None}, {})
@@ -98,17 +98,17 @@ _REASONS = {
 }
 
 
-def _utility(request: Request) -> str:
+def _utility(request: OpenRequest) -> str:
     return f"utility {amount(request.get('utility'))}"
 
 
-def until(request: Request) -> str:
+def until(request: OpenRequest) -> str:
     """Say when the request expires, empty where that is counted in records."""
     expires = request.get("expires")
     return f"Open until {clock(expires)}." if isinstance(expires, int | float) else ""
 
 
-def features(request: Request, usual: Sequence[Mapping[str, Any]]) -> Table:
+def features(request: OpenRequest, usual: Sequence[Mapping[str, Any]]) -> Table:
     """Show the features, those farthest from the `usual` first where that is known.
 
     Each of `usual` has a feature's `name`, `mean` and `deviation`, the standard deviation.
@@ -143,7 +143,7 @@ def _departure(found: float | None) -> Cell:
     return Cell(text, bar=abs(found) / UNUSUAL, colour="warn" if abs(found) > 2 else "series-1")
 
 
-def kind_of(value: Any) -> Kind:
+def kind_of(value: Any) -> FieldKind:
     """Return how a further field is shown: as "image", "link", "text" or "value".
 
     Nothing is fetched from elsewhere: an address of another machine is a link to follow, and an

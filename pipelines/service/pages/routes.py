@@ -14,9 +14,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.dashboard import Dashboard, Overview
-from streamboost.pipelines.service.pages.labelling import Desk
-from streamboost.pipelines.service.pages.layout import Header, main
-from streamboost.pipelines.service.pages.nonces import bear_nonces
+from streamboost.pipelines.service.pages.labelling import LabellingDesk
+from streamboost.pipelines.service.pages.layout import Header, bear_nonces, main
 from streamboost.pipelines.service.pages.view import EVERY, Feed
 from streamboost.pipelines.service.pages.widgets import STATIC
 
@@ -88,7 +87,7 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
             nonlocal shown
             view = await feeds[name].look()
             header.show_open(view.open_requests)
-            panels.show_state(view)
+            panels.show_activity(view)
             if view.number != shown:
                 shown = view.number
                 panels.show(view)
@@ -105,7 +104,7 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
         name = _chosen(pipeline, names) or names[0]
         header = Header("/label", name, names)
         with main(f"Labelling for {name}"):
-            desk = Desk(pipelines[name], request.state.person)
+            desk = LabellingDesk(pipelines[name], request.state.person)
         seat = name, request.state.person.seat
         open_desks[seat] += 1
 

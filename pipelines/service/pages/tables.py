@@ -4,14 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from streamboost.pipelines.wording import (
-    NOTHING,
-    amount,
-    clock,
-    percent,
-    plural,
-    seconds,
-)
+from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural, seconds
 
 __all__ = [
     "Cell",
@@ -26,6 +20,8 @@ __all__ = [
 
 MOST_CLASSES = 30
 """Rows and columns of a confusion matrix that a person can still take in."""
+
+MOST_MARKS = 100
 
 DRIFTED = 0.2
 """Population stability index from which a feature is commonly said to have shifted; half of it
@@ -68,9 +64,9 @@ class Table:
     summary: str
 
 
-def class_mix(classes: Mapping[str, Any] | None) -> Table:
+def class_mix(view: View) -> Table:
     """Show the share of each class among the predictions and among the labels."""
-    found = classes or {}
+    found = view.document("classes")
     labels = [str(label) for label in found.get("labels", [])]
     predicted, labelled = found.get("predicted", []), found.get("labelled", [])
     columns = [Column("Class", "words"), Column("Predicted"), Column("Labelled")]
@@ -101,46 +97,46 @@ def _share(n: float, of: float) -> float | None:
     return n / of if of else None
 
 
-def confusion(found: Mapping[str, Any] | None) -> Table:
+def confusion(view: View) -> Table:
     """Show which classes are taken for which: rows are true, columns predicted."""
-    labels = [str(label) for label in (found or {}).get("labels", [])]
-    counts = (found or {}).get("counts", [])
+    found = view.document("confusion")
+    labels = [str(label) for label in found.get("labels", [])]
+    counts = found.get("counts", [])
     total = sum(map(sum, counts))
+    caption = "Confusion matrix: true class by row, predicted by column"
     if not total:
-        return Table(
-            "Confusion matrix",
-            [],
-            [],
-            "Shown once somebody answers for records that the committee predicted.",
-        )
+        waiting = "Shown once somebody answers for records that the committee predicted."
+        return Table(caption, [], [], waiting)
     right = sum(row[i] for i, row in enumerate(counts))
-    kept = sorted(range(len(labels)), key=lambda i: -sum(counts[i]))[:MOST_CLASSES]
-    kept.sort()
+    kept = sorted(sorted(range(len(labels)), key=lambda i: -sum(counts[i]))[:MOST_CLASSES])
     columns = [Column("True class", "words"), *(Column(labels[j]) for j in kept)]
-    rows: Rows = []
-    for i in kept:
-        most = max(sum(counts[i]), 1)
-        cells = [
-            Cell(
-                amount(counts[i][j]) if counts[i][j] else "·",
-                shade=counts[i][j] / most,
-                colour="series-1" if i == j else "bad",
-            )
-            for j in kept
-        ]
-        rows.append([labels[i], *cells])
+    rows: Rows = [[labels[i], *_taken_for(counts[i], i, kept)] for i in kept]
     summary = (
         f"{amount(right)} of {amount(total)} answered requests were predicted rightly. These are "
         "the hard records: the share says less than the accuracy above."
     )
     if len(kept) < len(labels):
         summary += f" The {len(kept)} commonest of {len(labels)} classes are shown."
-    return Table("Confusion matrix: true class by row, predicted by column", columns, rows, summary)
+    return Table(caption, columns, rows, summary)
 
 
-def feature_drift(features: Sequence[Mapping[str, Any]] | None) -> Table:
+def _taken_for(counts: Sequence[int], own: int, kept: Sequence[int]) -> list[Cell]:
+    """Return how often the class `own` was taken for each of those that are `kept`."""
+    most = max(sum(counts), 1)
+    return [
+        Cell(
+            amount(counts[j]) if counts[j] else "·",
+            shade=counts[j] / most,
+            colour="series-1" if j == own else "bad",
+        )
+        for j in kept
+    ]
+
+
+def feature_drift(view: View) -> Table:
     """Show how far each feature has moved from what the committee was taught, farthest first."""
-    found = sorted(features or [], key=lambda one: -(one.get("psi") or 0.0))
+    features = view.document("features").get("features") or []
+    found = sorted(features, key=lambda one: -(one.get("psi") or 0.0))
     columns = [Column("Feature", "words"), Column("PSI"), Column("Missing"), Column("Missing then")]
     if not any(one.get("psi") is not None for one in found):
         return Table("Feature drift", columns, [], "Shown once enough records have come.")
@@ -169,11 +165,11 @@ def _shift(index: float | None) -> Cell:
     return Cell(f"{index:.2f}", bar=index / (2 * DRIFTED), colour=size, note=note)
 
 
-def latencies(steps: Mapping[str, Mapping[str, float | None]] | None) -> Table:
+def latencies(view: View) -> Table:
     """Show how long each step of a batch takes."""
     columns = [Column("Step", "words"), Column("Median"), Column("99 % below")]
-    found = list((steps or {}).items())
-    longest = max((values.get("p99") or 0.0 for _, values in found), default=0.0) or 1.0
+    found: Mapping[str, Mapping[str, float | None]] = view.document("latency")
+    longest = max((values.get("p99") or 0.0 for values in found.values()), default=0.0) or 1.0
     rows: Rows = [
         [
             name.replace("_", " "),
@@ -184,13 +180,13 @@ def latencies(steps: Mapping[str, Mapping[str, float | None]] | None) -> Table:
             ),
             Cell(seconds(values.get("p99")), bar=(values.get("p99") or 0) / longest, colour="grey"),
         ]
-        for name, values in found
+        for name, values in found.items()
     ]
     summary = "" if rows else "Shown once a batch has been committed."
     return Table("Latency by step", columns, rows, summary)
 
 
-def committees(marks: Sequence[Mapping[str, Any]], most: int = 100) -> Table:
+def committees(view: View) -> Table:
     """Show what happened to the committee, the newest first."""
     columns = [
         Column("When", "words"),
@@ -205,7 +201,7 @@ def committees(marks: Sequence[Mapping[str, Any]], most: int = 100) -> Table:
             amount(mark["sequence"]),
             "" if mark["kind"] == "promoted" else str(mark.get("text") or ""),
         ]
-        for mark in reversed(marks[-most:])
+        for mark in reversed(view.marks[-MOST_MARKS:])
     ]
     summary = "Shown once a committee is trained." if not rows else ""
     return Table("What happened, the newest first", columns, rows, summary)

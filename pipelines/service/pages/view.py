@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamboost.pipelines.service.pages.charts import Point, thinned
-from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.status.reader import Status, StatusReader
 
-__all__ = ["EVERY", "Feed", "Status", "View"]
+__all__ = ["EVERY", "Feed", "View", "thinned"]
 
 EVERY = 1.0
 """Seconds between two looks at a status."""
@@ -18,7 +17,8 @@ EVERY = 1.0
 LETTERS = 20
 """Dead letters that are shown."""
 
-Status = dict[str, Any]
+MOST_POINTS = 300
+"""Points of a curve: a screen has hardly more places for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class View:
 
     number: int = 0
     documents: Mapping[str, Any] = field(default_factory=dict)
-    points: Sequence[Point] = ()
+    points: Sequence[Status] = ()
     marks: Sequence[Status] = ()
     dead_letters: Sequence[Status] = ()
 
@@ -86,3 +86,15 @@ class Feed:
             marks=reader.marks(),
             dead_letters=reader.dead_letters(LETTERS),
         )
+
+
+def thinned(points: Sequence[Status], most: int = MOST_POINTS) -> list[Status]:
+    """Return at most `most` of the points, evenly spaced, the first and the last among them.
+
+    >>> [point["time"] for point in thinned([{"time": i} for i in range(9)], 3)]
+    [0, 4, 8]
+    """
+    n = len(points)
+    if n <= most:
+        return list(points)
+    return [points[round(i * (n - 1) / (most - 1))] for i in range(most)]

@@ -13,10 +13,9 @@ import nicegui.elements.echart
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
-from streamboost.pipelines.service.pages.charts import Curves
 from streamboost.pipelines.service.pages.tables import Table
 
-__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Panel", "Tag", "Theme"]
+__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Tag", "Theme"]
 
 STATIC = Path(__file__).parents[1] / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
@@ -79,58 +78,3 @@ def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 def _without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-class Panel:
-    """One part of the dashboard: a heading, what it comes to in a sentence, and the picture.
-
-    Parameters
-    ----------
-    title : its heading
-    about : what is shown, in a sentence
-    classes : CSS classes besides
-    """
-
-    def __init__(self, title: str, about: str, classes: str = "") -> None:
-        name = title.lower().replace(" ", "-")
-        with Tag("section", classes=f"panel {classes}", aria_labelledby=f"{name}-title", id=name):
-            Tag("h2", title, id=f"{name}-title")
-            Tag("p", about, "about")
-            self._summary = Tag("p", "", "summary")
-            self._body = Tag("div", classes="body")
-        self._chart: Chart | None = None
-        self._table: DataTable | None = None
-
-    def show_curves(self, curves: Curves) -> None:
-        """Show curves, with the same in a table that can be opened."""
-        self._summary.text = curves.summary
-        self._summary.classes(replace="summary" if curves.times else "summary empty")
-        if not curves.times:
-            self._clear()
-            return
-        if self._chart is None:
-            with self._body:
-                self._chart = Chart()
-                with Tag("details", classes="as-table"):
-                    Tag("summary", "The same as a table")
-                    self._table = DataTable()
-        assert self._table is not None
-        self._chart.show(spec=curves.spec(), label=f"Chart. {curves.summary}")
-        self._table.show_table(curves.as_table())
-
-    def show_table(self, table: Table) -> None:
-        """Show a table."""
-        self._summary.text = table.summary
-        self._summary.classes(replace="summary" if table.rows else "summary empty")
-        if not table.rows:
-            self._clear()
-            return
-        if self._table is None:
-            with self._body:
-                self._table = DataTable()
-        self._table.show_table(table)
-
-    def _clear(self) -> None:
-        if self._table is not None:
-            self._body.clear()
-            self._chart = self._table = None

@@ -1,20 +1,15 @@
 """SIGTERM ends a pipeline within seconds, whatever it waits for."""
 
 import json
-import os
-import signal
 import sqlite3
-import subprocess
 import time
 from contextlib import closing
 
 import pytest
 
 from tests.pipelines.operated import checkpoints, predicted, put
+from tests.pipelines.stopping import lines, stopped
 from tests.waiting import until
-
-SOON = 10.0
-"""Seconds, for each that wants a core; it is to be 5 where nothing else works on the machine."""
 
 PIPELINE = """
 [pipeline]
@@ -35,21 +30,6 @@ training = "background"
 """
 
 
-def stopped(process):
-    """Return what a process said that was asked to stop, and see that it did."""
-    process.send_signal(signal.SIGTERM)
-    began = time.monotonic()
-    try:
-        crowd = max(1.0, os.getloadavg()[0] / os.cpu_count())
-        _, said = process.communicate(timeout=SOON * crowd)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise AssertionError(f"it still ran: {process.communicate()[1]}") from None
-    assert process.returncode == 0, said
-    print(f"it took {time.monotonic() - began:.1f} s")
-    return said
-
-
 def write(folder, make_records, n, rounds=3):
     records, truth = make_records(n)
     labels = [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
@@ -57,14 +37,6 @@ def write(folder, make_records, n, rounds=3):
         text = "".join(json.dumps(message) + "\n" for message in messages)
         (folder / f"{name}.jsonl").write_text(text)
     (folder / "p.toml").write_text(PIPELINE.format(rounds=rounds))
-
-
-def lines(process, word):
-    """Read what a process says until a line with `word`."""
-    said = []
-    while word not in (line := process.stderr.readline()):
-        assert line, said
-        said.append(line)
 
 
 def test_while_no_record_comes(streamboost_command, tmp_path):

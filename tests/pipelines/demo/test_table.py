@@ -6,12 +6,12 @@ from rich.console import Console
 from streamboost.pipelines.demo import compare as demo
 from streamboost.pipelines.demo import table as screen
 
-STATES = [demo.Progress("margin", n, 1_234, 0.5, n // 10, 100) for n in range(10, 1_235, 10)]
+STATES = [demo.RunProgress("margin", n, 1_234, 0.5, n // 10, 100) for n in range(10, 1_235, 10)]
 
 
 def shown(console):
     with screen.following(console) as show:
-        for state in [*STATES, demo.Progress("margin", 1_234, 1_234, 0.75, 123, 100)]:
+        for state in [*STATES, demo.RunProgress("margin", 1_234, 1_234, 0.75, 123, 100)]:
             show(state)
     return console.file.getvalue()
 
@@ -32,7 +32,9 @@ def test_elsewhere_a_line_comes_now_and_then_and_at_the_end():
 
 
 def test_the_table_has_a_line_for_each_row_and_fits_a_narrow_terminal():
-    rows = [demo.Row(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888) for name in demo.STRATEGIES]
+    rows = [
+        demo.Result(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888) for name in demo.STRATEGIES
+    ]
     console = Console(file=io.StringIO(), width=80)
     console.print(screen.table(rows))
     lines = [line.strip() for line in console.file.getvalue().splitlines()]
@@ -56,13 +58,15 @@ def test_a_bar_is_drawn_only_where_there_is_room_for_it():
 def test_one_label_is_one_label():
     console = Console(file=io.StringIO(), width=100)
     with screen.following(console) as show:
-        show(demo.Progress("margin", 500, 1_234, 0.5, 1, 100))
+        show(demo.RunProgress("margin", 500, 1_234, 0.5, 1, 100))
     assert "1 label bought" in console.file.getvalue()
 
 
 @pytest.mark.parametrize("width", range(73, 81))
 def test_nothing_in_the_table_wraps(width):
-    rows = [demo.Row(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888) for name in demo.STRATEGIES]
+    rows = [
+        demo.Result(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888) for name in demo.STRATEGIES
+    ]
     console = Console(file=io.StringIO(), width=width)
     console.print(screen.table(rows))
     assert "repeat last" in console.file.getvalue()

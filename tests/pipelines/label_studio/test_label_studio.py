@@ -20,7 +20,7 @@ from streamboost.pipelines.job.run import run as run_pipeline
 from streamboost.pipelines.label_studio import bridge as label_studio_bridge
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio import tasks as label_studio_book
-from streamboost.pipelines.label_studio.tasks import FILE, Book, Row
+from streamboost.pipelines.label_studio.tasks import FILE, Book, TaskEntry
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.stop import Stop
@@ -358,12 +358,12 @@ def test_failures_are_tried_again_ever_more_seldom(config, studio):
 def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
     monkeypatch.setattr(label_studio_book, "KEPT", 100)
     book = Book(tmp_path / FILE)
-    rows = [Row(f"p/1/{i}", str(i), 1, b"{}") for i in range(110)]
+    rows = [TaskEntry(f"p/1/{i}", str(i), 1, b"{}") for i in range(110)]
     with book.held():
         book.take("requests", {"0": 10}, rows)
         book.close(rows[:20])
-        assert len(book.rows("done")) == 10
-        assert len(book.rows("new")) == 90
+        assert len(book.entries("done")) == 10
+        assert len(book.entries("new")) == 90
         assert book.position("requests") == {"0": 10}
 
 

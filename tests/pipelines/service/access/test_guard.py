@@ -6,9 +6,8 @@ import pytest
 
 from streamboost.errors import DataError
 from streamboost.pipelines.service.access.guard import Guard
-from streamboost.pipelines.service.access.limits import Rate
 from streamboost.pipelines.service.access.people import SESSION_SECONDS, People
-from streamboost.pipelines.service.access.settings import Settings
+from streamboost.pipelines.service.access.settings import Rate, Settings
 
 TOKEN = [(b"authorization", b"Bearer secret"), (b"host", b"localhost")]
 

@@ -1,7 +1,6 @@
 """`serve` as a process of its own, killed and starved: no label is lost, and no pipeline stops."""
 
 import json
-import re
 import resource
 import signal
 import threading
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import FILES, make_file, put, read, some_records
+from serving import FILES, Serving, make_file, put, read, some_records
 from waiting import until
 
 from streamboost.connectors.files.json_lines import JsonLinesSource
@@ -19,36 +18,6 @@ from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.connect import create_topics
 from streamboost.pipelines.job.inspect import describe
-
-
-class Serving:
-    """A `serve` process, and a program that talks to it."""
-
-    def __init__(self, command, *words):
-        self.process = command.start("serve", *words, "--port", "0")
-        self.said = self.process.stdout.readline() + self.process.stdout.readline()
-        url, self.key = re.search(r": (\S+)/login\?key=(\S+)", self.said).groups()
-        token = (command.folder / re.search(r"token in (\S+)", self.said)[1]).read_text().strip()
-        self.client = httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60
-        )
-        until(self.answers)
-
-    def answers(self):
-        try:
-            return self.client.get("/healthz").status_code == 200
-        except httpx.TransportError:
-            return False
-
-    def post(self, path, body=None, pipeline="test"):
-        answer = self.client.post(f"/api/v1/pipelines/{pipeline}/{path}", json=body)
-        assert answer.status_code < 300, answer.text
-        return answer.json()
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.client.close()
 
 
 @pytest.fixture

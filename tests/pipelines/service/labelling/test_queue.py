@@ -255,7 +255,7 @@ def test_at_the_end_what_is_held_is_written(desk):
 
 def test_a_file_of_another_release_is_refused(desk):
     desk.before(ANN)
-    with desk.queue._entries.writing() as connection:
+    with desk.queue._store.writing() as connection:
         connection.execute("PRAGMA user_version = 9")
     with pytest.raises(StateError, match="has format 9"):
         desk.fresh().next(ANN)

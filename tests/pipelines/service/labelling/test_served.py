@@ -18,7 +18,7 @@ from streamboost.pipelines.config.file import load
 from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.labelling.served import Served, find
-from streamboost.pipelines.service.server import Place, serve
+from streamboost.pipelines.service.server import ServeAddress, serve
 
 
 def test_a_state_folder_tells_what_its_pipeline_file_says(file):
@@ -104,36 +104,36 @@ def test_two_pipelines_of_one_name_are_refused(file):
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.168.1.5", "::", "example.org"])
 def test_another_address_than_loopback_needs_https_or_a_word(address, tmp_path):
     with pytest.raises(ConfigurationError, match="--allow-plain"):
-        Place(address)
-    assert not Place(address, allow_plain=True).is_secure
-    assert Place(address, certificate=tmp_path, key=tmp_path).is_secure
+        ServeAddress(address)
+    assert not ServeAddress(address, allow_plain=True).is_secure
+    assert ServeAddress(address, certificate=tmp_path, key=tmp_path).is_secure
 
 
 def test_a_certificate_without_its_key_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="belong together"):
-        Place(certificate=tmp_path)
+        ServeAddress(certificate=tmp_path)
 
 
 def test_a_port_that_is_taken_is_named():
     with (
-        Place(port=0).listen() as taken,
+        ServeAddress(port=0).listen() as taken,
         pytest.raises(ConfigurationError, match="choose another --port"),
     ):
-        Place(port=taken.getsockname()[1]).listen()
+        ServeAddress(port=taken.getsockname()[1]).listen()
 
 
 def test_the_address_to_open_is_one_that_a_browser_can_reach():
     for place, url in (
-        (Place(), "http://127.0.0.1:1"),
-        (Place("::1"), "http://[::1]:1"),
-        (Place("0.0.0.0", allow_plain=True), "http://127.0.0.1:1"),
-        (Place("::", allow_plain=True, names=("box",)), "http://box:1"),
+        (ServeAddress(), "http://127.0.0.1:1"),
+        (ServeAddress("::1"), "http://[::1]:1"),
+        (ServeAddress("0.0.0.0", allow_plain=True), "http://127.0.0.1:1"),
+        (ServeAddress("::", allow_plain=True, names=("box",)), "http://box:1"),
     ):
         assert place.url(1) == url
 
 
 def test_a_host_may_be_one_of_its_names_alone():
-    place = Place("0.0.0.0", allow_plain=True, names=("Box.Example", "[fe80::1]"))
+    place = ServeAddress("0.0.0.0", allow_plain=True, names=("Box.Example", "[fe80::1]"))
     assert place.hosts == {"127.0.0.1", "::1", "localhost", "box.example", "fe80::1"}
 
 
@@ -189,7 +189,7 @@ def test_a_token_that_others_may_read_is_refused(file):
     token.write_text("known to all")
     token.chmod(0o644)
     with pytest.raises(StateError, match="others than its owner"):
-        serve([find(file)], Place(port=0))
+        serve([find(file)], ServeAddress(port=0))
 
 
 def test_readiness_says_no_while_labels_wait(file, monkeypatch):

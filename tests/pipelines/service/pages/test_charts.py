@@ -3,6 +3,8 @@
 import pytest
 
 from streamboost.pipelines.service.pages import charts as curves
+from streamboost.pipelines.service.pages.panels import PANELS, TABLE_ROWS, as_table
+from streamboost.pipelines.service.pages.view import View
 
 MARKS = [
     {"id": 1, "time": 1_000, "sequence": 1, "kind": "promoted", "version": 1, "text": "serves"},
@@ -34,42 +36,32 @@ def point(time, **values):
     return {"time": time, "sequence": time, **usual, **values}
 
 
-POINTS = [point(1_000), point(2_000)]
-
-EVERY_CHART = {
-    "accuracy": lambda points: curves.accuracy(points, MARKS),
-    "spending": curves.spending,
-    "throughput": curves.throughput,
-    "latency": curves.latency,
-    "lag": curves.lag,
-    "committee": lambda points: curves.committee_size(points, MARKS),
-}
+def seen(points, **documents):
+    return View(points=points, marks=MARKS, documents=documents)
 
 
-@pytest.mark.parametrize("name", EVERY_CHART)
-def test_a_chart_without_points_says_what_it_waits_for(name):
-    empty = EVERY_CHART[name]([])
-    assert not empty.times
-    assert empty.summary.endswith(".")
+VIEW = seen([point(1_000), point(2_000)])
+
+EVERY_CHART = [find for _, _, find in PANELS if find.__module__ == curves.__name__]
 
 
-@pytest.mark.parametrize("name", EVERY_CHART)
-def test_every_series_has_a_value_at_every_time(name):
-    drawn = EVERY_CHART[name](POINTS)
+@pytest.mark.parametrize("chart", EVERY_CHART)
+def test_every_series_has_a_value_at_every_time(chart):
+    drawn = chart(VIEW)
     assert list(drawn.times) == [1_000, 2_000]
     for series in drawn.series:
         assert len(series.values) == 2
 
 
 def test_the_honest_curve_has_its_interval_and_stands_beside_the_others():
-    honest, naive, repeated = curves.accuracy(POINTS, MARKS).series
+    honest, naive, repeated = curves.accuracy(VIEW).series
     assert (honest.low, honest.high) == ([0.7, 0.7], [0.9, 0.9])
     assert (naive.values[0], repeated.values[0]) == (0.5, 0.2)
     assert naive.low is repeated.low is None
 
 
 def test_only_what_changes_the_committee_is_marked():
-    groups = curves.accuracy(POINTS, MARKS).marks
+    groups = curves.accuracy(VIEW).marks
     assert {group.name: list(group.times) for group in groups} == {
         "drift": [2_000],
         "new version": [1_000],
@@ -77,31 +69,29 @@ def test_only_what_changes_the_committee_is_marked():
 
 
 def test_accuracy_says_when_most_records_are_not_judged_yet():
-    assert "Only 10 of 100" in curves.accuracy(POINTS, MARKS, 10, 100).summary
-    assert "Only" not in curves.accuracy(POINTS, MARKS, 90, 100).summary
+    def summary(judged):
+        evaluation = {"since_start": {"records": judged}}
+        view = seen(VIEW.points, evaluation=evaluation, ledger={"records": 100})
+        return curves.accuracy(view).summary
+
+    assert "Only 10 of 100" in summary(10)
+    assert "Only" not in summary(90)
 
 
 def test_latency_has_gaps_where_no_batch_came():
-    idle = curves.latency([point(1_000), point(2_000, batch_seconds=None)])
+    idle = curves.latency(seen([point(1_000), point(2_000, batch_seconds=None)]))
     assert idle.series[0].values == [0.1235, None]
     assert "124 ms" in idle.summary
 
 
 def test_the_lag_is_that_of_all_sources():
-    assert curves.lag(POINTS).series[0].values == [7.0, 7.0]
-    unknown = [point(1_000, lag={})]
-    assert not curves.lag(unknown).times
+    assert curves.lag(VIEW).series[0].values == [7.0, 7.0]
+    assert not curves.lag(seen([point(1_000, lag={})])).times
 
 
 def test_the_table_of_a_chart_has_its_ends_and_its_intervals():
-    many = [point(time * 1_000) for time in range(100)]
-    table = curves.accuracy(many, MARKS).as_table()
-    assert len(table.rows) == curves.TABLE_ROWS
+    many = seen([point(time * 1_000) for time in range(100)])
+    table = as_table("Accuracy", curves.accuracy(many))
+    assert len(table.rows) == TABLE_ROWS
     assert table.rows[0][1] == "80.0 % (70.0 % to 90.0 %)"
     assert len(table.rows[0]) == len(table.columns) == 4
-
-
-def test_thinning_keeps_both_ends():
-    kept = curves.thinned([{"time": time} for time in range(2_000)])
-    assert len(kept) == curves.MOST_POINTS
-    assert (kept[0]["time"], kept[-1]["time"]) == (0, 1_999)

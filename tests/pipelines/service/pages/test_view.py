@@ -3,7 +3,7 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from streamboost.pipelines.service.pages.view import Feed
+from streamboost.pipelines.service.pages.view import MOST_POINTS, Feed, thinned
 from streamboost.pipelines.status.file import StatusFile
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -58,3 +58,9 @@ def test_a_status_that_did_not_change_is_not_read_again(tmp_path):
     views = looks(tmp_path, [lambda: 2.0, lambda: 2.0])
     file.close()
     assert views[0] is views[-1]
+
+
+def test_thinning_keeps_both_ends():
+    kept = thinned([{"time": time} for time in range(2_000)])
+    assert len(kept) == MOST_POINTS
+    assert (kept[0]["time"], kept[-1]["time"]) == (0, 1_999)
