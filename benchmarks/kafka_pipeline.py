@@ -35,6 +35,7 @@ from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job import connect
 from streamboost.pipelines.job import run as assembly
 from tests.broker.broker import Broker
@@ -134,13 +135,14 @@ def whole(file):
     """Run the pipeline on what is there; return the records per second, and the steps' times."""
     seen = []
 
-    def observe(effects):
-        seen.append((time.perf_counter(), len(effects.records)))
-        if len(seen) == 1:
-            steps.begin()
+    class Counting(Watcher):
+        def committed(self, effects):
+            seen.append((time.perf_counter(), len(effects.records)))
+            if len(seen) == 1:
+                steps.begin()
 
     with Steps() as steps:
-        assembly.run(load(file), until_idle=True, observer=observe)
+        assembly.run(load(file), until_idle=True, watchers=[Counting()])
     return between(seen), steps
 
 

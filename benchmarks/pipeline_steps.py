@@ -7,7 +7,8 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.engine import pipeline as step
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.loop import Pipeline
+from streamboost.pipelines.engine.loop import Loop
+from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.stream.learner import StreamLearner
 
 STEPS = {
@@ -19,7 +20,7 @@ STEPS = {
     "write messages": (step, "predictions"),
     "chain the digest": (step, "chain"),
     "the step's rest": (Pipeline, "step"),
-    "commit": (Pipeline, "commit"),
+    "commit": (Loop, "commit"),
 }
 """The steps of the loop; the time of one within another counts for the inner one only."""
 

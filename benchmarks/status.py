@@ -33,8 +33,9 @@ from streamboost.connectors.base import Message, Source
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.config.binding import adopt
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.connect import connect
-from streamboost.pipelines.job.run import build_pipeline
+from streamboost.pipelines.job.run import build_loop
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.documents import about
 from streamboost.pipelines.status.publisher import Publisher
@@ -108,7 +109,7 @@ class Arm:
             process.send_signal(signal.SIGSTOP)
 
 
-class Turns:
+class Turns(Watcher):
     """Lets the arms take turns at watching a pipeline, and notes how fast it was meanwhile."""
 
     def __init__(self, arms, n_turns, stop):
@@ -118,10 +119,10 @@ class Turns:
         self._spent = 0.0
         self._began = None
 
-    def __call__(self, effects):
+    def committed(self, effects):
         if self._order[0].publisher is not None:
             with self._told():
-                self._order[0].publisher(effects)
+                self._order[0].publisher.committed(effects)
         if self._began is None:
             self._begin()
             return
@@ -137,10 +138,10 @@ class Turns:
             else:
                 self._stop.request()
 
-    def turn(self):
+    def between_batches(self):
         if self._order and self._order[0].publisher is not None:
             with self._told():
-                self._order[0].publisher.turn()
+                self._order[0].publisher.between_batches()
 
     def _begin(self):
         self._began, self._records, self._spent = clocks(), 0, 0.0
@@ -173,17 +174,16 @@ def measure(folder, n_turns, n_clients):
         adopt(config, state, begun=False)
         schema = Schema(numeric=[f"x{k}" for k in range(FEATURES)])
         source = Endless([body[1:].encode() for body in bodies])
-        pipeline = build_pipeline(config, state, schema, replace(connectors, records=source))
-        publisher = Publisher(pipeline, state.path, about(config, pipeline))
+        loop = build_loop(config, state, schema, replace(connectors, records=source))
+        publisher = Publisher(loop, state.path, about(config, loop.pipeline))
         stack.enter_context(closing(publisher))
         arms = {"without a status": Arm(), "a status every second": Arm(publisher)}
         if n_clients:
             processes = stack.enter_context(watching(folder, n_clients))
             arms[f"and {n_clients} open dashboards"] = Arm(publisher, processes)
-        turns = Turns(list(arms.values()), n_turns, pipeline.stop)
-        pipeline.observers.append(turns)
-        pipeline.turns.append(turns.turn)
-        pipeline.run()
+        turns = Turns(list(arms.values()), n_turns, loop.stop)
+        loop.watchers.append(turns)
+        loop.run()
     return arms
 
 
