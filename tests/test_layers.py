@@ -194,6 +194,25 @@ def test_importing_the_stream_learner_compiles_and_loads_nothing_heavy():
     assert not heavy & loaded_by("import streamboost.stream")
 
 
+@pytest.mark.parametrize("command", ["init p.toml", "check none.toml", "tell none.toml pause"])
+def test_what_needs_no_learner_loads_none(command, tmp_path):
+    code = (
+        "import os, sys",
+        f"os.chdir({str(tmp_path)!r})",
+        f"sys.argv = ['streamboost', *{command.split()}]",
+        "from streamboost.pipelines.cli.__main__ import main",
+        "sys.stdout = sys.stderr",
+        "\ntry: main()\nexcept SystemExit: pass\nsys.stdout = sys.__stdout__\n",
+    )
+    assert not {"numba", "sklearn", "scipy"} & loaded_by("; ".join(code[:5]) + code[5] + "pass")
+
+
+def test_what_tells_and_inspects_loads_no_learner():
+    modules = ("cli.tell", "cli.inspect", "config.file", "job.inspect", "state.commands")
+    imports = [f"import streamboost.pipelines.{name}" for name in modules]
+    assert not {"numba", "sklearn", "scipy"} & loaded_by(*imports)
+
+
 def test_asking_for_help_loads_nothing_heavy():
     heavy = {"numba", "river", "sklearn", "kafka", "fastapi", "nicegui"}
     run = (

@@ -25,9 +25,10 @@ def check(
     """
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import masking
-    from streamboost.pipelines.job import check as checking
 
     config = load(path)
+    from streamboost.pipelines.job import check as checking
+
     print(f"# {path}, all defaults filled in; relative paths start at {config.folder}\n")
     print(config.to_toml())
     failed = 0

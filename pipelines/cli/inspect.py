@@ -41,7 +41,7 @@ def inspect(
     if path.is_dir():
         found = inspection.describe(path)
     else:
-        config = load(path)
+        config = load(path, learner=False)
         with masking(config.mask):
             found = inspection.describe(config.state, config)
     print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))

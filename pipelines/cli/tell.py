@@ -40,7 +40,7 @@ def tell(
     from streamboost.pipelines.state.commands import Command, queue_command
     from streamboost.pipelines.state.folder import State
 
-    config = load(path)
+    config = load(path, learner=False)
     if name_of(State(config.state)) is None:
         raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
     order = Command(command.value, version)

@@ -11,19 +11,21 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.checks import contradictions
-from streamboost.pipelines.config.learner import SECTIONS, Core, build_core, check_pool
 from streamboost.pipelines.config.problems import Problem, describe
 from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import Variables, names_in
 from streamboost.pipelines.endpoints.base import Surroundings, resolve
 from streamboost.pipelines.span import Span
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.config.learner import Core
 
 __all__ = ["Config", "Tables", "load", "parse"]
 
@@ -34,15 +36,21 @@ Tables = dict[str, dict[str, Any]]
 class Config:
     """A pipeline file that was checked.
 
-    `sections` has the connectors' and the pipeline's settings, `core` the learner's parts.
-    `written` is the whole, defaults included, with environment values as ``${NAME}``.
+    `sections` has the connectors' and the pipeline's settings. `written` is the whole, defaults
+    included, with environment values as ``${NAME}``.
     """
 
     sections: Sections
-    core: Core
+    _core: "Core | None" = field(repr=False)
     folder: Path
     written: Tables = field(repr=False)
     variables: Variables = field(repr=False)
+
+    @property
+    def core(self) -> "Core":
+        """The learner's parts; not there where the file was not read as a whole."""
+        assert self._core is not None, "the file was loaded without the learner's sections"
+        return self._core
 
     @property
     def name(self) -> str:
@@ -78,11 +86,14 @@ class Config:
 
     def resolved(self) -> Tables:
         """Return every section with its defaults, and with the environment's values."""
-        return _resolved(self.sections, self.core)
+        return _resolved(self.sections, self._core)
 
 
-def load(path: str | os.PathLike[str]) -> Config:
-    """Read and check a pipeline file; ConfigurationError says everything that is wrong with it."""
+def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
+    """Read and check a pipeline file; ConfigurationError says everything that is wrong with it.
+
+    Without `learner`, the sections of the learner are passed over, which takes a second to load.
+    """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -98,7 +109,7 @@ def load(path: str | os.PathLike[str]) -> Config:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: not valid TOML: {error}") from error
-    return parse(tables, path.parent.resolve(), name=str(path))
+    return parse(tables, path.parent.resolve(), name=str(path), learner=learner)
 
 
 def parse(
@@ -107,6 +118,7 @@ def parse(
     *,
     name: str = "the configuration",
     environment: Mapping[str, str] = os.environ,
+    learner: bool = True,
 ) -> Config:
     """Check `tables`, the content of a pipeline file in `folder` that errors call `name`."""
     problems: list[Problem] = []
@@ -116,23 +128,32 @@ def parse(
         for section, table in tables.items()
     }
     sections = _check(values, tables, problems)
-    core_tables = {s: values.get(s, {}) for s in SECTIONS}
-    core: Core | None = None
-    if all(isinstance(table, dict) for table in core_tables.values()):
-        built = build_core(core_tables)
-        if isinstance(built, Core):
-            core = built
-        else:
-            problems += built
+    core = _core_of(values, sections, problems) if learner else None
     if sections is not None:
         problems += contradictions(sections, tables, folder)
-    if sections is not None and core is not None:
-        problems += check_pool(core.query, Span.parse(sections.pipeline.join_window))
-    if sections is None or core is None or problems:
+    if sections is None or problems:
         masked = [Problem(p.section, p.key, variables.mask(p.text)) for p in problems]
         raise ConfigurationError(_report(name, masked))
     written = _as_written(_resolved(sections, core), tables)
     return Config(sections, core, folder, written, variables)
+
+
+def _core_of(
+    values: Mapping[str, Any], sections: Sections | None, problems: list[Problem]
+) -> "Core | None":
+    """Return the learner's parts, or add what is wrong with them to `problems`."""
+    from streamboost.pipelines.config.learner import SECTIONS, Core, build_core, check_pool
+
+    tables = {section: values.get(section, {}) for section in SECTIONS}
+    if not all(isinstance(table, dict) for table in tables.values()):
+        return None
+    built = build_core(tables)
+    if not isinstance(built, Core):
+        problems += built
+        return None
+    if sections is not None:
+        problems += check_pool(built.query, Span.parse(sections.pipeline.join_window))
+    return built
 
 
 def _substitute(
@@ -193,9 +214,9 @@ def _model_of(section: str, table: Any) -> type[BaseModel]:
     return Sections
 
 
-def _resolved(sections: Sections, core: Core) -> Tables:
+def _resolved(sections: Sections, core: "Core | None") -> Tables:
     """Return every section with its defaults."""
-    tables = sections.model_dump(by_alias=True) | core.settings
+    tables = sections.model_dump(by_alias=True) | (core.settings if core else {})
     return {section: values for section, values in tables.items() if values is not None}
 
 

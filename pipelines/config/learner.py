@@ -27,7 +27,7 @@ from streamboost.stream.lags import Lags
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Schedule
 
-__all__ = ["SECTIONS", "Core", "build_core", "check_pool", "default_settings"]
+__all__ = ["SECTIONS", "Core", "build_core", "check_pool"]
 
 Part = TypeVar("Part")
 
@@ -125,13 +125,6 @@ def check_pool(query: QueryStrategy, join_window: Span) -> list[Problem]:
             "[query] window",
         )
     ]
-
-
-def default_settings() -> dict[str, dict[str, Any]]:
-    """Return what the four sections come to when a file leaves them out."""
-    core = build_core({section: {} for section in SECTIONS})
-    assert isinstance(core, Core)
-    return core.settings
 
 
 def _estimator(kind: str, lags: int, **params: Any) -> Trainable:

@@ -1,8 +1,5 @@
 """The pipeline file that `streamboost init` writes."""
 
-from streamboost.pipelines.config import toml
-from streamboost.pipelines.config.learner import default_settings
-
 __all__ = ["render"]
 
 _RIVER_ABOUT = """\
@@ -138,62 +135,62 @@ _LEARNER = """\
 strategy = "margin"         # where the committee is unsure; or "entropy", "least_confident",
                             # "vote_entropy", "random", or "all"
 budget = 0.1                # share of the records whose label may be bought
-# burst = ?  # requests over any n records stay within budget * n + burst
-# audit = ?  # share of the budget spent at random, to estimate accuracy by
-# window = ?  # the newest records, among which a new one is ranked, or the pool
+# burst = 20                # requests over any n records stay within budget * n + burst
+# audit = 0.1               # share of the budget spent at random, to estimate accuracy by
+# window = 200              # the newest records, among which a new one is ranked, or the pool
 # Seldom needed: another way to choose among the records, and labels ahead of the budget.
-# mode = ?  # decide on arrival; or "pool": ask for the best of the newest records
-# round_size = ?  # with "pool": how many are asked for together
-# rule = ?  # how "stream" decides; or "quantile_filter", "variable_uncertainty"
-# loan = ?  # labels to start with, repaid evenly until record expected_records
-# expected_records = ?  # length of the stream; a loan needs it
+# mode = "stream"           # decide on arrival; or "pool": ask for the best of the newest records
+# round_size = 1            # with "pool": how many are asked for together
+# rule = "pace"             # how "stream" decides; or "quantile_filter", "variable_uncertainty"
+# loan = 0                  # labels to start with, repaid evenly until record expected_records
+# expected_records = "none"  # length of the stream; a loan needs it
 
 # What is trained. "none" stands for no value here and below.
 [committee]
 estimator = "sketch"        # or "gamble"
-# label_lags = ?  # the newest so many known labels are features too
-# calibrate = ?  # probabilities at the temperature that suits the labels asked for
-# n_estimators = ?  # rounds of a training
-# learning_rate = ?
-# max_leaf_nodes = ?
+# label_lags = 0            # the newest so many known labels are features too
+# calibrate = true          # probabilities at the temperature that suits the labels asked for
+# n_estimators = 150        # rounds of a training
+# learning_rate = 0.2
+# max_leaf_nodes = 6
 # Seldom needed: how trees grow.
-# min_child_weight = ?  # least second derivative in a leaf ("gamble": least weight)
-# l2_regularization = ?  # larger values hold back leaves of few records
-# max_bins = ?  # values of a feature told apart; none: by the number of records
-# max_depth = ?  # of a tree, from one split on; none: max_leaf_nodes decides
-# max_features = ?  # share of the features a tree may use; none: by their number
-# subsample = ?  # share of the records a tree is grown on
+# min_child_weight = 0.02   # least second derivative in a leaf ("gamble": least weight)
+# l2_regularization = 0.3   # larger values hold back leaves of few records
+# max_bins = "none"         # values of a feature told apart; none: by the number of records
+# max_depth = "none"        # of a tree, from one split on; none: max_leaf_nodes decides
+# max_features = "none"     # share of the features a tree may use; none: by their number
+# subsample = 1.0           # share of the records a tree is grown on
 
 # The labelled records that training sees.
 [working_set]
-# kind = ?  # the newest; or "time", "reservoir" (of all), "balanced" (by class)
-# size = ?  # at most so many, whatever the kind
-# seconds = ?  # given with kind = "time" and only then: how long one stays
+# kind = "sliding"          # the newest; or "time", "reservoir" (of all), "balanced" (by class)
+# size = 10000              # at most so many, whatever the kind
+# seconds = "none"          # given with kind = "time" and only then: how long one stays
 # Seldom needed: what each weighs.
-# weights = ?  # or "half_life", or "zipf": 1/i for the i-th newest
-# half_life = ?  # given with weights = "half_life" and only then, in records
-# propensity_clip = ?  # a number weighs one by 1/chance of being asked for, at most so much
+# weights = "uniform"       # or "half_life", or "zipf": 1/i for the i-th newest
+# half_life = "none"        # given with weights = "half_life" and only then, in records
+# propensity_clip = "none"  # a number weighs one by 1/chance of being asked for, at most so much
 
 # When training happens: looked at with each label.
 [schedule]
-# first = ?  # least labels for the first training
-# growth = ?  # factor by which labels grow from one retraining to the next
-# retrain_every = ?  # most labels from one retraining to the next
-# extend_every = ?  # labels from one training to an extension; none: no extension
-# extend_estimators = ?  # rounds that an extension adds
-# max_estimators = ?  # a committee that would grow past it is retrained
-# training = ?  # or "background": in a thread, while predicting goes on
-# promotion = ?  # or "better": once it makes no more errors than the one that serves
-# on_drift = ?  # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
-# drift_signal = ?  # in wrong answers; or "margin", without labels; or "both"
+# first = 2                 # least labels for the first training
+# growth = 1.05             # factor by which labels grow from one retraining to the next
+# retrain_every = 500       # most labels from one retraining to the next
+# extend_every = 10         # labels from one training to an extension; none: no extension
+# extend_estimators = 10    # rounds that an extension adds
+# max_estimators = 400      # a committee that would grow past it is retrained
+# training = "inline"       # or "background": in a thread, while predicting goes on
+# promotion = "always"      # or "better": once it makes no more errors than the one that serves
+# on_drift = "none"         # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
+# drift_signal = "error"    # in wrong answers; or "margin", without labels; or "both"
 # Seldom needed: training by the clock, full committees, labels that follow one another.
-# retrain_seconds = ?  # most seconds from one retraining to the next
-# extend_seconds = ?  # seconds from one training to an extension
-# at_limit = ?  # or "drop_oldest", whose committee serves if it then errs less
-# shadow = ?  # most labels by which that and "better" are judged
-# correction_rounds = ?  # stumps grown anew at every label; 5 where labels follow one another
-# correction_rows = ?  # the newest so many that they are grown on
-# correction_half_life = ?  # labels after which one of these weighs half as much
+# retrain_seconds = "none"  # most seconds from one retraining to the next
+# extend_seconds = "none"   # seconds from one training to an extension
+# at_limit = "retrain"      # or "drop_oldest", whose committee serves if it then errs less
+# shadow = 200              # most labels by which that and "better" are judged
+# correction_rounds = 0     # stumps grown anew at every label; 5 where labels follow one another
+# correction_rows = 50      # the newest so many that they are grown on
+# correction_half_life = 5.0  # labels after which one of these weighs half as much
 
 # For those who watch it, on 127.0.0.1: /healthz, /readyz, and /metrics for Prometheus, which wants
 # the token in the state folder's metrics.token. How it does stands in the folder's status.db.
@@ -208,21 +205,8 @@ estimator = "sketch"        # or "gamble"
 #   token = "${LABEL_STUDIO_TOKEN}"
 """
 
-_COMMENT_COLUMN = 28
-
 
 def render(*, kafka: bool = False) -> str:
-    """Return the file, with the learner's defaults in the places marked with "?"."""
+    """Return the file; a test sees to it that it shows the defaults there are."""
     about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
-    settings = default_settings()
-    section, lines = "", []
-    for line in (about + _JOB + connectors + _LEARNER).splitlines():
-        if line.startswith("["):
-            section = line.strip("[]")
-        head, mark, comment = line.partition(" = ?")
-        if mark:
-            value = settings[section][head.removeprefix("# ")]
-            setting = f"{head} = {toml.render(value)}"
-            line = f"{setting:<{_COMMENT_COLUMN - 2}}  {comment.strip()}".rstrip()
-        lines.append(line + "\n")
-    return "".join(lines)
+    return about + _JOB + connectors + _LEARNER

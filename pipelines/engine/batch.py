@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from streamboost.active.query import Requests
-from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import DeadLetter, Prediction, Request, features_of
@@ -16,6 +16,9 @@ from streamboost.pipelines.engine.held_records import HeldRecord, Label
 from streamboost.pipelines.state.commands import Command
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
 
 __all__ = [
     "IGNORED",
@@ -125,7 +128,7 @@ class Effects:
     commands: Sequence[Command]
     gap: tuple[int, int] | None
     trainings: Sequence[Training]
-    committee: Committee | None
+    committee: "Committee | None"
     promoted: int | None
     messages: Messages
     dead: Sequence[DeadLetter]

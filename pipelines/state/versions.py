@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from streamboost.boosting.committee import Committee
 from streamboost.errors import StateError
 from streamboost.pipelines.state.checkpoints import KEPT
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
 
 __all__ = ["Versions"]
 
@@ -34,7 +37,7 @@ class Versions:
         """The versions there are, the oldest first."""
         return sorted(self._held.keys() | self._written)[-self._most :]
 
-    def add(self, committees: Iterable[Committee | None]) -> None:
+    def add(self, committees: "Iterable[Committee | None]") -> None:
         """Keep those of `committees` that are one, the oldest leaving when there are too many."""
         for committee in committees:
             if committee is not None:
@@ -49,13 +52,15 @@ class Versions:
         if self._folder is None or version not in self._written:
             kept = ", ".join(map(str, self.numbers)) or "none"
             raise StateError(f"version {version} is not kept: there are {kept}")
+        from streamboost.boosting.committee import Committee  # which loads the kernels
+
         self._held[version] = Committee.load(self._path(self._folder, version))
 
-    def held(self, version: int) -> Committee | None:
+    def held(self, version: int) -> "Committee | None":
         """Return `version` if it is in memory."""
         return self._held.get(version)
 
-    def __getitem__(self, version: int) -> Committee:
+    def __getitem__(self, version: int) -> "Committee":
         return self._held[version]
 
     def write(self) -> None:
