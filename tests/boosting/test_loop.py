@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, boost
-from streamboost.trees.grower import gradient_statistic
+from streamboost.trees.statistics import gradient_statistic
 
 X, y = load_iris(return_X_y=True)
 

@@ -12,8 +12,10 @@ from streamboost.boosting.costs.simplex import (
 )
 from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.loop import Algorithm
-from streamboost.kernels.grow import ERROR
-from streamboost.trees.grower import Grower, Tree, vector_statistic
+from streamboost.kernels.growing.criteria import ERROR
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["CDMCBoostClassifier", "line_search"]
 

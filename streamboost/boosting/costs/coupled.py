@@ -16,7 +16,7 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.links import NO_COSTS, Link
 from streamboost.boosting.loop import Algorithm, TrainingData
 from streamboost.boosting.subcosts import Costs
-from streamboost.trees.grower import Tree
+from streamboost.trees.tree import Tree
 
 __all__ = [
     "FARTHEST",

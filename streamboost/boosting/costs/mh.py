@@ -14,8 +14,10 @@ from streamboost.boosting.costs.coupled import (
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.subcosts import Costs
-from streamboost.kernels.grow import MH
-from streamboost.trees.grower import Grower, Tree, vector_statistic
+from streamboost.kernels.growing.criteria import MH
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["AdaBoostMHClassifier"]
 

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.estimator import BoostingClassifier, Pruning
 from streamboost.boosting.loop import Algorithm, TrainingData
-from streamboost.trees.grower import Tree
+from streamboost.trees.tree import Tree
 
 __all__ = ["FARTHEST", "SimplexAlgorithm", "SimplexClassifier", "SimplexState", "codewords"]
 

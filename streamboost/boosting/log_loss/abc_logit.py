@@ -12,7 +12,8 @@ from streamboost.boosting.log_loss.softmax import SoftmaxState, add_leaves, or_e
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.grower import Grower, Tree
+from streamboost.trees.grower import Grower
+from streamboost.trees.tree import Tree
 
 __all__ = ["ABCLogitBoostClassifier"]
 

@@ -16,7 +16,9 @@ from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.by_node import grow_by_node
-from streamboost.trees.grower import Grower, Statistic, Tree, pair_statistic
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import Statistic, pair_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["AOSOLogitBoostClassifier"]
 

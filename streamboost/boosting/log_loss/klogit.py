@@ -16,8 +16,10 @@ from streamboost.boosting.log_loss.softmax import (
 )
 from streamboost.boosting.loop import Algorithm, TrainingData
 from streamboost.kernels import softmax as kernels
-from streamboost.kernels.grow import NEWTON_SUMS
-from streamboost.trees.grower import Grower, Tree, vector_statistic
+from streamboost.kernels.growing.criteria import NEWTON_SUMS
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["KLogitBoostClassifier"]
 

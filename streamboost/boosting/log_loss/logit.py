@@ -8,7 +8,9 @@ from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, SoftmaxState, or_end
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.grower import Grower, Tree, gradient_statistic
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import gradient_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["LogitBoostClassifier", "TreePerClass"]
 

@@ -9,7 +9,9 @@ from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.log_loss.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_values
 from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.grower import Grower, Tree, gradient_statistic
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import gradient_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["SketchLogitBoostClassifier"]
 

@@ -8,7 +8,8 @@ import numpy as np
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm, TrainingData
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.grower import Grower, Tree
+from streamboost.trees.grower import Grower
+from streamboost.trees.tree import Tree
 
 __all__ = [
     "CLAMP",

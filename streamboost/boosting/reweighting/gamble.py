@@ -20,7 +20,8 @@ from streamboost.boosting.reweighting.leaves import LEAST_WEIGHT, Step, leaf_ste
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
 from streamboost.boosting.reweighting.regressors import RegressorRounds, boost_regressor
 from streamboost.errors import ConfigurationError
-from streamboost.trees.grower import Grower, Tree
+from streamboost.trees.grower import Grower
+from streamboost.trees.tree import Tree
 
 __all__ = ["Gamble", "GambleClassifier"]
 

@@ -9,7 +9,8 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm, TrainingData
 from streamboost.boosting.reweighting.exponential import Criterion
 from streamboost.boosting.reweighting.votes import Votes, VoteState, VotingClassifier
-from streamboost.trees.grower import Grower, Tree
+from streamboost.trees.grower import Grower
+from streamboost.trees.tree import Tree
 
 __all__ = ["OneVsAllAdaBoostClassifier"]
 

@@ -17,7 +17,8 @@ from streamboost.boosting.reweighting.exponential import (
     class_mass,
 )
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
-from streamboost.trees.grower import Grower, Tree
+from streamboost.trees.grower import Grower
+from streamboost.trees.tree import Tree
 
 __all__ = ["VoteState", "Votes", "VotingClassifier"]
 
