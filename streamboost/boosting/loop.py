@@ -118,8 +118,8 @@ class Algorithm(ABC):
         """Return this round's trees, or other weak learners; an empty list ends the training."""
 
     @abstractmethod
-    def update(self, state: Any, trees: Sequence[Any]) -> None:
-        """Add the trees' values to the state of every row, sampled or not."""
+    def update(self, state: Any, grown: Sequence[Any]) -> None:
+        """Add the values of what `round` returned to the state of every row, sampled or not."""
 
 
 def boost(
@@ -141,10 +141,10 @@ def boost(
     if committee is not None:
         _check_extension(algorithm, data, committee, bins)
     base = algorithm.base(data, committee)
-    forest = committee.forest if committee else algorithm.empty(data)
-    forest = forest.widened(len(base))
+    learners = committee.learners if committee else algorithm.empty(data)
+    learners = learners.widened(len(base))
     scores = np.tile(base, (len(data.X), 1))
-    forest.add_scores(data.X, scores)
+    learners.add_scores(data.X, scores)
     state = algorithm.start(data, scores, rng)
     del scores
     grow = Grower(
@@ -156,21 +156,21 @@ def boost(
         l2_regularization=params.l2_regularization,
         pruning=params.pruning,
     )
-    builder = forest.builder(bins)
+    builder = learners.builder(bins)
     for _ in range(n_estimators if len(base) > 1 else 0):  # one class leaves nothing to tell apart
         influence = algorithm.influence(state) if params.weight_trimming else None
         _sample(grow, params, rng, influence, data.weight)
-        trees = algorithm.round(state, grow)
-        if not trees:
+        grown = algorithm.round(state, grow)
+        if not grown:
             break
-        algorithm.update(state, trees)
-        builder.append_round(trees)
+        algorithm.update(state, grown)
+        builder.append_round(grown)
     if work is not None:
         work.n_adds += grow.n_adds
     return Committee(
         classes=data.classes,
         base=base,
-        forest=builder.freeze(),
+        learners=builder.freeze(),
         n_features=data.X.shape[1],
         family=algorithm.family,
         temperature=algorithm.temperature(len(base)),
@@ -194,7 +194,7 @@ def _check_extension(
         )
     # Older trees would compare as numbers what is read as categories now, or the reverse.
     ours = np.flatnonzero(bins.categorical[: committee.n_features])
-    theirs = committee.forest.categories.features
+    theirs = committee.learners.categories.features
     if not np.array_equal(ours, theirs):
         raise DataError(
             f"the committee knows columns {theirs.tolist()} as categories, and this training "

@@ -71,7 +71,7 @@ def run(n_estimators):
 
 def test_rounds_hold_as_many_trees_as_the_algorithm_returns():
     committee, algorithm = run(10)
-    per_round = np.diff(committee.forest.rounds)
+    per_round = np.diff(committee.learners.rounds)
     assert per_round[0] == 3
     assert per_round.sum() + algorithm.discarded == 30
     assert (committee.decision(X).argmax(axis=1) == y).mean() > 0.95

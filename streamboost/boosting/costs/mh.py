@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamboost.boosting.costs.coupled import (
+from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
     CoupledState,
     CoupledTrees,

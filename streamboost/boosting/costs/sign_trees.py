@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamboost.boosting.costs.coupled import LEAST_GAIN, CoupledState, CoupledTrees, bound
+from streamboost.boosting.costs.coupled_loss import LEAST_GAIN, CoupledState, CoupledTrees, bound
 from streamboost.boosting.subcosts import Costs
 from streamboost.kernels.growing.criteria import ERROR, STUMP
 from streamboost.trees.grower import Grower

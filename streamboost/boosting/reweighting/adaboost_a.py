@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.loop import Algorithm, TrainingData
-from streamboost.boosting.reweighting.exponential import Criterion
-from streamboost.boosting.reweighting.votes import Votes, VoteState, VotingClassifier
+from streamboost.boosting.reweighting.row_weights import Criterion
+from streamboost.boosting.reweighting.voting_trees import Votes, VoteState, VotingClassifier
 from streamboost.errors import ConfigurationError
 
 __all__ = ["AdaBoostAClassifier", "log_geometric", "log_zipf"]

@@ -7,8 +7,8 @@ import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm, TrainingData
-from streamboost.boosting.reweighting.exponential import Criterion
-from streamboost.boosting.reweighting.votes import Votes, VoteState, VotingClassifier
+from streamboost.boosting.reweighting.row_weights import Criterion
+from streamboost.boosting.reweighting.voting_trees import Votes, VoteState, VotingClassifier
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 

@@ -7,9 +7,9 @@ from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.exponential import Criterion
 from streamboost.boosting.reweighting.gamble import Gamble
-from streamboost.boosting.reweighting.votes import Votes, VotingClassifier
+from streamboost.boosting.reweighting.row_weights import Criterion
+from streamboost.boosting.reweighting.voting_trees import Votes, VotingClassifier
 
 __all__ = ["AdaBoostM1Classifier", "SammeClassifier"]
 

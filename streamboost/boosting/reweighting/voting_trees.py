@@ -10,13 +10,13 @@ from sklearn.utils._param_validation import StrOptions
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.loop import Algorithm, TrainingData
-from streamboost.boosting.reweighting.exponential import (
+from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
+from streamboost.boosting.reweighting.row_weights import (
     CRITERIA,
     Criterion,
     ExponentialState,
     class_mass,
 )
-from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 
