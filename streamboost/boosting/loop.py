@@ -10,12 +10,13 @@ import numpy as np
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.learners import WeakLearners
 from streamboost.boosting.links import NO_COSTS, Link
+from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
 from streamboost.trees.bins import Bins
 from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
 
-__all__ = ["Algorithm", "BoostingParameters", "TrainingData", "Work", "boost", "heavy"]
+__all__ = ["Algorithm", "BoostingParameters", "Work", "boost", "heavy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,10 @@ class BoostingParameters:
     max_leaf_nodes: int
     max_depth: int | None
     max_bins: int | None
-    min_child_weight: float
-    l2_regularization: float
     max_features: float | None
     subsample: float
+    min_child_weight: float = 0.0
+    l2_regularization: float = 0.0
     weight_trimming: float = 0.0
     pruning: str | None = None
 
@@ -38,35 +39,6 @@ class Work:
     """What a training took: additions to histograms, one per row and feature counted."""
 
     n_adds: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingData:
-    """The rows of one training.
-
-    Parameters
-    ----------
-    X
-        float32 (n, D), C-order; NaN where missing.
-    y
-        uint32 (n,), places in `classes`.
-    weight
-        float64 (n,), positive; a row of weight 2 counts as two rows.
-    classes
-        The class labels (K,).
-    categorical
-        Which columns hold categories, bool (D,); None: none does.
-    places
-        int64 (n,): where these rows stood among those given, rows of weight zero having been
-        dropped; None when none were.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    classes: np.ndarray
-    categorical: np.ndarray | None = None
-    places: np.ndarray | None = None
 
 
 class Algorithm(ABC):

@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.datasets import load_iris
 
-from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, boost
+from streamboost.boosting.loop import Algorithm, BoostingParameters, boost
+from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.statistics import gradient_statistic
 
 X, y = load_iris(return_X_y=True)

@@ -14,8 +14,9 @@ import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.links import NO_COSTS, Link
-from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.subcosts import Costs
+from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.tree import Tree
 
 __all__ = [

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.loop import Algorithm
+from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree

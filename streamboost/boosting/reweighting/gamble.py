@@ -1,6 +1,7 @@
 """GAMBLE: Gentle Adaptive Multiclass Boosting Learning (Huang, 2009)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,17 +9,18 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.estimator import Model, Pruning, training_data
-from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.estimator import Model
+from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step, leaf_step
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
-from streamboost.boosting.reweighting.regressors import RegressorRounds, boost_regressor
+from streamboost.boosting.reweighting.regressors import boost_regressor
 from streamboost.boosting.reweighting.row_weights import (
     CRITERIA,
     Criterion,
     ExponentialState,
     class_mass,
 )
+from streamboost.boosting.training_data import TrainingData, training_data
 from streamboost.errors import ConfigurationError
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
@@ -96,6 +98,7 @@ class Gamble(Algorithm):
             state.follow(tree, self.temperature(state.n_classes))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GambleClassifier(ClassWeightClassifier):
     """Multi-class gentle boosting with one regression tree a round (Huang, 2009).
 
@@ -216,44 +219,8 @@ class GambleClassifier(ClassWeightClassifier):
         "weak_learner": [HasMethods(["fit", "predict"]), None],
     }
 
-    regressors_: RegressorRounds
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        step: Step | None = None,
-        weak_learner: Any = None,
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        min_child_weight: float = 0.0,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        weight_trimming: float = 0.0,
-        pruning: Pruning | None = None,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_leaf_nodes=max_leaf_nodes,
-            max_depth=max_depth,
-            max_bins=max_bins,
-            min_child_weight=min_child_weight,
-            max_features=max_features,
-            subsample=subsample,
-            weight_trimming=weight_trimming,
-            pruning=pruning,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.step = step
-        self.weak_learner = weak_learner
+    step: Step | None = None
+    weak_learner: Any = None
 
     def _algorithm(self) -> Algorithm:
         if self.weak_learner is not None:

@@ -63,7 +63,7 @@ def test_a_new_class_enters_near_its_share(digits):
     old = y < 7
     fitted = model(n_estimators=40).fit(X[old], y[old])
     from streamboost.boosting.log_loss.softmax import softmax_base
-    from streamboost.boosting.loop import TrainingData
+    from streamboost.boosting.training_data import TrainingData
 
     data = TrainingData(X.astype(np.float32), y.astype(np.uint32), np.ones(len(y)), np.arange(10))
     base = softmax_base(data, fitted.committee_)
