@@ -119,15 +119,7 @@ def boost(
     learners.add_scores(data.X, scores)
     state = algorithm.start(data, scores, rng)
     del scores
-    grow = Grower(
-        bins,
-        bins.transform(data.X),
-        max_leaf_nodes=params.max_leaf_nodes,
-        max_depth=params.max_depth,
-        min_child_weight=params.min_child_weight,
-        l2_regularization=params.l2_regularization,
-        pruning=params.pruning,
-    )
+    grow = _grower(bins, data, params)
     builder = learners.builder(bins)
     for _ in range(n_estimators if len(base) > 1 else 0):  # one class leaves nothing to tell apart
         influence = algorithm.influence(state) if params.weight_trimming else None
@@ -172,6 +164,18 @@ def _check_extension(
             f"the committee knows columns {theirs.tolist()} as categories, and this training "
             f"{ours.tolist()}: extend it with the categorical_features it was trained with"
         )
+
+
+def _grower(bins: Bins, data: TrainingData, params: BoostingParameters) -> Grower:
+    return Grower(
+        bins,
+        bins.transform(data.X),
+        max_leaf_nodes=params.max_leaf_nodes,
+        max_depth=params.max_depth,
+        min_child_weight=params.min_child_weight,
+        l2_regularization=params.l2_regularization,
+        pruning=params.pruning,
+    )
 
 
 def _sample(
