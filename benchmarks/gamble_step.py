@@ -53,7 +53,7 @@ def measure(step, train, test, rounds, at, seed):
     model = GambleClassifier(step=step, n_estimators=rounds, random_state=seed).fit(*train)
     y = np.searchsorted(model.classes_, train[1])
     T, rows = len(model.classes_) - 1, np.arange(len(y))
-    forest = model.committee_.forest
+    forest = model.committee_.learners
     loss, rises = 0.0, 0
     scores = np.zeros((len(y), T + 1))
     for m in range(rounds):

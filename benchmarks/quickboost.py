@@ -61,7 +61,7 @@ def compare(model, X, y, n_rounds, leaves):
         for i, pruning in enumerate((None, "quick")):
             repeat[i, 0] = cost(model, X, y, 1, pruning)
             repeat[i, 1] = cost(model, X, y, n_rounds + 1, pruning)
-            forests[pruning], adds[pruning] = model.committee_.forest, model.n_adds_
+            forests[pruning], adds[pruning] = model.committee_.learners, model.n_adds_
     assert np.array_equal(forests[None].nodes, forests["quick"].nodes)
     assert np.array_equal(forests[None].values, forests["quick"].values)
     least = seconds.min(axis=0)

@@ -6,31 +6,44 @@ The public names are loaded on first use, so that importing the package costs ne
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from streamboost.active.query import QueryStrategy
-    from streamboost.boosting.cascade import Cascade
-    from streamboost.boosting.committee import Committee
-    from streamboost.boosting.costs.cdmcboost import CDMCBoostClassifier
+if TYPE_CHECKING:  # as themselves, which makes them public to type checkers
+    from streamboost.active.query import QueryStrategy as QueryStrategy
+    from streamboost.boosting.cascade import Cascade as Cascade
+    from streamboost.boosting.committee import Committee as Committee
+    from streamboost.boosting.costs.cdmcboost import CDMCBoostClassifier as CDMCBoostClassifier
     from streamboost.boosting.costs.codeword_trees import (
-        AdaBoostCostClassifier,
-        GDMCBoostClassifier,
+        AdaBoostCostClassifier as AdaBoostCostClassifier,
     )
-    from streamboost.boosting.costs.mh import AdaBoostMHClassifier
-    from streamboost.boosting.costs.rebel import RebelClassifier
-    from streamboost.boosting.log_loss.abc_logit import ABCLogitBoostClassifier
-    from streamboost.boosting.log_loss.aoso import AOSOLogitBoostClassifier
-    from streamboost.boosting.log_loss.klogit import KLogitBoostClassifier
-    from streamboost.boosting.log_loss.logit import LogitBoostClassifier
-    from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-    from streamboost.boosting.reweighting.adaboost_a import AdaBoostAClassifier
-    from streamboost.boosting.reweighting.gamble import GambleClassifier
-    from streamboost.boosting.reweighting.gentle import GentleAdaBoostClassifier
-    from streamboost.boosting.reweighting.one_vs_all import OneVsAllAdaBoostClassifier
-    from streamboost.boosting.reweighting.samme import AdaBoostM1Classifier, SammeClassifier
-    from streamboost.stream.evaluation.windows import Evaluation
-    from streamboost.stream.labelled_rows.working_set import WorkingSet
-    from streamboost.stream.learner import StreamLearner
-    from streamboost.stream.training.schedule import Schedule
+    from streamboost.boosting.costs.codeword_trees import GDMCBoostClassifier as GDMCBoostClassifier
+    from streamboost.boosting.costs.mh import AdaBoostMHClassifier as AdaBoostMHClassifier
+    from streamboost.boosting.costs.rebel import RebelClassifier as RebelClassifier
+    from streamboost.boosting.log_loss.abc_logit import (
+        ABCLogitBoostClassifier as ABCLogitBoostClassifier,
+    )
+    from streamboost.boosting.log_loss.aoso import (
+        AOSOLogitBoostClassifier as AOSOLogitBoostClassifier,
+    )
+    from streamboost.boosting.log_loss.klogit import KLogitBoostClassifier as KLogitBoostClassifier
+    from streamboost.boosting.log_loss.logit import LogitBoostClassifier as LogitBoostClassifier
+    from streamboost.boosting.log_loss.sketch import (
+        SketchLogitBoostClassifier as SketchLogitBoostClassifier,
+    )
+    from streamboost.boosting.reweighting.adaboost_a import (
+        AdaBoostAClassifier as AdaBoostAClassifier,
+    )
+    from streamboost.boosting.reweighting.gamble import GambleClassifier as GambleClassifier
+    from streamboost.boosting.reweighting.gentle import (
+        GentleAdaBoostClassifier as GentleAdaBoostClassifier,
+    )
+    from streamboost.boosting.reweighting.one_vs_all import (
+        OneVsAllAdaBoostClassifier as OneVsAllAdaBoostClassifier,
+    )
+    from streamboost.boosting.reweighting.samme import AdaBoostM1Classifier as AdaBoostM1Classifier
+    from streamboost.boosting.reweighting.samme import SammeClassifier as SammeClassifier
+    from streamboost.stream.evaluation.windows import Evaluation as Evaluation
+    from streamboost.stream.labelled_rows.working_set import WorkingSet as WorkingSet
+    from streamboost.stream.learner import StreamLearner as StreamLearner
+    from streamboost.stream.training.schedule import Schedule as Schedule
 
 __version__ = "0.2.0"
 
@@ -60,31 +73,7 @@ _HOMES = {
     "WorkingSet": "streamboost.stream.labelled_rows.working_set",
 }
 
-__all__ = [
-    "ABCLogitBoostClassifier",
-    "AOSOLogitBoostClassifier",
-    "AdaBoostAClassifier",
-    "AdaBoostCostClassifier",
-    "AdaBoostM1Classifier",
-    "AdaBoostMHClassifier",
-    "CDMCBoostClassifier",
-    "Cascade",
-    "Committee",
-    "Evaluation",
-    "GDMCBoostClassifier",
-    "GambleClassifier",
-    "GentleAdaBoostClassifier",
-    "KLogitBoostClassifier",
-    "LogitBoostClassifier",
-    "OneVsAllAdaBoostClassifier",
-    "QueryStrategy",
-    "RebelClassifier",
-    "SammeClassifier",
-    "Schedule",
-    "SketchLogitBoostClassifier",
-    "StreamLearner",
-    "WorkingSet",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -107,7 +107,7 @@ def leaf_of(forest, root, x):
 
 def forest_scores(committee, X):
     """F(x), row by row and tree by tree."""
-    forest = committee.forest
+    forest = committee.learners
     out = np.tile(committee.base, (len(X), 1))
     for i, x in enumerate(X):
         for root in forest.roots:

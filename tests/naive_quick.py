@@ -8,7 +8,7 @@ import numpy as np
 
 def cascade(committee, X, ends, thresholds):
     """The scores with which each row leaves, and after how many trees."""
-    forest = committee.forest
+    forest = committee.learners
     scores = np.tile(committee.base, (len(X), 1))
     used = []
     for i, x in enumerate(X):
@@ -24,9 +24,9 @@ def cascade(committee, X, ends, thresholds):
 def thresholds(committee, X, ends, tolerance):
     """At each place, try every margin as the threshold and keep the least that is allowed."""
     staged = [np.tile(committee.base, (len(X), 1))]
-    for root in committee.forest.roots:
-        leaf = [naive.leaf_of(committee.forest, root, x) for x in X]
-        staged.append(staged[-1] + committee.forest.values[leaf])
+    for root in committee.learners.roots:
+        leaf = [naive.leaf_of(committee.learners, root, x) for x in X]
+        staged.append(staged[-1] + committee.learners.values[leaf])
     answer = staged[-1].argmax(axis=1)
     alive, spent, found = set(range(len(X))), 0, []
     for end in ends[:-1]:

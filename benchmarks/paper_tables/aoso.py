@@ -76,7 +76,7 @@ def errors(model, per_round, X, y):
     scores = np.tile(committee.base, (len(y), 1))
     wrong = []
     for first, last in pairwise(at):
-        committee.forest.add_scores(X, scores, (first, last))
+        committee.learners.add_scores(X, scores, (first, last))
         wrong.append((committee.classes[scores.argmax(axis=1)] != y).sum())
     return per_round * at[1:], np.array(wrong)
 

@@ -167,7 +167,7 @@ class Cascade:
         return cls(committee, arrays["ends"], arrays["thresholds"], about["tolerance"], mean)
 
     def _run(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        X = self.committee.rows(X)
+        X = self.committee.as_rows(X)
         forest = _trees(self.committee)
         scores = np.tile(self.committee.base, (len(X), 1))
         used = np.zeros(len(X), dtype=np.int32)
@@ -178,19 +178,19 @@ class Cascade:
 
 
 def _trees(committee: Committee) -> Forest:
-    if not isinstance(committee.forest, Forest):
+    if not isinstance(committee.learners, Forest):
         raise DataError(
-            f"the committee is made of {committee.forest.kind}, and a cascade counts trees: score "
-            "with the committee itself"
+            f"the committee is made of {committee.learners.kind}, and a cascade counts trees: "
+            "score with the committee itself"
         )
-    return committee.forest
+    return committee.learners
 
 
 def _calibrate(
     committee: Committee, X: np.ndarray, rounds: list[int], tolerance: float
 ) -> tuple[np.ndarray, float]:
     """Return the threshold of each place, and the mean number of trees of the rows of `X`."""
-    X = committee.rows(X)
+    X = committee.as_rows(X)
     forest = _trees(committee)
     answers = committee.best(committee.decision(X))
     scores = np.tile(committee.base, (len(X), 1))

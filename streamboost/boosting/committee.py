@@ -30,7 +30,7 @@ class Committee:
         The class labels (K,).
     base
         b, float64 (K,).
-    forest
+    learners
         The weak learners: trees with K-vector leaf values, or `Similarities`.
     n_features
         D, the number of columns it scores.
@@ -51,7 +51,7 @@ class Committee:
 
     classes: np.ndarray
     base: np.ndarray
-    forest: WeakLearners
+    learners: WeakLearners
     n_features: int
     family: str
     temperature: float = 1.0
@@ -62,12 +62,12 @@ class Committee:
     @property
     def n_rounds(self) -> int:
         """Number of boosting rounds."""
-        return self.forest.n_rounds
+        return self.learners.n_rounds
 
     @property
     def n_trees(self) -> int:
         """Number of trees, or other weak learners."""
-        return self.forest.n_learners
+        return self.learners.n_learners
 
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D), NaN where missing.
@@ -75,16 +75,16 @@ class Committee:
         In categorical columns a number that no training met is missing too.
         A row's scores do not depend on the rows it is scored with.
         """
-        X = self.rows(X)
+        X = self.as_rows(X)
         scores = np.tile(self.base, (len(X), 1))
-        self.forest.add_scores(X, scores)
+        self.learners.add_scores(X, scores)
         return scores
 
     def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """Yield `decision` after each round."""
-        X = self.rows(X)
+        X = self.as_rows(X)
         scores = np.tile(self.base, (len(X), 1))
-        for stage in self.forest.staged_scores(X, scores):
+        for stage in self.learners.staged_scores(X, scores):
             yield stage.copy()
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ class Committee:
                 f"n_rounds is {n_rounds}, and the committee has {self.n_rounds}: give a number "
                 "from 0 to that"
             )
-        return replace(self, forest=self.forest.without_oldest(n_rounds))
+        return replace(self, learners=self.learners.without_oldest(n_rounds))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the committee to `path`: safetensors, with a digest of every byte."""
@@ -151,14 +151,14 @@ class Committee:
             "family": self.family,
             "temperature": self.temperature,
             "link": self.link,
-            "learners": self.forest.kind,
+            "learners": self.learners.kind,
             "version": self.version,
         }
         return {
             "about": pack_json(about),
             "base": self.base,
             "costs": self.costs,
-            **self.forest.to_arrays(),
+            **self.learners.to_arrays(),
         }
 
     @classmethod
@@ -169,7 +169,7 @@ class Committee:
             committee = cls(
                 classes=np.array(about["classes"], dtype=about["dtype"]),
                 base=arrays["base"],
-                forest=_learners(about["learners"]).from_arrays(arrays),
+                learners=_learners(about["learners"]).from_arrays(arrays),
                 n_features=about["n_features"],
                 family=about["family"],
                 temperature=about["temperature"],
@@ -183,12 +183,12 @@ class Committee:
         return committee
 
     def _check(self) -> None:
-        self.forest.check(self.n_features)
-        if not self.base.shape == self.classes.shape == (self.forest.n_classes,):
+        self.learners.check(self.n_features)
+        if not self.base.shape == self.classes.shape == (self.learners.n_classes,):
             raise ModelFileError("leaf values and classes differ in number: the file is damaged")
         check_link(self.link, self.costs, len(self.classes))
 
-    def rows(self, X: np.ndarray) -> np.ndarray:
+    def as_rows(self, X: np.ndarray) -> np.ndarray:
         """Return `X` as scoring reads it: float32 (n, D), C-order.
 
         Raises

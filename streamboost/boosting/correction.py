@@ -12,7 +12,7 @@ from streamboost.kernels.stumps import boost_stumps
 from streamboost.kernels.traverse import FOREST_NODE
 from streamboost.trees.forest import Forest
 
-__all__ = ["Corrected", "correct", "correctable", "entrance"]
+__all__ = ["Corrected", "correct", "correctable", "first_scores"]
 
 RATE = 0.8
 L2 = 1.0
@@ -34,7 +34,7 @@ class Corrected:
         What is corrected.
     classes
         The class labels (K,): the committee's, then those it does not know yet.
-    entry
+    first_scores
         The scores of the latter before the stumps, float64 (K - known,).
     stumps
         The correction, its values in the committee's units.
@@ -42,7 +42,7 @@ class Corrected:
 
     committee: Committee
     classes: np.ndarray
-    entry: np.ndarray
+    first_scores: np.ndarray
     stumps: Forest
 
     @property
@@ -66,10 +66,10 @@ class Corrected:
 
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores, float64 (n, K), of `X` (n, D), NaN where missing."""
-        X = self.committee.rows(X)
+        X = self.committee.as_rows(X)
         scores = self.committee.decision(X)
-        if self.entry.size:
-            scores = np.hstack([scores, np.tile(self.entry, (len(X), 1))])
+        if self.first_scores.size:
+            scores = np.hstack([scores, np.tile(self.first_scores, (len(X), 1))])
         self.stumps.add_scores(X, scores)
         return scores
 
@@ -87,7 +87,7 @@ def correctable(committee: Committee) -> bool:
     return committee.link == "softmax"
 
 
-def entrance(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
+def first_scores(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
     """Return the scores with which classes enter that a committee does not know.
 
     `scores` (n, known) at temperature 1 and `y` int64 (n,) are those of the newest rows. As in an

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -11,18 +12,19 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, Work, boost
-from streamboost.errors import ConfigurationError, DataError
+from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
+from streamboost.boosting.training_data import TrainingData, training_data
+from streamboost.errors import ConfigurationError
 from streamboost.trees.bins import MAX_BINS
 
-__all__ = ["BoostingClassifier", "Model", "Pruning", "training_data"]
+__all__ = ["BoostingClassifier", "Model", "Pruning"]
 
 Pruning = Literal["quick"]
 
@@ -49,8 +51,14 @@ def _has_probabilities(estimator: "BoostingClassifier") -> bool:
     return True
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the boosted estimators; a family gives its algorithm and its parameters."""
+    """Base of the boosted estimators; a family gives its algorithm and its parameters.
+
+    The parameters are the fields of data classes: these are what all families have, and a subclass
+    names those of its own and those whose default is another. scikit-learn reads them from the
+    signature that `dataclass` writes.
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
@@ -64,6 +72,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "subsample": [Interval(Real, 0, 1, closed="right")],
         "categorical_features": ["array-like", None],
         "weight_trimming": [Interval(Real, 0, 1, closed="left")],
+        "pruning": [StrOptions({"quick"}), None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
@@ -74,31 +83,23 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _no_categories: ClassVar[str] = ""
     """Likewise why the weak learners know no categories."""
 
-    n_estimators: int
-    max_leaf_nodes: int | None
-    max_depth: int | None
-    max_bins: int | None
-    min_child_weight: float = 0.0
-    l2_regularization: float = 0.0
-    max_features: float | None
-    subsample: float
-    weight_trimming: float = 0.0
-    pruning: Pruning | None = None
-    categorical_features: Any
-    random_state: Any
-    n_jobs: int | None
-    committee_: Committee
-    classes_: np.ndarray
-    n_features_in_: int
-    n_adds_: int
+    n_estimators: int = 100
+    learning_rate: float = 1.0
+    max_depth: int | None = None
+    max_bins: int = 64
+    max_features: float | None = None
+    subsample: float = 1.0
+    categorical_features: Any = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
 
     @abstractmethod
     def _algorithm(self) -> Algorithm:
         """Return the family's algorithm with this estimator's parameters."""
 
+    @abstractmethod
     def _leaves(self, n_classes: int) -> int:
-        assert self.max_leaf_nodes is not None
-        return self.max_leaf_nodes
+        """Return the most leaves of a tree."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on `X` (n, D), NaN where missing, and labels `y` (n,).
@@ -278,17 +279,12 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _parameters(self, data: TrainingData) -> BoostingParameters:
-        return BoostingParameters(
-            max_leaf_nodes=self._leaves(len(data.classes)),
-            max_depth=self.max_depth,
-            max_bins=self.max_bins,
-            min_child_weight=self.min_child_weight,
-            l2_regularization=self.l2_regularization,
-            max_features=self.max_features,
-            subsample=self.subsample,
-            weight_trimming=self.weight_trimming,
-            pruning=self.pruning,
-        )
+        mine = {
+            f.name: getattr(self, f.name)
+            for f in fields(BoostingParameters)
+            if hasattr(self, f.name)
+        }
+        return BoostingParameters(**mine | {"max_leaf_nodes": self._leaves(len(data.classes))})
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -297,43 +293,3 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def training_data(
-    X: np.ndarray,
-    y: np.ndarray,
-    sample_weight: np.ndarray | None,
-    known: np.ndarray | None,
-    categorical: np.ndarray | None = None,
-) -> TrainingData:
-    """Return the rows of positive weight, their labels as places among the classes."""
-    places = None
-    if sample_weight is not None and not (sample_weight > 0).all():
-        places = np.flatnonzero(sample_weight > 0)
-        X, y, sample_weight = X[places], y[places], sample_weight[places]
-    if len(X) == 0:
-        raise ValueError("no row has a positive weight: give at least one class a weight")
-    weight = np.ones(len(X)) if sample_weight is None else sample_weight
-    classes, codes = _encode(y, known)
-    return TrainingData(X, codes, weight, classes, categorical, places)
-
-
-def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes, known ones first and new ones sorted behind, and the codes of `y`."""
-    found, codes = np.unique(y, return_inverse=True)
-    if known is None:
-        return found, codes.astype(np.uint32)
-    if _is_text(found) != _is_text(known):
-        raise DataError(
-            f"the committee's classes are {known.tolist()[:5]} and the new labels "
-            f"{found.tolist()[:5]}: text and numbers do not mix; give labels of one kind"
-        )
-    new = found[~np.isin(found, known)]
-    classes = np.concatenate([known, new])
-    order = np.argsort(classes)
-    places = order[np.searchsorted(classes, found, sorter=order)]
-    return classes, places[codes].astype(np.uint32)
-
-
-def _is_text(labels: np.ndarray) -> bool:
-    return isinstance(labels.tolist()[0], str)

@@ -65,7 +65,7 @@ class WeakLearners(Protocol):
 class LearnersBuilder(Protocol):
     """Collects rounds of weak learners."""
 
-    def append_round(self, trees: Sequence[Any]) -> None:
+    def append_round(self, learners: Sequence[Any]) -> None:
         """Add the weak learners of one round."""
 
     def freeze(self) -> WeakLearners:

@@ -10,12 +10,13 @@ import numpy as np
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.learners import WeakLearners
 from streamboost.boosting.links import NO_COSTS, Link
+from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
 from streamboost.trees.bins import Bins
 from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
 
-__all__ = ["Algorithm", "BoostingParameters", "TrainingData", "Work", "boost", "heavy"]
+__all__ = ["Algorithm", "BoostingParameters", "Work", "boost", "heavy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,10 @@ class BoostingParameters:
     max_leaf_nodes: int
     max_depth: int | None
     max_bins: int | None
-    min_child_weight: float
-    l2_regularization: float
     max_features: float | None
     subsample: float
+    min_child_weight: float = 0.0
+    l2_regularization: float = 0.0
     weight_trimming: float = 0.0
     pruning: str | None = None
 
@@ -38,35 +39,6 @@ class Work:
     """What a training took: additions to histograms, one per row and feature counted."""
 
     n_adds: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingData:
-    """The rows of one training.
-
-    Parameters
-    ----------
-    X
-        float32 (n, D), C-order; NaN where missing.
-    y
-        uint32 (n,), places in `classes`.
-    weight
-        float64 (n,), positive; a row of weight 2 counts as two rows.
-    classes
-        The class labels (K,).
-    categorical
-        Which columns hold categories, bool (D,); None: none does.
-    places
-        int64 (n,): where these rows stood among those given, rows of weight zero having been
-        dropped; None when none were.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    classes: np.ndarray
-    categorical: np.ndarray | None = None
-    places: np.ndarray | None = None
 
 
 class Algorithm(ABC):
@@ -118,8 +90,8 @@ class Algorithm(ABC):
         """Return this round's trees, or other weak learners; an empty list ends the training."""
 
     @abstractmethod
-    def update(self, state: Any, trees: Sequence[Any]) -> None:
-        """Add the trees' values to the state of every row, sampled or not."""
+    def update(self, state: Any, grown: Sequence[Any]) -> None:
+        """Add the values of what `round` returned to the state of every row, sampled or not."""
 
 
 def boost(
@@ -141,36 +113,28 @@ def boost(
     if committee is not None:
         _check_extension(algorithm, data, committee, bins)
     base = algorithm.base(data, committee)
-    forest = committee.forest if committee else algorithm.empty(data)
-    forest = forest.widened(len(base))
+    learners = committee.learners if committee else algorithm.empty(data)
+    learners = learners.widened(len(base))
     scores = np.tile(base, (len(data.X), 1))
-    forest.add_scores(data.X, scores)
+    learners.add_scores(data.X, scores)
     state = algorithm.start(data, scores, rng)
     del scores
-    grow = Grower(
-        bins,
-        bins.transform(data.X),
-        max_leaf_nodes=params.max_leaf_nodes,
-        max_depth=params.max_depth,
-        min_child_weight=params.min_child_weight,
-        l2_regularization=params.l2_regularization,
-        pruning=params.pruning,
-    )
-    builder = forest.builder(bins)
+    grow = _grower(bins, data, params)
+    builder = learners.builder(bins)
     for _ in range(n_estimators if len(base) > 1 else 0):  # one class leaves nothing to tell apart
         influence = algorithm.influence(state) if params.weight_trimming else None
         _sample(grow, params, rng, influence, data.weight)
-        trees = algorithm.round(state, grow)
-        if not trees:
+        grown = algorithm.round(state, grow)
+        if not grown:
             break
-        algorithm.update(state, trees)
-        builder.append_round(trees)
+        algorithm.update(state, grown)
+        builder.append_round(grown)
     if work is not None:
         work.n_adds += grow.n_adds
     return Committee(
         classes=data.classes,
         base=base,
-        forest=builder.freeze(),
+        learners=builder.freeze(),
         n_features=data.X.shape[1],
         family=algorithm.family,
         temperature=algorithm.temperature(len(base)),
@@ -194,12 +158,24 @@ def _check_extension(
         )
     # Older trees would compare as numbers what is read as categories now, or the reverse.
     ours = np.flatnonzero(bins.categorical[: committee.n_features])
-    theirs = committee.forest.categories.features
+    theirs = committee.learners.categories.features
     if not np.array_equal(ours, theirs):
         raise DataError(
             f"the committee knows columns {theirs.tolist()} as categories, and this training "
             f"{ours.tolist()}: extend it with the categorical_features it was trained with"
         )
+
+
+def _grower(bins: Bins, data: TrainingData, params: BoostingParameters) -> Grower:
+    return Grower(
+        bins,
+        bins.transform(data.X),
+        max_leaf_nodes=params.max_leaf_nodes,
+        max_depth=params.max_depth,
+        min_child_weight=params.min_child_weight,
+        l2_regularization=params.l2_regularization,
+        pruning=params.pruning,
+    )
 
 
 def _sample(

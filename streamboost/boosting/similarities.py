@@ -220,9 +220,9 @@ class SimilaritiesBuilder:
         self._old = old
         self._new: list[Similarity] = []
 
-    def append_round(self, trees: Sequence[Similarity]) -> None:
+    def append_round(self, learners: Sequence[Similarity]) -> None:
         """Add the one learner of a round."""
-        self._new.extend(trees)
+        self._new.extend(learners)
 
     def freeze(self) -> Similarities:
         """Return them packed; a point that several learners share is kept once."""

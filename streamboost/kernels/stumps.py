@@ -6,11 +6,11 @@ all of its cuts.
 
 import numpy as np
 
+from streamboost.kernels.growing.criteria import TIE
 from streamboost.kernels.jit import kernel
+from streamboost.kernels.softmax import add_leaf, leaf_newton, softmax
 
 __all__ = ["boost_stumps"]
-
-_TIE = 1.0 + 1e-12  # a later split must be better by more than rounding
 
 
 @kernel
@@ -41,22 +41,6 @@ def _sort_column(X, feature, order):
                 j -= gap
             order[j] = row
     return known
-
-
-@kernel
-def _softmax(scores, probabilities):
-    n, n_classes = scores.shape
-    for i in range(n):
-        top = scores[i, 0]
-        for k in range(1, n_classes):
-            top = max(top, scores[i, k])
-        total = np.float32(0.0)
-        for k in range(n_classes):
-            e = np.exp(scores[i, k] - top)
-            probabilities[i, k] = e
-            total += e
-        for k in range(n_classes):
-            probabilities[i, k] /= total
 
 
 @kernel
@@ -103,7 +87,7 @@ def _scan(X, feature, order, known, gradient, hessian, sum_g, sum_h, l2, least, 
                 break
             right = sum_g - g
             score = g * g / (h + l2) + right * right / (sum_h - h + l2)
-            if score > best * _TIE:
+            if score > best * TIE:
                 best, place, missing_left = score, i, side == 1
     return best, place, missing_left
 
@@ -117,31 +101,6 @@ def _cut(X, feature, order, known, place):
     middle = np.float32((np.float64(low) + np.float64(high)) / 2)
     # Between neighbouring floats the midpoint rounds to one of them; it must not be the right one.
     return low if middle >= high else middle
-
-
-@kernel
-def _step(probabilities, y, weight, leaf, l2, rate, clamp, hessian, step, values):
-    """Write both leaves' K-vector diagonal Newton steps; see `softmax.leaf_newton`."""
-    n, n_classes = probabilities.shape
-    for side in range(2):
-        for k in range(n_classes):
-            step[side, k] = 0.0
-            hessian[side, k] = l2
-    for i in range(n):
-        side = leaf[i]
-        for k in range(n_classes):
-            p = np.float64(probabilities[i, k])
-            step[side, k] -= weight[i] * p
-            hessian[side, k] += weight[i] * (p * (1.0 - p))
-        step[side, y[i]] += weight[i]
-    for side in range(2):
-        mean = 0.0
-        for k in range(n_classes):
-            step[side, k] /= max(hessian[side, k], 1e-12)
-            mean += step[side, k] / n_classes
-        for k in range(n_classes):
-            centred = (n_classes - 1) / n_classes * (step[side, k] - mean)
-            values[side, k] = rate * min(max(centred, -clamp), clamp)
 
 
 @kernel
@@ -171,6 +130,19 @@ def _open_node(node, m, X, feature, order, known, place, missing_left, leaf):
 
 
 @kernel
+def _gather(leaf, rows, start, stop):
+    """Write the rows of either leaf, ascending, and where each leaf's begin and end."""
+    at = 0
+    for side in range(2):
+        start[side] = at
+        for i in range(leaf.size):
+            if leaf[i] == side:
+                rows[at] = i
+                at += 1
+        stop[side] = at
+
+
+@kernel
 def boost_stumps(
     X, features, y, weight, scores, directions, rate, l2, least, clamp, nodes, roots, values
 ):
@@ -186,13 +158,13 @@ def boost_stumps(
     order, known = np.empty((features.size, n), np.int64), np.empty(features.size, np.int64)
     for j in range(features.size):
         known[j] = _sort_column(X, features[j], order[j])
-    probabilities = np.empty((n, n_classes), np.float32)
+    probabilities, step = np.empty((n, n_classes), np.float32), np.empty((2, n_classes))
     gradient, hessian = np.empty(n), np.empty(n)
-    step, curvature = np.empty((2, n_classes)), np.empty((2, n_classes))
-    leaf = np.empty(n, np.int64)
+    leaf, rows = np.empty(n, np.int64), np.empty(n, np.int64)
+    start, stop = np.empty(2, np.int64), np.empty(2, np.int64)
     n_nodes = 0
     for m in range(directions.shape[0]):
-        _softmax(scores, probabilities)
+        softmax(scores, probabilities)
         sum_g, sum_h = _project(probabilities, y, weight, directions[m], gradient, hessian)
         j, place, side = _best_split(
             X, features, order, known, gradient, hessian, sum_g, sum_h, l2, least
@@ -203,9 +175,9 @@ def boost_stumps(
             _open_node(nodes[n_nodes], m, X, features[j], order[j], known[j], place, side, leaf)
             roots[m] = n_nodes
             n_nodes += 1
+        _gather(leaf, rows, start, stop)
+        leaf_newton(probabilities, y, weight, rows, start, stop, l2, clamp, step)
         pair = values[2 * m : 2 * m + 2]
-        _step(probabilities, y, weight, leaf, l2, rate, clamp, curvature, step, pair)
-        for i in range(n):
-            for k in range(n_classes):
-                scores[i, k] += pair[leaf[i], k]
+        pair[:] = rate * step
+        add_leaf(scores, rows, start, stop, pair)
     return n_nodes

@@ -1,12 +1,11 @@
 """Scoring: every row down every tree.
 
-A few rows walk down node by node. For many a tree's nodes are visited once: a bit for each row says
-whether it is at the node, the comparison parts these bits among the children, and in the end each
-row's leaf is read off the bits. An instruction serves many rows, and no branch depends on one.
+A few rows walk down node by node; many are parted a node at a time, as bits (`kernels.bits`).
 """
 
 import numpy as np
 
+from streamboost.kernels.bits import CHUNK, LEAVES, VECTOR, WORDS, lay_out, part, read_places
 from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = ["FOREST_NODE", "add_mixed_scores", "add_scores", "add_scores_until", "code_rows"]
@@ -24,13 +23,6 @@ FOREST_NODE = np.dtype(
 
 _BLOCK = 64  # rows that go down a tree together, while it is in the cache
 _FEW = 128  # rows up to which walking is faster
-_BYTES = 32  # of bits, one for each row of a vector: bit b of byte i is row 32 b + i's
-_VECTOR = 8 * _BYTES
-_WORDS = _BYTES // 8
-_CHUNK = 8 * _VECTOR  # rows whose columns are laid out at a time
-_LINE = 16  # values that are laid out at a time, a number the compiler knows
-_LEAVES = 256  # the leaf's place has eight bits; in trees with more, rows walk
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @kernel
@@ -41,112 +33,6 @@ def _leaf(nodes, at, X, i):
         goes_left = x <= node.threshold or (node.missing_left and x != x)
         at = node.left if goes_left else node.right
     return ~at
-
-
-@inner_kernel
-def _lay_out(X, first, n, columns):
-    """Copy `n` rows of `X` from `first` on to `columns` (D, _CHUNK)."""
-    whole = n - n % _LINE
-    for row in range(0, whole, _LINE):
-        for f in range(X.shape[1]):
-            for i in range(_LINE):
-                columns[f, row + i] = X[first + row + i, f]
-    for f in range(X.shape[1]):
-        for i in range(whole, n):
-            columns[f, i] = X[first + i, f]
-
-
-@inner_kernel
-def _test(column, threshold, bits):
-    """Set the bits of the rows of a vector whose value goes left."""
-    for byte in range(_BYTES):
-        eight = np.uint8(0)
-        for b in range(8):
-            eight |= np.uint8(column[b * _BYTES + byte] <= threshold) << np.uint8(b)
-        bits[byte] = eight
-
-
-@inner_kernel
-def _add_missing(column, bits):
-    for byte in range(_BYTES):
-        eight = np.uint8(0)
-        for b in range(8):
-            x = column[b * _BYTES + byte]
-            eight |= np.uint8(x != x) << np.uint8(b)
-        bits[byte] |= eight
-
-
-@inner_kernel
-def _ask(nodes, at, column, n_vectors, last, bits):
-    """Set the bits of the rows that go left at a node.
-
-    They are kept with the node, `last[feature]`: where values are few, the next node that asks for
-    the feature often asks the same.
-    """
-    node = nodes[at]
-    if last[node.feature] >= 0:
-        before = nodes[last[node.feature]]
-        if before.threshold == node.threshold and before.missing_left == node.missing_left:
-            return
-    last[node.feature] = at
-    for v in range(n_vectors):
-        values = column[v * _VECTOR : (v + 1) * _VECTOR]
-        _test(values, node.threshold, bits[v])
-        if node.missing_left:
-            _add_missing(values, bits[v])
-
-
-@inner_kernel
-def _part(nodes, root, columns, n_vectors, stack, rows, last, tests, test_bytes, planes, leaves):
-    """Part the rows of `columns` among the leaves of a tree; return how many leaves it has.
-
-    `leaves` takes them from left to right; `planes[v, j]` bit j of the place in `leaves` of each
-    row of vector v. `rows[s]` are the rows at the node `stack[s]`. Returns 0 where the tree has
-    more than _LEAVES.
-    """
-    n_leaves, top = 0, 0
-    stack[0] = root
-    for v in range(n_vectors):
-        for w in range(_WORDS):
-            rows[0, v, w] = _ALL
-            for j in range(8):
-                planes[v, j, w] = np.uint64(0)
-    while top >= 0:
-        at = stack[top]
-        if at < 0:
-            leaves[n_leaves] = ~at
-            for j in range(8):
-                if (n_leaves >> j) & 1:
-                    for v in range(n_vectors):
-                        for w in range(_WORDS):
-                            planes[v, j, w] |= rows[top, v, w]
-            n_leaves += 1
-            top -= 1
-            continue
-        if n_leaves + top >= _LEAVES - 1:
-            return 0
-        f = nodes[at].feature
-        _ask(nodes, at, columns[f], n_vectors, last, test_bytes[f])
-        for v in range(n_vectors):
-            for w in range(_WORDS):
-                left = rows[top, v, w] & tests[f, v, w]
-                rows[top + 1, v, w] = left
-                rows[top, v, w] ^= left
-        stack[top], stack[top + 1] = nodes[at].right, nodes[at].left
-        top += 1
-    return n_leaves
-
-
-@inner_kernel
-def _read_places(planes, place):
-    """Gather the eight bits of each row of a vector from `planes` uint8 (8, _BYTES)."""
-    for byte in range(_BYTES):
-        for b in range(8):
-            gathered = np.uint8(0)
-            for j in range(8):
-                bit = (planes[j, byte] >> np.uint8(b)) & np.uint8(1)
-                gathered |= np.uint8(bit) << np.uint8(j)
-            place[b * _BYTES + byte] = gathered
 
 
 @inner_kernel
@@ -191,21 +77,21 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
             for t in range(start, stop):
                 _walk(nodes, roots[t], values, X, scores, block, min(block + _BLOCK, n))
         return
-    most = _CHUNK // _VECTOR
-    columns = np.empty((X.shape[1], _CHUNK), np.float32)
-    rows, stack = np.empty((_LEAVES, most, _WORDS), np.uint64), np.empty(_LEAVES, np.int64)
-    last, tests = np.empty(X.shape[1], np.int64), np.empty((X.shape[1], most, _WORDS), np.uint64)
-    planes = np.empty((most, 8, _WORDS), np.uint64)
+    most = CHUNK // VECTOR
+    columns = np.empty((X.shape[1], CHUNK), np.float32)
+    rows, stack = np.empty((LEAVES, most, WORDS), np.uint64), np.empty(LEAVES, np.int64)
+    last, tests = np.empty(X.shape[1], np.int64), np.empty((X.shape[1], most, WORDS), np.uint64)
+    planes = np.empty((most, 8, WORDS), np.uint64)
     test_bytes, plane_bytes = tests.view(np.uint8), planes.view(np.uint8)
-    leaves, place = np.empty(_LEAVES, np.int64), np.empty(_VECTOR, np.uint8)
-    for chunk in range(0, n, _CHUNK):
-        end = min(chunk + _CHUNK, n)
-        n_vectors = (end - chunk + _VECTOR - 1) // _VECTOR
+    leaves, place = np.empty(LEAVES, np.int64), np.empty(VECTOR, np.uint8)
+    for chunk in range(0, n, CHUNK):
+        end = min(chunk + CHUNK, n)
+        n_vectors = (end - chunk + VECTOR - 1) // VECTOR
         # What stands in the last vector behind the last row goes down the trees and is not added.
-        _lay_out(X, chunk, end - chunk, columns)
+        lay_out(X, chunk, end - chunk, columns)
         last[:] = -1
         for t in range(start, stop):
-            n_leaves = _part(
+            n_leaves = part(
                 nodes, roots[t], columns, n_vectors, stack, rows, last, tests, test_bytes, planes,
                 leaves,
             )  # fmt: skip
@@ -213,9 +99,9 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
                 _walk(nodes, roots[t], values, X, scores, chunk, end)
                 continue
             for v in range(n_vectors):
-                first = chunk + v * _VECTOR
-                _read_places(plane_bytes[v], place)
-                _add_leaves(values, leaves, place, scores, first, min(_VECTOR, end - first))
+                first = chunk + v * VECTOR
+                read_places(plane_bytes[v], place)
+                _add_leaves(values, leaves, place, scores, first, min(VECTOR, end - first))
 
 
 @kernel

@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamboost.kernels.grow import NODE
-from streamboost.trees.grower import Grower, Statistic, Tree
+from streamboost.kernels.growing.nodes import NODE
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import Statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["NodeStatistic", "grow_by_node"]
 

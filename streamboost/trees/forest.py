@@ -12,7 +12,7 @@ from streamboost.kernels.traverse import FOREST_NODE, add_mixed_scores, add_scor
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import Categories, Reading
-from streamboost.trees.grower import Tree
+from streamboost.trees.tree import Tree
 
 __all__ = ["Forest", "ForestBuilder"]
 

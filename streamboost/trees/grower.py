@@ -2,104 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from streamboost.errors import ConfigurationError
-from streamboost.kernels import grow as kernels
-from streamboost.kernels import quick
+from streamboost.kernels.growing import quick
+from streamboost.kernels.growing.criteria import ERROR, LIMITS
+from streamboost.kernels.growing.grow import grow
+from streamboost.kernels.growing.nodes import NODE
 from streamboost.trees.bins import Bins
+from streamboost.trees.statistics import Statistic
+from streamboost.trees.tree import Tree
 
-__all__ = [
-    "Grower",
-    "Statistic",
-    "Tree",
-    "gradient_statistic",
-    "pair_statistic",
-    "vector_statistic",
-    "weight_statistic",
-]
-
-WIDE_ROWS = 65_536
-"""Beyond this many rows, or this weight, a 32-bit half is too coarse for small gradients."""
-
-_SUM_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
-
-
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """What each row adds to a histogram, as whole numbers of 1/scale.
-
-    Parameters
-    ----------
-    kind
-        One of the grow kernel's criteria.
-    values
-        int64: one number per row of all n, or `channels` of them, row after row.
-    channels
-        Numbers per histogram bin.
-    scale
-        Turns the user's least weight and penalty into the same units.
-    channel
-        uint32 (n,): the channel each row's one number goes to; empty where it fills all.
-    totals
-        The constants t_k of the stump criterion, in the same units.
-    """
-
-    kind: int
-    values: np.ndarray
-    channels: int
-    scale: float
-    channel: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))
-    totals: np.ndarray = field(default_factory=lambda: np.zeros(0))
-
-
-@dataclass(slots=True)
-class Tree:
-    """One grown tree, its rows by leaf, and (once an algorithm has set them) its leaf values.
-
-    `nodes` holds the kernel's records, `features` the features that were offered. Leaf m has the
-    rows `rows[start[m]:stop[m]]`, and `rest[rest_start[m]:rest_stop[m]]` that were not sampled.
-    """
-
-    nodes: np.ndarray
-    features: np.ndarray
-    rows: np.ndarray
-    rest: np.ndarray
-    values: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
-    leaves: np.ndarray = field(init=False)
-    start: np.ndarray = field(init=False)
-    stop: np.ndarray = field(init=False)
-    rest_start: np.ndarray = field(init=False)
-    rest_stop: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.leaves = self.nodes["left"] < 0
-        ends = self.nodes[self.leaves]
-        self.start, self.stop = ends["start"].copy(), ends["stop"].copy()
-        self.rest_start, self.rest_stop = ends["rest_start"].copy(), ends["rest_stop"].copy()
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves."""
-        return len(self.start)
-
-    def leaf_of_row(self, n: int) -> np.ndarray:
-        """Return the leaf of each of all `n` rows, int64."""
-        leaf = np.empty(n, dtype=np.int64)
-        for m in range(self.n_leaves):
-            leaf[self.rows[self.start[m] : self.stop[m]]] = m
-            leaf[self.rest[self.rest_start[m] : self.rest_stop[m]]] = m
-        return leaf
-
-    def leaf_sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sums of `values` (n, ...), a number or more for each row, over sampled rows.
-
-        float64 (leaves, ...).
-        """
-        spans = zip(self.start, self.stop, strict=True)
-        return np.stack([values[self.rows[a:b]].sum(axis=0) for a, b in spans])
+__all__ = ["Grower"]
 
 
 class Grower:
@@ -221,14 +136,14 @@ class Grower:
         they are given: a node at a time, for statistics that depend on the node.
         """
         n_leaves = max_leaf_nodes or self._max_leaf_nodes
-        limits = np.zeros(1, dtype=kernels.LIMITS)
+        limits = np.zeros(1, dtype=LIMITS)
         limits["kind"] = statistic.kind
         limits["channels"] = statistic.channels
         limits["max_leaf_nodes"] = n_leaves
         limits["max_depth"] = self._max_depth
         limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
         limits["l2"] = self._l2 * statistic.scale
-        nodes = np.empty(2 * n_leaves - 1, dtype=kernels.NODE)
+        nodes = np.empty(2 * n_leaves - 1, dtype=NODE)
         rows = (self._rows if rows is None else rows).copy()
         rest = (self._rest if rest is None else rest).copy()
         if self._pruning == "quick":
@@ -246,7 +161,7 @@ class Grower:
         nodes: np.ndarray,
     ) -> int:
         features = self._features
-        n_nodes = kernels.grow(
+        n_nodes = grow(
             self._codes,
             features,
             self._first,
@@ -300,103 +215,11 @@ class Grower:
         return self._pool[: n_leaves * width].reshape(n_leaves, width)
 
 
-def gradient_statistic(
-    gradient: np.ndarray, hessian: np.ndarray, weight: np.ndarray, sum_g: float, sum_h: float
-) -> Statistic:
-    """Return gradients and Hessians as whole numbers whose sums cannot overflow.
-
-    `gradient` and `hessian` are those of a row of weight 1; `sum_g` and `sum_h` are the weighted
-    sums of |gradient| and of Hessians, the exact bounds of any
-    node's sums. Scales are powers of two, so that the order of the rows, which moves the bounds by
-    a rounding, does not move the scale.
-    """
-    from streamboost.kernels.softmax import pack
-
-    n = len(gradient)
-    wide = max(n, float(weight.sum())) > WIDE_ROWS
-    bits = _SUM_BITS if wide else 30
-    scale_g, scale_h = _power_of_two(bits, sum_g), _power_of_two(bits, sum_h)
-    values = np.empty(2 * n if wide else n, dtype=np.int64)
-    pack(gradient, hessian, weight, scale_g, scale_h, wide, values)
-    kind = kernels.NEWTON_SUMS if wide else kernels.NEWTON
-    return Statistic(kind, values, 2 if wide else 1, scale_h)
-
-
-def pair_statistic(
-    probabilities: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    rows: np.ndarray,
-    buffer: np.ndarray,
-) -> tuple[Statistic, float]:
-    """Return gradients and Hessians of a node's own class pair, and what a unit of gain is worth.
-
-    Of the node that holds `rows` (uint32); for `probabilities` float32 (n, K), `y` uint32 and
-    `weight` float32 (n,). Each node has scales of its own, so gains of two nodes compare only in
-    the user's units. `buffer` int64 (2n,) takes the numbers, and belongs to the statistic.
-    """
-    from streamboost.kernels import pairs
-
-    wide = len(rows) > WIDE_ROWS
-    bits = _SUM_BITS if wide else 30
-    scale_g, scale_h = pairs.pair_statistic(probabilities, y, weight, rows, bits, wide, buffer)
-    kind = kernels.NEWTON_SUMS if wide else kernels.NEWTON
-    statistic = Statistic(kind, buffer, 2 if wide else 1, scale_h)
-    return statistic, scale_h / scale_g**2
-
-
-def weight_statistic(
-    weight: np.ndarray,
-    y: np.ndarray,
-    n_classes: int,
-    kind: int = kernels.GINI,
-    *,
-    copies: np.ndarray | None = None,
-    unit: float = 1.0,
-) -> Statistic:
-    """Return the class weights of a tree that maximises the Gini sum, or kernels.ERROR's.
-
-    `weight` float64 (n,), not negative, is that of one record, and `copies` (n,) how many records
-    each row stands for, one if None; it is rounded before it is multiplied, so that a row of two
-    records counts exactly as two rows. `y` uint32 codes (n,). A weight of `unit` is what the least
-    weight of a child calls 1.
-    """
-    total = weight if copies is None else weight * copies
-    scale = _power_of_two(_SUM_BITS, float(total.sum()))
-    values = np.rint(weight * scale)
-    if copies is not None:
-        values = np.rint(values * copies)
-    return Statistic(kind, values.astype(np.int64), n_classes, scale * unit, channel=y)
-
-
-def vector_statistic(
-    kind: int,
-    vectors: np.ndarray,
-    totals: np.ndarray | None = None,
-    *,
-    copies: np.ndarray | None = None,
-) -> Statistic:
-    """Return a statistic of several numbers per row: `vectors` float64 (n, channels).
-
-    They are those of one record; `copies` (n,) is as in `weight_statistic`. `totals` (channels,)
-    are the constants of kernels.STUMP. All channels share one scale.
-    """
-    size = np.abs(vectors)
-    bounds = size.sum(axis=0) if copies is None else copies @ size
-    scale = _power_of_two(_SUM_BITS, float(bounds.max(initial=0.0)))
-    values = np.rint(np.ascontiguousarray(vectors) * scale)
-    if copies is not None:
-        values = np.rint(values * copies[:, None])
-    values = values.astype(np.int64).ravel()
-    constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
-    return Statistic(kind, values, vectors.shape[1], scale, totals=constants)
-
-
 def _most(statistic: Statistic) -> np.ndarray:
     """Return what each row adds at most to the worth of a leaf, int64 (n,)."""
     if statistic.channel.size:  # class weights: all of its weight, if its class is the answer
         return statistic.values
-    if statistic.kind != kernels.ERROR:
+    if statistic.kind != ERROR:
         raise ConfigurationError(
             "pruning='quick' serves trees that make a weighted error or Gini index least: leave it "
             "out"
@@ -422,8 +245,3 @@ def _counted_rows(nodes: np.ndarray) -> int:
     left = left[nodes["slot"][left] >= 0]  # the last pairs are leaves, and not counted
     root = int(n_rows[0]) if nodes["slot"][0] >= 0 else 0
     return root + int(np.minimum(n_rows[left], n_rows[left + 1]).sum())
-
-
-def _power_of_two(bits: int, bound: float) -> float:
-    # Beyond 2^1000 a weight itself is near the least number there is.
-    return float(2.0 ** min(np.floor(bits - np.log2(bound)), 1000.0)) if bound > 0 else 1.0

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamboost.trees.grower import Grower, Statistic, Tree
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import Statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["add_layer"]
 

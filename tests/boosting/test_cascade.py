@@ -73,7 +73,7 @@ def test_exact_exits_wait_where_the_rest_could_still_tie():
 def _staged(committee, rows):
     scores = np.tile(committee.base, (len(rows), 1))
     for m in range(committee.n_rounds):
-        committee.forest.add_scores(rows, scores, (m, m + 1))
+        committee.learners.add_scores(rows, scores, (m, m + 1))
         yield scores[0].copy()
 
 
@@ -112,9 +112,9 @@ def test_thresholds_serve_one_committee_only(committee):
     cascade.check(committee)
     with pytest.raises(DataError, match=r"fit the cascade again"):
         Cascade.from_arrays(arrays, replace(committee, version=3))
-    changed = replace(committee.forest, values=committee.forest.values * np.float32(2))
+    changed = replace(committee.learners, values=committee.learners.values * np.float32(2))
     with pytest.raises(DataError, match=r"fit the cascade again"):
-        cascade.check(replace(committee, forest=changed))
+        cascade.check(replace(committee, learners=changed))
 
 
 def test_more_trees_need_new_thresholds():

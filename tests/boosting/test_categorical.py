@@ -123,7 +123,7 @@ def test_more_categories_than_bins(estimator):
     y = np.where(X[:, 0] < 200, X[:, 0] * 7 % 3, 3).astype(int)
     estimator.set_params(categorical_features=[0], n_estimators=30).fit(X, y)
     assert estimator.score(X, y) > 0.97
-    forest = estimator.committee_.forest
+    forest = estimator.committee_.learners
     assert forest.sets.shape[1] == 32
     assert forest.categories.n_codes <= 256
 
@@ -176,7 +176,7 @@ def test_an_extension_that_meets_few_of_the_categories_keeps_the_others(estimato
     estimator.set_params(categorical_features=[0, 1]).fit(X, y)
     few = X[:, 0] < 5
     estimator.extend(X[few], y[few], n_estimators=3)
-    table = estimator.committee_.forest.categories
+    table = estimator.committee_.learners.categories
     assert table.start[1] - table.start[0] == 40
     assert estimator.score(X, y) > 0.9
 
@@ -184,10 +184,10 @@ def test_an_extension_that_meets_few_of_the_categories_keeps_the_others(estimato
 def test_many_extensions_of_the_same_categories_do_not_grow_the_table(estimator):
     X, y = scattered()
     estimator.set_params(categorical_features=[0, 1]).fit(X, y)
-    before = estimator.committee_.forest
+    before = estimator.committee_.learners
     for part in range(4):
         estimator.extend(X[part::4], y[part::4], n_estimators=2)
-    after = estimator.committee_.forest
+    after = estimator.committee_.learners
     np.testing.assert_array_equal(after.categories.codes, before.categories.codes)
     np.testing.assert_array_equal(after.sets[: len(before.sets)], before.sets)
 
@@ -314,7 +314,7 @@ def test_a_stream_learner_carries_the_categories_through_a_snapshot():
     )
     ids = [str(i) for i in range(len(y))]
     learner.learn(ids[:300], X[:300], y[:300])
-    assert len(learner.committee.forest.sets)
+    assert len(learner.committee.learners.sets)
     again = StreamLearner.restore(learner.snapshot())
     np.testing.assert_array_equal(again.score(X).labels, learner.score(X).labels)
     learner.learn(ids[300:], X[300:], y[300:])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from streamboost.boosting.correction import Corrected, correct, correctable, entrance
+from streamboost.boosting.correction import Corrected, correct, correctable, first_scores
 from streamboost.boosting.costs.rebel import RebelClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.reweighting.gamble import GambleClassifier
@@ -57,11 +57,11 @@ def test_the_same_turn_gives_the_same_stumps_and_another_turn_others():
 def test_a_class_the_committee_does_not_know_enters_near_its_share():
     scores = RNG.standard_normal((30, 3))
     y = np.where(np.arange(30) < 6, 3, 0)
-    entry = entrance(scores, y, 4)
-    full = np.hstack([scores, np.tile(entry, (30, 1))])
+    first = first_scores(scores, y, 4)
+    full = np.hstack([scores, np.tile(first, (30, 1))])
     p = np.exp(full) / np.exp(full).sum(axis=1, keepdims=True)
     assert p[:, 3].mean() == pytest.approx(7 / 34, abs=0.05)
-    assert entrance(scores, y % 3, 3).size == 0
+    assert first_scores(scores, y % 3, 3).size == 0
 
 
 def test_only_logarithms_of_probabilities_can_be_corrected():

@@ -3,8 +3,9 @@
 import numpy as np
 from sklearn.datasets import load_iris
 
-from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData, boost
-from streamboost.trees.grower import gradient_statistic
+from streamboost.boosting.loop import Algorithm, BoostingParameters, boost
+from streamboost.boosting.training_data import TrainingData
+from streamboost.trees.statistics import gradient_statistic
 
 X, y = load_iris(return_X_y=True)
 
@@ -71,7 +72,7 @@ def run(n_estimators):
 
 def test_rounds_hold_as_many_trees_as_the_algorithm_returns():
     committee, algorithm = run(10)
-    per_round = np.diff(committee.forest.rounds)
+    per_round = np.diff(committee.learners.rounds)
     assert per_round[0] == 3
     assert per_round.sum() + algorithm.discarded == 30
     assert (committee.decision(X).argmax(axis=1) == y).mean() > 0.95

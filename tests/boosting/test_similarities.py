@@ -7,7 +7,7 @@ from naive_vectors import problem
 from sklearn.datasets import load_wine
 
 from streamboost import Committee, RebelClassifier
-from streamboost.boosting.costs.coupled import bound, coefficients
+from streamboost.boosting.costs.coupled_loss import bound, coefficients
 from streamboost.boosting.costs.similarity_rounds import binarize, isolating, refine
 from streamboost.boosting.similarities import Frame
 from streamboost.boosting.subcosts import Costs
@@ -152,7 +152,7 @@ def test_scores_are_record_by_record_sums():
     X, y, _ = problem(3, n=50)
     X[::7, 1] = np.nan
     committee = similar(n_estimators=12, standardize=True).fit(X, y).committee_
-    assert {-1} < set(committee.forest.pairs[:, 1])
+    assert {-1} < set(committee.learners.pairs[:, 1])
     np.testing.assert_allclose(
         committee.decision(X), naive.similarity_scores(committee, X), atol=1e-10
     )
@@ -187,9 +187,9 @@ def test_the_error_on_training_rows_goes_to_zero():
 def test_extending_keeps_the_coordinates_and_adds_rounds():
     X, y, _ = problem(5, n=200)
     model = similar(n_estimators=10, standardize=True).fit(X[:100], y[:100])
-    frame, before = model.committee_.forest.frame, model.score(X[100:], y[100:])
+    frame, before = model.committee_.learners.frame, model.score(X[100:], y[100:])
     model.extend(X[100:], y[100:], n_estimators=20)
-    np.testing.assert_array_equal(model.committee_.forest.frame.centre, frame.centre)
+    np.testing.assert_array_equal(model.committee_.learners.frame.centre, frame.centre)
     assert model.committee_.n_rounds == 30
     assert model.score(X[100:], y[100:]) > before
 
@@ -209,7 +209,7 @@ def test_stages_are_those_of_adding_round_by_round():
     assert len(stages) == committee.n_rounds
     expected = np.tile(committee.base, (len(X), 1))
     for m, stage in enumerate(stages):
-        committee.forest.add_scores(X, expected, (m, m + 1))
+        committee.learners.add_scores(X, expected, (m, m + 1))
         np.testing.assert_array_equal(stage, expected)
     np.testing.assert_array_equal(stages[-1], committee.decision(X))
 

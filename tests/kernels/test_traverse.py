@@ -37,7 +37,7 @@ def test_a_value_equal_to_the_threshold_goes_left_as_in_training():
     X = np.array([[0.0], [1.0], [2.0]], np.float32)
     model = SketchLogitBoostClassifier(n_estimators=5, min_child_weight=0.0, random_state=0)
     model.fit(X, [0, 0, 1])
-    at = model.committee_.forest.nodes["threshold"][:1]
+    at = model.committee_.learners.nodes["threshold"][:1]
     assert at[0] == 1.5
     np.testing.assert_array_equal(
         model.decision_function(at[:, None]), model.decision_function([[1.0]])
@@ -54,7 +54,7 @@ def test_many_rows_get_the_scores_of_rows_that_walk(leaves):
         n_estimators=3, max_bins=255, max_leaf_nodes=leaves, min_child_weight=0.0, random_state=0
     ).fit(X, y)
     committee = model.committee_
-    assert len(committee.forest.values) == 3 * leaves
+    assert len(committee.learners.values) == 3 * leaves
     walked = [committee.decision(X[i : i + 100]) for i in range(0, len(X), 100)]
     np.testing.assert_array_equal(committee.decision(X), np.concatenate(walked))
 

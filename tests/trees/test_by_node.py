@@ -8,7 +8,8 @@ import pytest
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.bins import Bins
 from streamboost.trees.by_node import grow_by_node
-from streamboost.trees.grower import Grower, gradient_statistic, pair_statistic
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import gradient_statistic, pair_statistic
 
 
 def grower(seed, n=120, **limits):
@@ -71,7 +72,7 @@ def test_gains_are_compared_in_the_users_units():
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_tree_of_pairs_is_the_naive_one(seed, wide, monkeypatch):
     if wide:
-        monkeypatch.setattr("streamboost.trees.grower.WIDE_ROWS", 10)
+        monkeypatch.setattr("streamboost.trees.statistics.WIDE_ROWS", 10)
     rng, grow, bins, codes = grower(seed, min_child_weight=0.5, l2_regularization=0.2)
     y = rng.integers(0, 5, 120).astype(np.uint32)
     F = rng.standard_normal((120, 5)).astype(np.float32)

@@ -12,7 +12,8 @@ from streamboost.errors import ModelFileError
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import Categories, CategoryBins
 from streamboost.trees.forest import Forest, ForestBuilder
-from streamboost.trees.grower import Grower, weight_statistic
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import weight_statistic
 
 
 def bins_of(column, weight=None):

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from streamboost.kernels.grow import ERROR
+from streamboost.kernels.growing.criteria import ERROR
 from streamboost.trees.bins import Bins
 from streamboost.trees.forest import Forest
-from streamboost.trees.grower import Grower, vector_statistic
+from streamboost.trees.grower import Grower
 from streamboost.trees.layers import add_layer
+from streamboost.trees.statistics import vector_statistic
 
 
 def make(seed, n=300, categorical=()):

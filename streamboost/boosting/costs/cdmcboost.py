@@ -1,6 +1,6 @@
 """CD-MCBoost: boosting one simplex coordinate after another (Saberian and Vasconcelos, 2011)."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,10 +10,11 @@ from streamboost.boosting.costs.simplex import (
     SimplexState,
     codewords,
 )
-from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.loop import Algorithm
-from streamboost.kernels.grow import ERROR
-from streamboost.trees.grower import Grower, Tree, vector_statistic
+from streamboost.kernels.growing.criteria import ERROR
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["CDMCBoostClassifier", "line_search"]
 
@@ -100,6 +101,7 @@ def line_search(mass: np.ndarray, slope: np.ndarray) -> float:
     return float(sign * a)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CDMCBoostClassifier(SimplexClassifier):
     """CD-MCBoost: coordinate descent of the margin risk (Saberian and Vasconcelos, 2011).
 
@@ -174,34 +176,8 @@ class CDMCBoostClassifier(SimplexClassifier):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 200,
-        learning_rate: float = 1.0,
-        max_leaf_nodes: int | None = 2,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        pruning: Pruning | None = None,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_leaf_nodes=max_leaf_nodes,
-            max_depth=max_depth,
-            max_bins=max_bins,
-            max_features=max_features,
-            subsample=subsample,
-            pruning=pruning,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
+    n_estimators: int = 200
+    max_leaf_nodes: int | None = 2
 
     def _algorithm(self) -> Algorithm:
         return _Coordinates(self.learning_rate)

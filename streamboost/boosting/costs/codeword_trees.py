@@ -1,5 +1,6 @@
 """Boosting trees that name classes: GD-MCBoost and AdaBoost-Cost, one algorithm with two steps."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,10 +12,11 @@ from streamboost.boosting.costs.simplex import (
     SimplexClassifier,
     SimplexState,
 )
-from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.loop import Algorithm
-from streamboost.kernels.grow import ERROR
-from streamboost.trees.grower import Grower, Tree, vector_statistic
+from streamboost.kernels.growing.criteria import ERROR
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["AdaBoostCostClassifier", "GDMCBoostClassifier", "vote_step"]
 
@@ -161,6 +163,7 @@ class GDMCBoostClassifier(SimplexClassifier):
         return _CodewordTrees(self.learning_rate, "exact")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostCostClassifier(SimplexClassifier):
     """AdaBoost-Cost: trees of least cost, the costs following the margins (Mukherjee and Schapire).
 
@@ -235,36 +238,7 @@ class AdaBoostCostClassifier(SimplexClassifier):
         "step": [StrOptions({"exact", "bound"})],
     }
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        step: Step = "bound",
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        pruning: Pruning | None = None,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_leaf_nodes=max_leaf_nodes,
-            max_depth=max_depth,
-            max_bins=max_bins,
-            max_features=max_features,
-            subsample=subsample,
-            pruning=pruning,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.step = step
+    step: Step = "bound"
 
     def _algorithm(self) -> Algorithm:
         return _CodewordTrees(self.learning_rate, self.step)

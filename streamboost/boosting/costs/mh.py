@@ -1,10 +1,10 @@
 """AdaBoost.MH with real-valued trees (Schapire and Singer, 1999)."""
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 
-from streamboost.boosting.costs.coupled import (
+from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
     CoupledState,
     CoupledTrees,
@@ -14,8 +14,10 @@ from streamboost.boosting.costs.coupled import (
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.subcosts import Costs
-from streamboost.kernels.grow import MH
-from streamboost.trees.grower import Grower, Tree, vector_statistic
+from streamboost.kernels.growing.criteria import MH
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["AdaBoostMHClassifier"]
 
@@ -40,6 +42,7 @@ class _RealTrees(CoupledTrees):
         return [tree]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostMHClassifier(BoostingClassifier):
     """AdaBoost.MH: K coupled two-class problems on shared trees (Schapire and Singer, 1999).
 
@@ -110,37 +113,11 @@ class AdaBoostMHClassifier(BoostingClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BoostingClassifier._parameter_constraints
-    }
-    _parameter_constraints.pop("l2_regularization")
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        max_leaf_nodes: int = 15,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        min_child_weight: float = 0.0,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.min_child_weight = min_child_weight
-        self.max_features = max_features
-        self.subsample = subsample
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    max_leaf_nodes: int = 15
+    min_child_weight: float = 0.0
 
     def _algorithm(self) -> Algorithm:
         return _RealTrees(self.learning_rate, _SMOOTHING, Costs())
+
+    def _leaves(self, n_classes: int) -> int:
+        return self.max_leaf_nodes

@@ -1,5 +1,6 @@
 """REBEL: multi-class boosting of the least expected cost (Appel, 2017)."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from streamboost.boosting.subcosts import Costs, Subcosts
 __all__ = ["RebelClassifier"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RebelClassifier(BoostingClassifier):
     """REBEL: boosting that lowers the expected cost of its answers (Appel, 2017).
 
@@ -139,43 +141,14 @@ class RebelClassifier(BoostingClassifier):
         "refinements": [Interval(Integral, 0, None, closed="left")],
         "standardize": ["boolean"],
     }
-    for _absent in ("max_leaf_nodes", "min_child_weight", "l2_regularization"):
-        _parameter_constraints.pop(_absent)
 
-    def __init__(
-        self,
-        *,
-        cost_matrix: Any = None,
-        subcosts: Subcosts = "paper",
-        weak_learner: Literal["tree", "localized_similarity"] = "tree",
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        smoothing: float = 1e-3,
-        max_depth: int = 2,
-        max_bins: int = 64,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        refinements: int = 3,
-        standardize: bool = False,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.cost_matrix = cost_matrix
-        self.subcosts = subcosts
-        self.weak_learner = weak_learner
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.smoothing = smoothing
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.subsample = subsample
-        self.refinements = refinements
-        self.standardize = standardize
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    cost_matrix: Any = None
+    subcosts: Subcosts = "paper"
+    weak_learner: Literal["tree", "localized_similarity"] = "tree"
+    smoothing: float = 1e-3
+    max_depth: int = 2
+    refinements: int = 3
+    standardize: bool = False
 
     def _algorithm(self) -> Algorithm:
         costs = Costs(self.cost_matrix, self.subcosts)
@@ -187,7 +160,6 @@ class RebelClassifier(BoostingClassifier):
                 refinements=self.refinements,
                 standardize=bool(self.standardize),
             )
-        assert self.max_depth is not None
         return SignTrees(self.learning_rate, self.smoothing, costs, self.max_depth)
 
     def _leaves(self, n_classes: int) -> int:

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from streamboost.boosting.costs.coupled import LEAST_GAIN, CoupledState, CoupledTrees, bound
+from streamboost.boosting.costs.coupled_loss import LEAST_GAIN, CoupledState, CoupledTrees, bound
 from streamboost.boosting.subcosts import Costs
-from streamboost.kernels.grow import ERROR, STUMP
-from streamboost.trees.grower import Grower, Tree, vector_statistic
+from streamboost.kernels.growing.criteria import ERROR, STUMP
+from streamboost.trees.grower import Grower
 from streamboost.trees.layers import add_layer
+from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["SignTrees"]
 

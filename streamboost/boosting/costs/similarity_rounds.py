@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.costs.coupled import (
+from streamboost.boosting.costs.coupled_loss import (
     FARTHEST,
     LEAST_GAIN,
     CoupledAlgorithm,
@@ -14,9 +14,9 @@ from streamboost.boosting.costs.coupled import (
     bound,
     coefficients,
 )
-from streamboost.boosting.loop import TrainingData
 from streamboost.boosting.similarities import Frame, Similarities, Similarity
 from streamboost.boosting.subcosts import Costs
+from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
 from streamboost.kernels import similarity as kernels
 from streamboost.trees.grower import Grower
@@ -69,13 +69,13 @@ class SimilarityRounds(CoupledAlgorithm):
         if committee is None:
             self._frame = Frame.fit(data.X, data.weight, standardize=self._standardize)
         else:  # its points lie in its own coordinates, whatever the new rows look like
-            assert isinstance(committee.forest, Similarities)
+            assert isinstance(committee.learners, Similarities)
             if committee.n_features != data.X.shape[1]:
                 raise DataError(
                     f"the committee measures distances over {committee.n_features} columns, and X "
                     f"has {data.X.shape[1]}: its points have no values in the others; fit anew"
                 )
-            self._frame = committee.forest.frame
+            self._frame = committee.learners.frame
         return super().base(data, committee)
 
     def empty(self, data: TrainingData) -> Similarities:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.estimator import BoostingClassifier, Pruning
-from streamboost.boosting.loop import Algorithm, TrainingData
-from streamboost.trees.grower import Tree
+from streamboost.boosting.loop import Algorithm
+from streamboost.boosting.training_data import TrainingData
+from streamboost.trees.tree import Tree
 
 __all__ = ["FARTHEST", "SimplexAlgorithm", "SimplexClassifier", "SimplexState", "codewords"]
 
@@ -90,43 +90,17 @@ class SimplexAlgorithm(Algorithm):
             state.z += tree.values[tree.leaf_of_row(len(state.y))]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SimplexClassifier(BoostingClassifier):
     """The parameters of the estimators of this risk."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
         "max_leaf_nodes": [*BoostingClassifier._parameter_constraints["max_leaf_nodes"], None],
-        "pruning": [StrOptions({"quick"}), None],
     }
-    for _absent in ("min_child_weight", "l2_regularization"):
-        _parameter_constraints.pop(_absent)
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        pruning: Pruning | None = None,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.subsample = subsample
-        self.pruning = pruning
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    max_leaf_nodes: int | None = None
+    pruning: Pruning | None = None
 
     def _leaves(self, n_classes: int) -> int:
         return self.max_leaf_nodes or max(15, 2 * n_classes)

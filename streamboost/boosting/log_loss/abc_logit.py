@@ -1,18 +1,20 @@
 """ABC-LogitBoost: an adaptive base class, and a tree for each other class (Li, 2010)."""
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.log_loss.logit import TreePerClass
+from streamboost.boosting.log_loss.parameters import LogLossClassifier
 from streamboost.boosting.log_loss.softmax import SoftmaxState, add_leaves, or_end
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.grower import Grower, Tree
+from streamboost.trees.grower import Grower
+from streamboost.trees.tree import Tree
 
 __all__ = ["ABCLogitBoostClassifier"]
 
@@ -62,7 +64,8 @@ def _of_least_loss(state: SoftmaxState, rounds: list[list[Tree]]) -> list[Tree]:
     return next(trees for trees, loss in zip(rounds, losses, strict=True) if loss <= least)
 
 
-class ABCLogitBoostClassifier(BoostingClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ABCLogitBoostClassifier(LogLossClassifier):
     """Multi-class LogitBoost with an adaptive base class: K-1 trees a round (Li, 2010).
 
     The scores sum to zero, so that those of K-1 classes settle that of the base class b. Tree k
@@ -136,40 +139,11 @@ class ABCLogitBoostClassifier(BoostingClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BoostingClassifier._parameter_constraints,
+        **LogLossClassifier._parameter_constraints,
         "base": [StrOptions({"worst", "search"})],
     }
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        base: Base = "worst",
-        max_leaf_nodes: int = 20,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        min_child_weight: float = 0.3,
-        l2_regularization: float = 0.1,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.base = base
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.min_child_weight = min_child_weight
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.subsample = subsample
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    base: Base = "worst"
 
     def _algorithm(self) -> Algorithm:
         return _ABCLogitBoost(self.learning_rate, self.l2_regularization, self.base)

@@ -1,11 +1,12 @@
 """AOSO-LogitBoost: adaptive one-versus-one (Sun, Reid and Zhou, 2014)."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.log_loss.parameters import LogLossClassifier
 from streamboost.boosting.log_loss.softmax import (
     SoftmaxAlgorithm,
     SoftmaxState,
@@ -16,7 +17,9 @@ from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.by_node import grow_by_node
-from streamboost.trees.grower import Grower, Statistic, Tree, pair_statistic
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import Statistic, pair_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["AOSOLogitBoostClassifier"]
 
@@ -48,7 +51,8 @@ class _AOSO(SoftmaxAlgorithm):
         return or_end([tree], grow)
 
 
-class AOSOLogitBoostClassifier(BoostingClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class AOSOLogitBoostClassifier(LogLossClassifier):
     """Multi-class LogitBoost with one tree a round, each node along its own pair of classes.
 
     (Sun, Reid and Zhou, 2014, section 4.) In each node, class a has the largest sum G of negative
@@ -129,40 +133,12 @@ class AOSOLogitBoostClassifier(BoostingClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BoostingClassifier._parameter_constraints,
+        **LogLossClassifier._parameter_constraints,
         "leaf": [StrOptions(set(_LEAVES))],
     }
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 400,
-        learning_rate: float = 0.1,
-        leaf: Leaf = "vector",
-        max_leaf_nodes: int = 20,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        min_child_weight: float = 0.3,
-        l2_regularization: float = 0.1,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.leaf = leaf
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.min_child_weight = min_child_weight
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.subsample = subsample
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_estimators: int = 400
+    leaf: Leaf = "vector"
 
     def _algorithm(self) -> Algorithm:
         return _AOSO(self.learning_rate, self.l2_regularization, self.leaf)

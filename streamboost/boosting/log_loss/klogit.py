@@ -1,12 +1,12 @@
 """K-LogitBoost: the log loss without its sum-to-one constraint (Sun, Reid and Zhou, 2014)."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.log_loss.parameters import LogLossClassifier
 from streamboost.boosting.log_loss.softmax import (
     RowState,
     add_leaves,
@@ -14,10 +14,13 @@ from streamboost.boosting.log_loss.softmax import (
     leaf_values,
     or_end,
 )
-from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.loop import Algorithm
+from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels import softmax as kernels
-from streamboost.kernels.grow import NEWTON_SUMS
-from streamboost.trees.grower import Grower, Tree, vector_statistic
+from streamboost.kernels.growing.criteria import NEWTON_SUMS
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["KLogitBoostClassifier"]
 
@@ -73,7 +76,8 @@ def _unnormalised(scores: np.ndarray) -> np.ndarray:
     return np.exp(np.minimum(scores - np.float32(1.0), np.float32(_TOP)))
 
 
-class KLogitBoostClassifier(BoostingClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class KLogitBoostClassifier(LogLossClassifier):
     """Multi-class LogitBoost without the sum-to-one constraint: one vector tree a round.
 
     (Sun, Reid and Zhou, 2014, section 6.) With the link p_k = exp(F_k - 1), the loss
@@ -147,34 +151,8 @@ class KLogitBoostClassifier(BoostingClassifier):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 200,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int = 20,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        min_child_weight: float = 1.0,
-        l2_regularization: float = 0.1,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.min_child_weight = min_child_weight
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.subsample = subsample
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_estimators: int = 200
+    min_child_weight: float = 1.0
 
     def _algorithm(self) -> Algorithm:
         return _KLogitBoost(self.learning_rate, self.l2_regularization)

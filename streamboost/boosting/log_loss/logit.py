@@ -1,14 +1,14 @@
 """LogitBoost with a tree per class (Friedman, Hastie and Tibshirani, 2000)."""
 
-from typing import Any
-
 import numpy as np
 
-from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.log_loss.parameters import LogLossClassifier
 from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, SoftmaxState, or_end
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.grower import Grower, Tree, gradient_statistic
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import gradient_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["LogitBoostClassifier", "TreePerClass"]
 
@@ -60,7 +60,7 @@ class _LogitBoost(TreePerClass):
         return or_end(trees, grow)
 
 
-class LogitBoostClassifier(BoostingClassifier):
+class LogitBoostClassifier(LogLossClassifier):
     """Multi-class LogitBoost with a tree per class in each round (Friedman et al., 2000).
 
     Takes the log loss of class probabilities softmax(F) to second order and drops all but the
@@ -128,35 +128,6 @@ class LogitBoostClassifier(BoostingClassifier):
     >>> model.score(X[1::2], y[1::2]) > 0.9
     True
     """
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int = 20,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        min_child_weight: float = 0.3,
-        l2_regularization: float = 0.1,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.min_child_weight = min_child_weight
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.subsample = subsample
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _algorithm(self) -> Algorithm:
         return _LogitBoost(self.learning_rate, self.l2_regularization)

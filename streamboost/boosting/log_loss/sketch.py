@@ -1,15 +1,19 @@
 """SketchLogitBoost: multi-class log-loss boosting along one class direction per tree."""
 
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.log_loss.parameters import LogLossClassifier
 from streamboost.boosting.log_loss.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_values
-from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingData
+from streamboost.boosting.loop import Algorithm, BoostingParameters
+from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.grower import Grower, Tree, gradient_statistic
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import gradient_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["SketchLogitBoostClassifier"]
 
@@ -37,7 +41,8 @@ def class_direction(n_classes: int, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(u / np.abs(u).max(), dtype=np.float32)
 
 
-class SketchLogitBoostClassifier(BoostingClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SketchLogitBoostClassifier(LogLossClassifier):
     """Multi-class LogitBoost with one tree a round, split along a random class direction.
 
     Each round draws a centred direction u over the classes. The tree's splits maximise the Newton
@@ -102,39 +107,16 @@ class SketchLogitBoostClassifier(BoostingClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BoostingClassifier._parameter_constraints,
-        "max_leaf_nodes": [*BoostingClassifier._parameter_constraints["max_leaf_nodes"], None],
-        "max_bins": [*BoostingClassifier._parameter_constraints["max_bins"], None],
+        **LogLossClassifier._parameter_constraints,
+        "max_leaf_nodes": [*LogLossClassifier._parameter_constraints["max_leaf_nodes"], None],
+        "max_bins": [*LogLossClassifier._parameter_constraints["max_bins"], None],
     }
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 400,
-        learning_rate: float = 0.07,
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_bins: int | None = None,
-        min_child_weight: float = 0.1,
-        l2_regularization: float = 0.1,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.min_child_weight = min_child_weight
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.subsample = subsample
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_estimators: int = 400
+    learning_rate: float = 0.07
+    max_leaf_nodes: int | None = None  # type: ignore[assignment]
+    max_bins: int | None = None  # type: ignore[assignment]
+    min_child_weight: float = 0.1
 
     def _parameters(self, data: TrainingData) -> BoostingParameters:
         if self.max_leaf_nodes is not None:

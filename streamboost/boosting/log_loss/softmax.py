@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.loop import Algorithm
+from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.grower import Grower, Tree
+from streamboost.trees.grower import Grower
+from streamboost.trees.tree import Tree
 
 __all__ = [
     "CLAMP",

@@ -1,6 +1,7 @@
 """AdaBoost.A: AdaBoost from any initial distribution, under any cost (Duarte and Milidiú, 2007)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -9,10 +10,10 @@ from scipy.special import digamma
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.estimator import Pruning
-from streamboost.boosting.loop import Algorithm, TrainingData
-from streamboost.boosting.reweighting.exponential import Criterion
-from streamboost.boosting.reweighting.votes import Votes, VoteState, VotingClassifier
+from streamboost.boosting.loop import Algorithm
+from streamboost.boosting.reweighting.row_weights import Criterion
+from streamboost.boosting.reweighting.voting_trees import Votes, VoteState, VotingClassifier
+from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
 
 __all__ = ["AdaBoostAClassifier", "log_geometric", "log_zipf"]
@@ -86,6 +87,7 @@ def _log(values: np.ndarray) -> np.ndarray:
         return np.asarray(np.log(values))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostAClassifier(VotingClassifier):
     """AdaBoost whose rows need not begin alike, nor cost alike (Duarte and Milidiú, 2007).
 
@@ -195,46 +197,9 @@ class AdaBoostAClassifier(VotingClassifier):
         "cost": [dict, "array-like", None],
     }
 
-    def __init__(
-        self,
-        *,
-        initial_distribution: InitialDistribution = "uniform",
-        half_life: float | None = None,
-        cost: Any = None,
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        criterion: Criterion = "gini",
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        min_child_weight: float = 0.0,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        weight_trimming: float = 0.0,
-        pruning: Pruning | None = None,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            criterion=criterion,
-            max_leaf_nodes=max_leaf_nodes,
-            max_depth=max_depth,
-            max_bins=max_bins,
-            min_child_weight=min_child_weight,
-            max_features=max_features,
-            subsample=subsample,
-            weight_trimming=weight_trimming,
-            pruning=pruning,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.initial_distribution = initial_distribution
-        self.half_life = half_life
-        self.cost = cost
+    initial_distribution: InitialDistribution = "uniform"
+    half_life: float | None = None
+    cost: Any = None
 
     def _algorithm(self) -> Algorithm:
         return _TwoDistributions(

@@ -4,9 +4,10 @@ import numpy as np
 from sklearn.utils import Tags
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble import Gamble
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
+from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
 
 __all__ = ["GentleAdaBoostClassifier"]

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.loop import Algorithm, TrainingData
-from streamboost.boosting.reweighting.exponential import Criterion
-from streamboost.boosting.reweighting.votes import Votes, VoteState, VotingClassifier
-from streamboost.trees.grower import Grower, Tree
+from streamboost.boosting.loop import Algorithm
+from streamboost.boosting.reweighting.row_weights import Criterion
+from streamboost.boosting.reweighting.voting_trees import Votes, VoteState, VotingClassifier
+from streamboost.boosting.training_data import TrainingData
+from streamboost.trees.grower import Grower
+from streamboost.trees.tree import Tree
 
 __all__ = ["OneVsAllAdaBoostClassifier"]
 

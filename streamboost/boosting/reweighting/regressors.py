@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from streamboost.boosting.loop import TrainingData
-from streamboost.boosting.reweighting.leaves import LEAST_WEIGHT, Step, quasi_newton
+from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step, quasi_newton
+from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
 
 __all__ = ["RegressorRounds", "boost_regressor"]

@@ -1,19 +1,18 @@
 """SAMME and AdaBoost.M1: multi-class AdaBoost with one classification tree a round."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from streamboost.boosting.estimator import Pruning
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.exponential import Criterion
 from streamboost.boosting.reweighting.gamble import Gamble
-from streamboost.boosting.reweighting.votes import Votes, VotingClassifier
+from streamboost.boosting.reweighting.voting_trees import Votes, VotingClassifier
 
 __all__ = ["AdaBoostM1Classifier", "SammeClassifier"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SammeClassifier(VotingClassifier):
     """Multi-class AdaBoost by the multi-class exponential loss (Zhu et al., 2009; Huang, 2009).
 
@@ -101,42 +100,7 @@ class SammeClassifier(VotingClassifier):
         "variant": [StrOptions({"discrete", "real"})],
     }
 
-    def __init__(
-        self,
-        *,
-        variant: Literal["discrete", "real"] = "discrete",
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        criterion: Criterion = "gini",
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        min_child_weight: float = 0.0,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        weight_trimming: float = 0.0,
-        pruning: Pruning | None = None,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            criterion=criterion,
-            max_leaf_nodes=max_leaf_nodes,
-            max_depth=max_depth,
-            max_bins=max_bins,
-            min_child_weight=min_child_weight,
-            max_features=max_features,
-            subsample=subsample,
-            weight_trimming=weight_trimming,
-            pruning=pruning,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.variant = variant
+    variant: Literal["discrete", "real"] = "discrete"
 
     def _algorithm(self) -> Algorithm:
         if self.variant == "real":

@@ -288,12 +288,8 @@ class Evaluation:
         self._last, self._commonest = state["last"], state["commonest"]
         self.unanswered = state["unanswered"]
         self._settled = state["settled"]
-        self._queue = [
-            Arrival(id, row, tuple(predicted), chance, waits, truth)
-            for row, (id, predicted, chance, waits, truth) in zip(
-                arrays["queue"], state["queue"], strict=True
-            )
-        ]
+        waiting = zip(arrays["queue"], state["queue"], strict=True)
+        self._queue = [Arrival(id, P, tuple(by), *more) for P, (id, by, *more) in waiting]
         self._open = {one.id: one for one in self._queue if one.waits}
         self._total = Tally.resume(part(arrays, "total."))
         self._recent.clear()

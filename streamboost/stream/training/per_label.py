@@ -70,7 +70,7 @@ class Recent:
         return self._corrected
 
     def _correct(self, committee: "Committee") -> "Corrected":
-        from streamboost.boosting.correction import Corrected, correct, entrance
+        from streamboost.boosting.correction import Corrected, correct, first_scores
 
         base = self._base
         if base is None or base.committee is not committee:
@@ -79,10 +79,10 @@ class Recent:
         X = self._X[:n, : committee.n_features]
         known = base.scores(X, self._total)
         y, classes = base.places(self._labels)
-        entry = entrance(known, y, len(classes))
+        first = first_scores(known, y, len(classes))
         scores = np.empty((n, len(classes)), dtype=np.float32)
         scores[:, : known.shape[1]] = known
-        scores[:, known.shape[1] :] = entry
+        scores[:, known.shape[1] :] = first
         weight = self._weights[-n:]
         stumps = correct(
             np.ascontiguousarray(X),
@@ -94,7 +94,7 @@ class Recent:
             turn=self._total,
             temperature=committee.temperature,
         )
-        return Corrected(committee, classes, entry * committee.temperature, stumps)
+        return Corrected(committee, classes, first * committee.temperature, stumps)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
@@ -121,7 +121,7 @@ class Base:
                 "SketchLogitBoostClassifier, or set the schedule's correction_rounds to 0"
             )
         self.committee = committee
-        categories = committee.forest.categories.features
+        categories = committee.learners.categories.features
         self.features = np.setdiff1d(np.arange(committee.n_features), categories)
         self._place = {label: k for k, label in enumerate(committee.classes.tolist())}
         self._scores = np.zeros((0, len(committee.classes)))

@@ -6,33 +6,25 @@ its committee takes part from the call that hands it in (`arrive`), so that the 
 same committees, however long the thread took.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamboost.errors import DataError
-from streamboost.storage import Arrays, part
+from streamboost.storage import Arrays
 from streamboost.stream.checks import Label
 from streamboost.stream.estimators import Trainable, default_estimator
 from streamboost.stream.labelled_rows.labelled import LabelledRows, Sample
 from streamboost.stream.training.jobs import Job, Worker, from_arrays, in_arrays
 from streamboost.stream.training.schedule import Kind, Progress, Schedule, Training
 from streamboost.stream.training.shadow import Shadow, shadow_error
+from streamboost.stream.training.underway import Underway
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
 __all__ = ["Trainer"]
-
-
-@dataclass(slots=True)
-class Underway:
-    """A training: what it works on, and then the committee that has come of it."""
-
-    job: Job | None
-    shadow: Shadow
-    challenger: "Committee | None" = None
 
 
 class Trainer:
@@ -276,12 +268,8 @@ class Trainer:
         }
         arrays = in_arrays("champion.", self.champion) | in_arrays("full.", self._full)
         if (underway := self._underway) is not None:
-            labels, rows = underway.shadow.state()
-            job, inputs = underway.job.state() if underway.job else (None, {})
-            about["underway"] = {"job": job, "labels": labels, "most": underway.shadow.most}
-            arrays |= {f"shadow.{name}": array for name, array in rows.items()}
-            arrays |= {f"job.{name}": array for name, array in inputs.items()}
-            arrays |= in_arrays("challenger.", underway.challenger)
+            about["underway"], parts = underway.state()
+            arrays |= parts
         return about, arrays
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
@@ -294,11 +282,7 @@ class Trainer:
         self._wanted = about["wanted"]
         self.champion = from_arrays("champion.", arrays)
         self._full = from_arrays("full.", arrays)
-        underway = about["underway"]
-        if underway is not None:
-            shadow = Shadow.resume(underway["most"], underway["labels"], part(arrays, "shadow."))
-            known = underway["job"]
-            job = Job.resume(known, part(arrays, "job.")) if known else None
-            self._underway = Underway(job, shadow, from_arrays("challenger.", arrays))
-            if job is not None:
-                self._worker.start(job, self.estimator)
+        if about["underway"] is not None:
+            self._underway = Underway.resume(about["underway"], arrays)
+            if self._underway.job is not None:
+                self._worker.start(self._underway.job, self.estimator)

@@ -4,7 +4,7 @@ import pytest
 from naive_vectors import adaboost, problem
 
 from streamboost import AdaBoostMHClassifier, RebelClassifier
-from streamboost.boosting.costs.coupled import bound, coefficients
+from streamboost.boosting.costs.coupled_loss import bound, coefficients
 from streamboost.boosting.subcosts import Costs
 from streamboost.errors import DataError
 

@@ -33,7 +33,7 @@ def test_aoso_is_the_plain_transcription(seed, K, leaf):
 def test_a_leaf_of_pairs_moves_two_classes_by_the_same():
     X, y, _ = small(0, K=5)
     model = AOSOLogitBoostClassifier(leaf="pair", n_estimators=10).fit(X, y)
-    values = model.committee_.forest.values
+    values = model.committee_.learners.values
     assert ((values != 0).sum(axis=1) <= 2).all()
     np.testing.assert_array_equal(values.max(axis=1), -values.min(axis=1))
 

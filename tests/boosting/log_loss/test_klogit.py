@@ -74,4 +74,4 @@ def test_upward_steps_are_clamped():
     X, y = np.arange(100.0)[:, None], np.r_[np.zeros(99, int), 1]
     settings = {"learning_rate": 1.0, "l2_regularization": 0.0, "min_child_weight": 0.0}
     model = KLogitBoostClassifier(n_estimators=1, **settings).fit(X, y)
-    assert model.committee_.forest.values.max() == 2.0
+    assert model.committee_.learners.values.max() == 2.0

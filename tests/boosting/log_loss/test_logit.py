@@ -44,7 +44,7 @@ def test_logitboost_is_the_plain_transcription(seed, K):
     np.testing.assert_allclose(
         scores(model, X), transcribe(X, y, w, naive_logit.logitboost), atol=2e-5
     )
-    assert (np.diff(model.committee_.forest.rounds) == K).all()
+    assert (np.diff(model.committee_.learners.rounds) == K).all()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_abc_logitboost_is_the_plain_transcription(seed, K, base):
     np.testing.assert_allclose(
         scores(model, X), transcribe(X, y, w, naive_logit.abc_logitboost, base), atol=2e-5
     )
-    assert (np.diff(model.committee_.forest.rounds) == K - 1).all()
+    assert (np.diff(model.committee_.learners.rounds) == K - 1).all()
 
 
 def test_searching_the_base_class_lowers_the_loss_of_the_first_round_most():
@@ -198,6 +198,6 @@ def test_many_rows_take_wide_sums_and_give_the_same_scores(estimator, monkeypatc
     X, y, w = small(6)
     estimator.set_params(n_estimators=3)
     narrow = estimator.fit(X, y, sample_weight=w).decision_function(X)
-    monkeypatch.setattr("streamboost.trees.grower.WIDE_ROWS", 20)
+    monkeypatch.setattr("streamboost.trees.statistics.WIDE_ROWS", 20)
     wide = estimator.fit(X, y, sample_weight=w).decision_function(X)
     np.testing.assert_allclose(narrow, wide, atol=1e-5)

@@ -46,10 +46,10 @@ def test_extend_continues_where_fit_stopped(digits):
     X, y, X_test, y_test = digits
     short = model(n_estimators=20).fit(X, y)
     before = short.decision_function(X_test)
-    first_trees = short.committee_.forest.roots[:20].copy()
+    first_trees = short.committee_.learners.roots[:20].copy()
     short.extend(X, y, n_estimators=60)
     assert short.committee_.n_rounds == 80
-    np.testing.assert_array_equal(short.committee_.forest.roots[:20], first_trees)
+    np.testing.assert_array_equal(short.committee_.learners.roots[:20], first_trees)
     staged = list(short.staged_decision_function(X_test))
     np.testing.assert_array_equal(staged[19], before)
     np.testing.assert_array_equal(staged[79], short.decision_function(X_test))
@@ -63,7 +63,7 @@ def test_a_new_class_enters_near_its_share(digits):
     old = y < 7
     fitted = model(n_estimators=40).fit(X[old], y[old])
     from streamboost.boosting.log_loss.softmax import softmax_base
-    from streamboost.boosting.loop import TrainingData
+    from streamboost.boosting.training_data import TrainingData
 
     data = TrainingData(X.astype(np.float32), y.astype(np.uint32), np.ones(len(y)), np.arange(10))
     base = softmax_base(data, fitted.committee_)
@@ -111,7 +111,7 @@ def test_missing_values_are_learned_from():
 def test_by_default_trees_grow_with_the_rows(n, most):
     rng = np.random.default_rng(0)
     X, y = rng.random((n, 3)), rng.integers(0, 3, n)
-    leaves = model(n_estimators=1, min_child_weight=0.0).fit(X, y).committee_.forest.values
+    leaves = model(n_estimators=1, min_child_weight=0.0).fit(X, y).committee_.learners.values
     assert len(leaves) == most
 
 

@@ -7,7 +7,7 @@ from weight_data import ALL, clouds
 
 from streamboost import AdaBoostAClassifier, SammeClassifier
 from streamboost.boosting.reweighting.adaboost_a import log_geometric, log_zipf
-from streamboost.boosting.reweighting.votes import VoteState
+from streamboost.boosting.reweighting.voting_trees import VoteState
 from streamboost.errors import ConfigurationError
 
 SMALL = {"n_estimators": 6, "max_leaf_nodes": 5, **ALL}

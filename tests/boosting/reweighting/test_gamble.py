@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from streamboost import GambleClassifier, SammeClassifier
-from streamboost.boosting.reweighting.leaves import leaf_step, step_for
+from streamboost.boosting.reweighting.gamble_step import leaf_step, step_for
 
 
 def leaf(share, step="paper"):
@@ -34,7 +34,7 @@ def test_equals_algorithm_2_written_plainly(seed, K):
     model = GambleClassifier(n_estimators=6, max_leaf_nodes=8, max_bins=255, step="paper")
     model.fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(model.decision_function(X), F, atol=1e-5)
-    forest = model.committee_.forest
+    forest = model.committee_.learners
     for root, theirs in zip(forest.roots, leaves, strict=True):
         ours = [naive.leaf_of(forest, root, x) for x in X]
         pairs = set(zip(ours, theirs.tolist(), strict=True))
@@ -114,7 +114,7 @@ def test_two_classes_are_gentle_adaboost():
 def test_a_tree_has_more_leaves_than_classes_unless_told_otherwise():
     X, y, _ = data(2, 400, 12)
     model = GambleClassifier(n_estimators=1).fit(X, y)
-    assert len(model.committee_.forest.values) == 24
+    assert len(model.committee_.learners.values) == 24
 
 
 def test_extend_with_a_new_class_trains_anew_and_keeps_the_absent_one():

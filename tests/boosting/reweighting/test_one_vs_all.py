@@ -48,7 +48,7 @@ def test_a_class_told_apart_perfectly_grows_no_more_while_others_do():
     X, y, _ = clouds(5, n=300)
     X = np.c_[X, y == 2]
     model = OneVsAllAdaBoostClassifier(n_estimators=10, max_leaf_nodes=3, **ALL).fit(X, y)
-    per_round = np.diff(model.committee_.forest.rounds)
+    per_round = np.diff(model.committee_.learners.rounds)
     assert per_round[0] == 3
     assert set(per_round[1:]) == {2}
 

@@ -207,7 +207,7 @@ def test_a_challenger_is_kept_as_a_version_also_while_it_does_not_serve(make_wor
     assert challenger.version not in [entry.promoted for entry in world.entries()]
     world.tell("rollback", challenger.version)
     world.run()
-    assert world.pipeline.learner.committee.forest is challenger.forest
+    assert world.pipeline.learner.committee.learners is challenger.learners
 
 
 def test_a_challenger_is_promoted_before_the_labels_have_decided(make_world, make_records):

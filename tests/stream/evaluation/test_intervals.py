@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import t as student
-from stream.judging import made
+from stream.evaluation.judging import made
 
 from streamboost.stream.evaluation.intervals import Estimate, difference, naive
 from streamboost.stream.evaluation.tally import Judged, Tally

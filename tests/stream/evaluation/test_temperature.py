@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from stream.judging import made
+from stream.evaluation.judging import made
 
 from streamboost.stream.evaluation.temperature import Temperature
 

@@ -13,7 +13,7 @@ from sklearn.metrics import (
     precision_score,
     recall_score,
 )
-from stream.judging import made
+from stream.evaluation.judging import made
 
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.storage import read_arrays, write_arrays

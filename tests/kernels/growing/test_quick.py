@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from streamboost.errors import ConfigurationError
-from streamboost.kernels import grow as kernels
+from streamboost.kernels.growing import criteria as kernels
 from streamboost.trees.bins import Bins
-from streamboost.trees.grower import Grower, _heavy_first, vector_statistic, weight_statistic
+from streamboost.trees.grower import Grower, _heavy_first
+from streamboost.trees.statistics import vector_statistic, weight_statistic
 
 CRITERIA = ["gini", "error", "cost", "sign"]
 

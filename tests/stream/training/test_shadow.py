@@ -1,3 +1,5 @@
+"""A full committee's newer half is tried against the one retrained in its place."""
+
 import numpy as np
 
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier

@@ -4,11 +4,11 @@ import naive
 import numpy as np
 import pytest
 
-from streamboost.kernels import grow as kernels
+from streamboost.kernels.growing import criteria as kernels
 from streamboost.trees.bins import Bins
-from streamboost.trees.grower import (
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import (
     WIDE_ROWS,
-    Grower,
     gradient_statistic,
     vector_statistic,
     weight_statistic,
@@ -181,7 +181,7 @@ def test_many_rows_use_wide_sums_and_grow_the_same_tree(monkeypatch):
     g = rng.standard_normal(300).astype(np.float32)
     h = rng.random(300).astype(np.float32)
     packed = grower(X)[0](newton_statistic(g, h))
-    monkeypatch.setattr("streamboost.trees.grower.WIDE_ROWS", 10)
+    monkeypatch.setattr("streamboost.trees.statistics.WIDE_ROWS", 10)
     wide = grower(X)[0](newton_statistic(g, h))
     assert WIDE_ROWS > 300
     assert leaf_sets(packed) == leaf_sets(wide)

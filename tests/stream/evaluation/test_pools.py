@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from asking import pool
-from stream.judging import made
+from stream.evaluation.judging import made
 
 from streamboost.active.query import Requests
 from streamboost.stream.evaluation.judge import Judge

@@ -5,8 +5,9 @@ from typing import Literal
 
 import numpy as np
 
-from streamboost.kernels.grow import ERROR, GINI
-from streamboost.trees.grower import Statistic, Tree, weight_statistic
+from streamboost.kernels.growing.criteria import ERROR, GINI
+from streamboost.trees.statistics import Statistic, weight_statistic
+from streamboost.trees.tree import Tree
 
 __all__ = ["CRITERIA", "Criterion", "ExponentialState", "class_mass"]
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.links import NO_COSTS, Link
-from streamboost.boosting.loop import Algorithm, TrainingData
+from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.subcosts import Costs
-from streamboost.trees.grower import Tree
+from streamboost.boosting.training_data import TrainingData
+from streamboost.trees.tree import Tree
 
 __all__ = [
     "FARTHEST",

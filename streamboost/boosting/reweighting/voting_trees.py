@@ -8,16 +8,17 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.estimator import Pruning
-from streamboost.boosting.loop import Algorithm, TrainingData
-from streamboost.boosting.reweighting.exponential import (
+from streamboost.boosting.loop import Algorithm
+from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
+from streamboost.boosting.reweighting.row_weights import (
     CRITERIA,
     Criterion,
     ExponentialState,
     class_mass,
 )
-from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
-from streamboost.trees.grower import Grower, Tree
+from streamboost.boosting.training_data import TrainingData
+from streamboost.trees.grower import Grower
+from streamboost.trees.tree import Tree
 
 __all__ = ["VoteState", "Votes", "VotingClassifier"]
 
@@ -133,6 +134,7 @@ class Votes(Algorithm):
             state.follow(tree, 1.0)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class VotingClassifier(ClassWeightClassifier):
     """Base of the estimators whose trees vote."""
 
@@ -141,37 +143,4 @@ class VotingClassifier(ClassWeightClassifier):
         "criterion": [StrOptions(set(CRITERIA))],
     }
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        criterion: Criterion = "gini",
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_bins: int = 64,
-        min_child_weight: float = 0.0,
-        max_features: float | None = None,
-        subsample: float = 1.0,
-        weight_trimming: float = 0.0,
-        pruning: Pruning | None = None,
-        categorical_features: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_leaf_nodes=max_leaf_nodes,
-            max_depth=max_depth,
-            max_bins=max_bins,
-            min_child_weight=min_child_weight,
-            max_features=max_features,
-            subsample=subsample,
-            weight_trimming=weight_trimming,
-            pruning=pruning,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.criterion = criterion
+    criterion: Criterion = "gini"

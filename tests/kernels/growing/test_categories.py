@@ -5,14 +5,10 @@ import naive_categories
 import numpy as np
 import pytest
 
-from streamboost.kernels import grow as kernels
+from streamboost.kernels.growing import criteria as kernels
 from streamboost.trees.bins import Bins
-from streamboost.trees.grower import (
-    Grower,
-    gradient_statistic,
-    vector_statistic,
-    weight_statistic,
-)
+from streamboost.trees.grower import Grower
+from streamboost.trees.statistics import gradient_statistic, vector_statistic, weight_statistic
 
 CATEGORICAL = np.array([True, False, True, True])
 
@@ -58,7 +54,7 @@ def test_newton_tree_is_the_naive_one(seed, l2, missing, wide, monkeypatch):
     rng, X = make(seed, missing=missing)
     g, h = gradients(rng, len(X))
     if wide:
-        monkeypatch.setattr("streamboost.trees.grower.WIDE_ROWS", 10)
+        monkeypatch.setattr("streamboost.trees.statistics.WIDE_ROWS", 10)
     grow, bins, codes = grower(X, l2_regularization=l2, min_child_weight=0.5)
     tree = grow(newton_statistic(g, h))
     g, h = g.astype(float), h.astype(float)

@@ -1,0 +1,20 @@
+"""The parameters of estimators that boost a log loss."""
+
+from dataclasses import dataclass
+
+from streamboost.boosting.estimator import BoostingClassifier
+
+__all__ = ["LogLossClassifier"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogLossClassifier(BoostingClassifier):
+    """Base of the estimators whose trees are grown on gradients and Hessians."""
+
+    learning_rate: float = 0.1
+    max_leaf_nodes: int = 20
+    min_child_weight: float = 0.3
+    l2_regularization: float = 0.1
+
+    def _leaves(self, n_classes: int) -> int:
+        return self.max_leaf_nodes

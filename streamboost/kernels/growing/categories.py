@@ -1,0 +1,164 @@
+"""Categories in the order whose best prefix goes left.
+
+A feature of categories is split into two sets of them. Its bins are put in order at each node, and
+the best prefix of that order goes left. One gradient and Hessian: by G/H, whose best prefix is the
+best of all subsets, whatever the penalty, because the score of a child is convex in its sums (cf.
+Fisher, 1958). Class weights: by the projection of the class shares on the direction in which they
+differ most, which for two classes is the share itself and again the best of all subsets.
+"""
+
+import numpy as np
+
+from streamboost.kernels.growing.criteria import ERROR, GINI, MH, NEWTON, NEWTON_SUMS, STUMP
+from streamboost.kernels.jit import inner_kernel
+
+__all__ = ["gather", "keep_members"]
+
+_LOW = np.int64(0xFFFFFFFF)
+_POWER_STEPS = 8  # towards the leading direction; a rougher one only orders the bins less well
+
+
+@inner_kernel
+def _describe(sums, limits, profile):
+    """Write how a category's answers lean, and return how much that counts; see `_order_sums`."""
+    n, half = limits.channels, limits.channels // 2
+    mass, mean = 0.0, 0.0
+    if limits.kind == ERROR or limits.kind == STUMP:
+        for k in range(n):
+            mean += sums[k] / n if limits.kind == ERROR else 0.0
+        for k in range(n):
+            profile[k] = sums[k] - mean
+        return 1.0
+    for k in range(half if limits.kind == NEWTON_SUMS else 0, n):
+        mass += sums[k]
+    if limits.kind == GINI:
+        for k in range(n):
+            profile[k] = sums[k] / mass if mass > 0.0 else 0.0
+        return mass
+    for k in range(half):
+        a, b = float(sums[k]), float(sums[half + k])
+        above, below = (a, b + limits.l2) if limits.kind == NEWTON_SUMS else (a - b, a + b)
+        profile[k] = above / below if below > 0.0 else 0.0
+    return mass
+
+
+@inner_kernel
+def _centre(profile, mass, n, width, mean):
+    total = 0.0
+    mean[:] = 0.0
+    for i in range(n):
+        total += mass[i]
+        for k in range(width):
+            mean[k] += mass[i] * profile[i, k]
+    if total > 0.0:
+        for i in range(n):
+            for k in range(width):
+                profile[i, k] -= mean[k] / total
+
+
+@inner_kernel
+def _lead(profile, mass, n, width, direction, step):
+    """Write the direction of the largest weighted second moment of `n` profiles."""
+    largest, chosen = -1.0, 0
+    for i in range(n):
+        size = 0.0
+        for k in range(width):
+            size += mass[i] * profile[i, k] * profile[i, k]
+        if size > largest:
+            largest, chosen = size, i
+    for k in range(width):
+        direction[k] = profile[chosen, k]
+    for _ in range(_POWER_STEPS):
+        step[:] = 0.0
+        for i in range(n):
+            along = 0.0
+            for k in range(width):
+                along += profile[i, k] * direction[k]
+            for k in range(width):
+                step[k] += mass[i] * along * profile[i, k]
+        size = 0.0
+        for k in range(width):
+            size = max(size, abs(step[k]))
+        if size == 0.0:
+            break
+        for k in range(width):
+            direction[k] = step[k] / size
+
+
+@inner_kernel
+def _order_sums(hist, first, n, limits, work):
+    """Write the keys of `n` categories: their profiles' projections on the leading direction.
+
+    The profiles: class shares (GINI), a Newton step per channel (NEWTON_SUMS), (S+ - S-)/(S+ + S-)
+    (MH), each less the mean of the node; gains less their mean over the answers (ERROR), and gains
+    (STUMP), where only what lies on either side of zero is to be told apart. The direction is that
+    of the largest weighted second moment, by power iteration from the largest profile.
+    """
+    width = limits.channels
+    if limits.kind == NEWTON_SUMS or limits.kind == MH:
+        width //= 2
+    profile, mass, direction, step = work.profile, work.mass, work.direction, work.left
+    for i in range(n):
+        at = (first + work.order[i]) * limits.channels
+        mass[i] = _describe(hist[at : at + limits.channels], limits, profile[i])
+    if limits.kind != ERROR and limits.kind != STUMP:
+        _centre(profile, mass, n, width, direction)
+    _lead(profile, mass, n, width, direction, step)
+    for i in range(n):
+        along = 0.0
+        for k in range(width):
+            along += profile[i, k] * direction[k]
+        work.key[i] = along
+
+
+@inner_kernel
+def _sort(order, key, n):
+    # Shell's sort; equal keys keep the codes ascending, so that the order is one.
+    for gap in (132, 57, 23, 10, 4, 1):
+        for i in range(gap, n):
+            code, value = order[i], key[i]
+            j = i
+            while j >= gap and (
+                key[j - gap] > value or (key[j - gap] == value and order[j - gap] > code)
+            ):
+                order[j], key[j] = order[j - gap], key[j - gap]
+                j -= gap
+            order[j], key[j] = code, value
+
+
+@inner_kernel
+def gather(hist, first, n_bins, missing, limits, work):
+    """Copy a feature's categories in order, missing values behind them; return how many.
+
+    Categories that add nothing here are left out.
+    """
+    n = limits.channels
+    present = np.int64(0)
+    for b in range(n_bins):
+        for k in range((first + b) * n, (first + b + 1) * n):
+            if hist[k] != 0:
+                work.order[present] = b
+                present += 1
+                break
+    if limits.kind == NEWTON or (limits.kind == NEWTON_SUMS and n == 2):
+        for i in range(present):
+            at = (first + work.order[i]) * n
+            g = hist[at] >> 32 if limits.kind == NEWTON else hist[at]
+            h = hist[at] & _LOW if limits.kind == NEWTON else hist[at + 1]
+            work.key[i] = float(g) / float(h)
+    else:
+        _order_sums(hist, first, present, limits, work)
+    _sort(work.order, work.key, present)
+    for i in range(present + (1 if missing else 0)):
+        at = (first + (work.order[i] if i < present else n_bins)) * n
+        for k in range(n):
+            work.hist[i * n + k] = hist[at + k]
+    return present
+
+
+@inner_kernel
+def keep_members(node, order, n):
+    """Send the first `n` categories of an order left."""
+    node.members[:] = 0
+    for i in range(n):
+        node.members[order[i] >> 3] |= np.uint8(1 << (order[i] & 7))

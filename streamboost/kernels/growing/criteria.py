@@ -1,0 +1,89 @@
+"""What a tree maximises over the children of a split, with S a child's sums."""
+
+import numpy as np
+
+from streamboost.kernels.jit import inner_kernel
+
+__all__ = [
+    "ERROR",
+    "GINI",
+    "LIMITS",
+    "MH",
+    "NEWTON",
+    "NEWTON_SUMS",
+    "STUMP",
+    "TIE",
+    "mass",
+    "score",
+    "score_stump",
+]
+
+NEWTON = 0  # G^2 / (H + l2); gradient and Hessian packed in one int64
+NEWTON_SUMS = 1  # sum_k G_k^2 / (H_k + l2); all G_k, then all H_k, in an int64 each
+GINI = 2  # sum_k S_k^2 / sum_k S_k
+ERROR = 3  # max_k S_k: the weight, or the gain, of the best answer
+MH = 4  # -2 sum_k sqrt(S+_k S-_k); all S+_k, then all S-_k
+STUMP = 5  # -sum_k sqrt(t_k^2 - D_k^2), D = left - right: both sides answer ±a, with t given
+
+LIMITS = np.dtype(
+    [
+        ("kind", np.int64),
+        ("channels", np.int64),
+        ("max_leaf_nodes", np.int64),
+        ("max_depth", np.int64),
+        ("min_child", np.float64),  # in the statistic's units, at least one unit
+        ("l2", np.float64),  # likewise
+    ],
+    align=True,
+)
+
+TIE = 1.0 + 1e-12
+"""A later split must be better by more than rounding."""
+
+
+@inner_kernel
+def mass(sums, limits):
+    """Return the weight or Hessian of a child, which must reach the least allowed."""
+    n = limits.channels
+    if limits.kind == ERROR or limits.kind == STUMP:
+        return np.inf  # gains have no weight, and an empty child gains nothing
+    total = 0.0
+    for k in range(n // 2 if limits.kind == NEWTON_SUMS else 0, n):
+        total += sums[k]
+    return total
+
+
+@inner_kernel
+def score(sums, limits):
+    """Return what a child with these sums is worth."""
+    n = limits.channels
+    value = 0.0
+    if limits.kind == GINI:
+        weight = 0.0
+        for k in range(n):
+            value += sums[k] * sums[k]
+            weight += sums[k]
+        return value / weight if weight > 0.0 else 0.0
+    if limits.kind == ERROR:
+        value = sums[0]
+        for k in range(1, n):
+            value = max(value, sums[k])
+        return value
+    half = n // 2
+    for k in range(half):
+        if limits.kind == MH:
+            value -= 2.0 * np.sqrt(max(sums[k], 0.0) * max(sums[half + k], 0.0))
+        else:
+            h = sums[half + k] + limits.l2
+            value += sums[k] * sums[k] / h if h > 0.0 else 0.0
+    return value
+
+
+@inner_kernel
+def score_stump(left, right, limits, totals):
+    """Return what both children of a stump are worth; `totals` are the t_k."""
+    value = 0.0
+    for k in range(limits.channels):
+        d = left[k] - right[k]
+        value -= np.sqrt(max(totals[k] * totals[k] - d * d, 0.0))
+    return value

@@ -1,0 +1,115 @@
+"""Growing one tree, best leaf first."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamboost.kernels.growing.criteria import NEWTON
+from streamboost.kernels.growing.histograms import Columns, Statistic, count, join, subtract
+from streamboost.kernels.growing.nodes import CODES, best_leaf, halve, open_leaf
+from streamboost.kernels.growing.splits import find_best
+from streamboost.kernels.jit import inner_kernel, kernel
+
+__all__ = ["grow"]
+
+
+class _Work(NamedTuple):
+    """Room for sums (channels,), and for a feature of categories: its bins in order."""
+
+    total: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    direction: np.ndarray
+    order: np.ndarray  # int64 (256,): codes
+    key: np.ndarray  # float64 (256,): what they are ordered by
+    mass: np.ndarray  # float64 (256,)
+    profile: np.ndarray  # float64 (256, channels)
+    hist: np.ndarray  # int64 (257 x channels,): the bins in order, then the missing ones
+    side: np.ndarray  # uint8 (256,): 1 for codes that go left
+    seen: np.ndarray  # bool (256,): codes that a node has
+    buffer: np.ndarray  # uint32: rows on their way to the right
+    prefix: np.ndarray  # int64 (splits,): the packed sums left of each split of each feature
+    scores: np.ndarray  # float64 (splits,)
+    ends: np.ndarray  # uint64 (d,): where the splits of each feature end
+
+
+@kernel
+def _room(n, n_codes, n_splits, n_features, n_rows):
+    return _Work(
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n_codes, np.int64),
+        np.empty(n_codes),
+        np.empty(n_codes),
+        np.empty((n_codes, n)),
+        np.empty((n_codes + 1) * n, np.int64),
+        np.empty(CODES, np.uint8),
+        np.empty(CODES, np.bool_),
+        np.empty(n_rows, np.uint32),
+        np.empty(n_splits, np.int64),
+        np.empty(n_splits),
+        np.empty(n_features, np.uint64),
+    )
+
+
+@kernel
+def grow(
+    codes, features, first, n_bins, missing, categorical, rows, rest, values, channel, totals,
+    limits, pool, nodes,
+):  # fmt: skip
+    """Grow one tree into `nodes`; `rows` and `rest` end up ordered by leaf.
+
+    The first six are those of `Columns`, `values`, `channel` and `totals` those of `Statistic`.
+    Further shapes: `rows` (sampled) and `rest` (the others) uint32; `limits` (1,) LIMITS; `pool`
+    int64 (leaves, bins x channels), zeros not needed; `nodes` (2 leaves - 1,) NODE. Returns the
+    number of nodes.
+    """
+    if features.size == 0:
+        open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
+        return 1
+    columns = Columns(codes, features, first, n_bins, missing, categorical)
+    statistic = Statistic(values, channel, totals)
+    lim = limits[0]
+    newton = lim.kind == NEWTON
+    widths = (n_bins + missing).astype(np.uint64)
+    joint = join(columns, widths[: features.size if newton else 0])
+    work = _room(
+        lim.channels,
+        CODES if categorical.any() else 0,
+        2 * pool.shape[1] if newton else 0,
+        features.size,
+        max(rows.size, rest.size),
+    )
+    return _grow(columns, rows, rest, statistic, lim, pool, nodes, joint, work)
+
+
+@inner_kernel
+def _grow(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
+    totals = statistic.totals
+    open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
+    nodes[0].slot = 0
+    count(nodes[0], columns, joint, rows, statistic, lim, pool[0])
+    find_best(nodes[0], pool[0], columns, lim, totals, work)
+    n_nodes, n_slots, n_leaves = 1, 1, 1
+    while n_leaves < lim.max_leaf_nodes:
+        i = best_leaf(nodes, n_nodes)
+        if i < 0:
+            break
+        node = nodes[i]
+        a, b = n_nodes, n_nodes + 1
+        middle = halve(nodes, i, a, columns, rows, rest, work)
+        n_nodes += 2
+        n_leaves += 1
+        if n_leaves == lim.max_leaf_nodes or node.depth + 1 >= lim.max_depth:
+            continue
+        small, large = (a, b) if 2 * middle < node.start + node.stop else (b, a)
+        nodes[small].slot, nodes[large].slot = n_slots, node.slot
+        n_slots += 1
+        hist = pool[nodes[small].slot]
+        count(nodes[small], columns, joint, rows, statistic, lim, hist)
+        subtract(pool[node.slot], hist)
+        for child in (a, b):
+            find_best(nodes[child], pool[nodes[child].slot], columns, lim, totals, work)
+    return n_nodes

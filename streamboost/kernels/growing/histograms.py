@@ -1,0 +1,221 @@
+"""Histograms: what the rows of a node add up to in each bin of each feature.
+
+A row's statistic is a whole number (see `trees.grower`), so a histogram is exact: the same for any
+order of the rows, and a sibling is the parent less the other child.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamboost.kernels.growing.criteria import NEWTON
+from streamboost.kernels.jit import inner_kernel, kernel
+
+__all__ = [
+    "Columns",
+    "Joint",
+    "Statistic",
+    "add_packed",
+    "add_rows",
+    "add_sums",
+    "count",
+    "join",
+    "subtract",
+]
+
+_JOINT = 16  # ways in which features counted together may fall
+
+
+class Columns(NamedTuple):
+    """The coded rows, and the d features offered to a tree."""
+
+    codes: np.ndarray  # uint8 (features in all, rows in all)
+    features: np.ndarray  # uint32 (d,), ascending
+    first: np.ndarray  # uint64 (d,): the place of each one's first bin
+    n_bins: np.ndarray  # int64 (d,), without the missing-value bin
+    missing: np.ndarray  # bool (d,)
+    categorical: np.ndarray  # bool (d,)
+
+
+class Statistic(NamedTuple):
+    """What each row adds."""
+
+    values: np.ndarray  # int64: one per row in all, or as many as there are channels, row by row
+    channel: np.ndarray  # uint32, the row's class; empty where a row fills all channels
+    totals: np.ndarray  # float64: the t_k of STUMP
+
+
+class Joint(NamedTuple):
+    """Features of few bins, some of them to a column: one addition a row counts them all."""
+
+    codes: np.ndarray  # uint8 (groups, rows in all): the way in which a row's codes fall together
+    groups: np.ndarray  # uint32 (groups,): 0, 1, ...
+    first: np.ndarray  # uint64 (groups,): where each one's sums begin in `hist`
+    ways: np.ndarray  # uint64 (groups,): how many ways there are
+    start: np.ndarray  # int64 (groups + 1,): its features are `members[start[g]:start[g + 1]]`
+    members: np.ndarray  # int64: places among the features offered
+    widths: np.ndarray  # uint64 (d,): bins of each feature offered, the missing one counted
+    hist: np.ndarray  # int64 (groups x _JOINT,)
+    plain: np.ndarray  # uint32: the features that are counted by themselves,
+    plain_first: np.ndarray  # uint64, and where their bins begin
+
+
+@inner_kernel
+def add_packed(hist, codes, features, first, rows, start, stop, values):
+    """Add the rows' packed numbers to the bins of each feature."""
+    # Four features a pass: the row's index and statistic are read once for all four.
+    n = features.size
+    j = 0
+    while j + 4 <= n:
+        c0, c1 = codes[features[j]], codes[features[j + 1]]
+        c2, c3 = codes[features[j + 2]], codes[features[j + 3]]
+        o0, o1, o2, o3 = first[j], first[j + 1], first[j + 2], first[j + 3]
+        for i in range(start, stop):
+            r = rows[i]
+            s = values[r]
+            hist[o0 + c0[r]] += s
+            hist[o1 + c1[r]] += s
+            hist[o2 + c2[r]] += s
+            hist[o3 + c3[r]] += s
+        j += 4
+    while j < n:
+        c0 = codes[features[j]]
+        o0 = first[j]
+        for i in range(start, stop):
+            r = rows[i]
+            hist[o0 + c0[r]] += values[r]
+        j += 1
+
+
+@kernel
+def _groups(widths):
+    """Put features into groups of at most _JOINT ways to fall together: (start, members, others).
+
+    Only those of which two fit; in their order, so that neighbours stand together.
+    """
+    n = widths.size
+    start = np.zeros(n + 1, np.int64)
+    members, others = np.empty(n, np.int64), np.empty(n, np.int64)
+    n_groups, n_members, n_others, ways = 0, 0, 0, np.uint64(_JOINT)
+    for j in range(n):
+        if widths[j] * widths[j] > _JOINT:
+            others[n_others] = j
+            n_others += 1
+            continue
+        if ways * widths[j] > _JOINT:
+            n_groups += 1
+            ways = np.uint64(1)
+        ways *= widths[j]
+        members[n_members] = j
+        n_members += 1
+        start[n_groups] = n_members
+    return start[: n_groups + 1], members[:n_members], others[:n_others]
+
+
+@kernel
+def join(columns, widths):
+    """Put those of the first features together of which `widths` tells how many bins they have."""
+    codes, features, first = columns.codes, columns.features, columns.first
+    start, members, others = _groups(widths)
+    n_groups = start.size - 1
+    joint, all_ways = np.zeros((n_groups, codes.shape[1]), np.uint8), np.empty(n_groups, np.uint64)
+    for g in range(n_groups):
+        ways = np.uint64(1)
+        for m in range(start[g], start[g + 1]):
+            column, stride = codes[features[members[m]]], np.uint8(ways)
+            for i in range(column.size):
+                joint[g, i] += stride * column[i]
+            ways *= widths[members[m]]
+        all_ways[g] = ways
+    return Joint(
+        joint,
+        np.arange(n_groups).astype(np.uint32),
+        (np.arange(n_groups) * _JOINT).astype(np.uint64),
+        all_ways,
+        start,
+        members,
+        widths,
+        np.empty(n_groups * _JOINT, np.int64),
+        features[others],
+        first[others],
+    )
+
+
+@inner_kernel
+def _add_joint(hist, first, joint, rows, start, stop, values):
+    sums = joint.hist
+    sums[:] = 0
+    add_packed(sums, joint.codes, joint.groups, joint.first, rows, start, stop, values)
+    # What was counted together now goes to the bins of each.
+    for g in range(joint.groups.size):
+        begin, ways = joint.first[g], np.uint64(1)
+        for m in range(joint.start[g], joint.start[g + 1]):
+            j = joint.members[m]
+            period = ways * joint.widths[j]
+            for at in range(begin, begin + joint.ways[g], period):
+                to = first[j]
+                for b in range(at, at + period, ways):
+                    total = np.int64(0)
+                    for way in range(b, b + ways):
+                        total += sums[way]
+                    hist[to] += total
+                    to += np.uint64(1)
+            ways = period
+
+
+@inner_kernel
+def add_sums(hist, codes, features, first, rows, start, stop, values, n):
+    """Add all `n` numbers of each row."""
+    width = np.uint64(n)
+    for j in range(features.size):
+        c = codes[features[j]]
+        o = first[j]
+        for i in range(start, stop):
+            r = rows[i]
+            to, at = (o + c[r]) * width, r * width
+            for k in range(width):
+                hist[to + k] += values[at + k]
+
+
+@inner_kernel
+def _add_classes(hist, codes, features, first, rows, start, stop, values, channel, n):
+    width = np.uint64(n)
+    for j in range(features.size):
+        c = codes[features[j]]
+        o = first[j]
+        for i in range(start, stop):
+            r = rows[i]
+            hist[(o + c[r]) * width + channel[r]] += values[r]
+
+
+@inner_kernel
+def add_rows(hist, codes, features, first, rows, start, stop, statistic, n):
+    """Add the rows' numbers, `n` each or one for its class, to the bins of each feature."""
+    values, channel = statistic.values, statistic.channel
+    if channel.size:
+        _add_classes(hist, codes, features, first, rows, start, stop, values, channel, n)
+    else:
+        add_sums(hist, codes, features, first, rows, start, stop, values, n)
+
+
+@inner_kernel
+def count(node, columns, joint, rows, statistic, limits, hist):
+    """Write the histogram of a node."""
+    hist[:] = 0
+    codes, features, first = columns.codes, columns.features, columns.first
+    start, stop = node.start, node.stop
+    if limits.kind != NEWTON:
+        add_rows(hist, codes, features, first, rows, start, stop, statistic, limits.channels)
+        return
+    values = statistic.values
+    if joint.groups.size > 0 and stop - start > 2 * _JOINT:
+        _add_joint(hist, first, joint, rows, start, stop, values)
+        features, first = joint.plain, joint.plain_first
+    add_packed(hist, codes, features, first, rows, start, stop, values)
+
+
+@inner_kernel
+def subtract(hist, other):
+    """Turn a parent's histogram into that of the child whose sibling's is `other`."""
+    for b in range(hist.size):
+        hist[b] -= other[b]

@@ -1,0 +1,164 @@
+"""The best split of a node, found in its histogram."""
+
+import numpy as np
+
+from streamboost.kernels.growing.categories import gather, keep_members
+from streamboost.kernels.growing.criteria import NEWTON, STUMP, TIE, mass, score, score_stump
+from streamboost.kernels.jit import inner_kernel
+
+__all__ = ["find_best", "scan"]
+
+_LOW = np.int64(0xFFFFFFFF)
+_BLOCK = 32  # scores compared at once
+
+
+@inner_kernel
+def _score_newton(prefix, limits, total_g, total_h, scores):
+    # No branch and no exit: it runs on whole vectors, and most bins cannot be told apart early.
+    least, l2 = limits.min_child, limits.l2
+    all_g, all_h = np.float64(total_g), np.float64(total_h)
+    for c in range(prefix.size):
+        g, h = np.float64(np.int32(prefix[c] >> 32)), np.float64(np.int32(prefix[c]))
+        rest_g, rest_h = all_g - g, all_h - h
+        value = g * g / (h + l2) + rest_g * rest_g / (rest_h + l2)
+        scores[c] = value if (h >= least) & (rest_h >= least) else -1.0
+
+
+@inner_kernel
+def _sum_up(hist, first, n_bins, missing, prefix, at):
+    """Write what goes left of each split of one feature behind `prefix[at]`; return the end.
+
+    Missing values on the right, then on the left.
+    """
+    one = np.uint64(1)
+    for side in range(2 if missing else 1):
+        packed = hist[first + n_bins] if side == 1 else np.int64(0)
+        # With missing values on the right, all values on the left is a split too.
+        last = n_bins if missing and side == 0 else n_bins - one
+        for b in range(first, first + last):
+            packed += hist[b]
+            prefix[at] = packed
+            at += one
+    return at
+
+
+@inner_kernel
+def _first_best(scores, n, floor):
+    """Return the place of the first of the best scores, -1 if none is better than `floor`."""
+    bar, best = floor * TIE, -1
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        better = 0
+        for c in range(start, stop):
+            better += scores[c] > bar
+        if better > 0:
+            for c in range(start, stop):
+                if scores[c] > bar:
+                    bar, best = scores[c] * TIE, c
+    return best
+
+
+@inner_kernel
+def _best_newton(node, hist, columns, limits, work):
+    first, n_bins, missing = columns.first, columns.n_bins, columns.missing
+    packed = np.int64(0)
+    for b in range(n_bins[0] + (1 if missing[0] else 0)):
+        packed += hist[b]
+    total_g, total_h = packed >> 32, packed & _LOW
+    if total_h < 2 * limits.min_child:
+        return
+    prefix, scores = work.prefix, work.scores
+    at = np.uint64(0)
+    for j in range(n_bins.size):
+        bins, start, n = hist, first[j], n_bins[j]
+        if columns.categorical[j]:
+            n = gather(hist, np.int64(start), n, missing[j], limits, work)
+            bins, start = work.hist, np.uint64(0)
+        at = _sum_up(bins, start, np.uint64(n), missing[j], prefix, at)
+        work.ends[j] = at
+    _score_newton(prefix[:at], limits, total_g, total_h, scores)
+    whole = float(total_g) * float(total_g) / (total_h + limits.l2)
+    best = _first_best(scores, np.int64(at), whole)
+    if best < 0:
+        return
+    j = 0
+    while work.ends[j] <= best:
+        j += 1
+    start = np.int64(work.ends[j - 1]) if j > 0 else np.int64(0)
+    n = (np.int64(work.ends[j]) - start) // 2 + 1 if missing[j] else n_bins[j]
+    node.gain, node.feature, node.bin = scores[best] - whole, j, (best - start) % n
+    node.missing_left = best - start >= n
+    if columns.categorical[j]:
+        gather(hist, np.int64(first[j]), n_bins[j], missing[j], limits, work)  # its order again
+        keep_members(node, work.order, node.bin + 1)
+
+
+@inner_kernel
+def scan(hist, first, n_bins, missing, limits, least, totals, total, floor, left, right):
+    """Return the best split of a feature above `floor` whose children weigh `least`.
+
+    Its worth, its bin, -1 where there is none, and whether missing values go left.
+    """
+    best, best_bin, best_left = floor, -1, False
+    n = limits.channels
+    for side in range(2 if missing else 1):
+        for k in range(n):
+            left[k] = float(hist[(first + n_bins) * n + k]) if side == 1 else 0.0
+        # With missing values on the right, all values on the left is a split too.
+        last = n_bins if missing and side == 0 else n_bins - 1
+        for b in range(last):
+            at = (first + b) * n
+            for k in range(n):
+                left[k] += float(hist[at + k])
+                right[k] = total[k] - left[k]
+            if mass(left, limits) < least:
+                continue
+            if mass(right, limits) < least:
+                break
+            if limits.kind == STUMP:
+                worth = score_stump(left, right, limits, totals)
+            else:
+                worth = score(left, limits) + score(right, limits)
+            if worth > best + abs(best) * (TIE - 1.0):
+                best, best_bin, best_left = worth, b, side == 1
+    return best, best_bin, best_left
+
+
+@inner_kernel
+def _best_sums(node, hist, columns, limits, totals, work):
+    n_bins, missing = columns.n_bins, columns.missing
+    total, left, right = work.total, work.left, work.right
+    total[:] = 0.0
+    for b in range(n_bins[0] + (1 if missing[0] else 0)):
+        for k in range(limits.channels):
+            total[k] += float(hist[b * limits.channels + k])
+    if mass(total, limits) < 2 * limits.min_child:
+        return
+    if limits.kind == STUMP:
+        left[:] = 0.0
+        whole = score_stump(total, left, limits, totals)
+    else:
+        whole = score(total, limits)
+    best = whole
+    for j in range(n_bins.size):
+        bins, at, n = hist, np.int64(columns.first[j]), n_bins[j]
+        if columns.categorical[j]:
+            n = gather(hist, at, n, missing[j], limits, work)
+            bins, at = work.hist, np.int64(0)
+        worth, bin_, side = scan(
+            bins, at, n, missing[j], limits, limits.min_child, totals, total, best, left, right
+        )
+        if bin_ >= 0:
+            best = worth
+            node.gain, node.feature, node.bin, node.missing_left = worth - whole, j, bin_, side
+            if columns.categorical[j]:
+                keep_members(node, work.order, bin_ + 1)
+
+
+@inner_kernel
+def find_best(node, hist, columns, limits, totals, work):
+    """Write the best split of a node, if there is one, whose histogram is `hist`."""
+    if limits.kind == NEWTON:
+        _best_newton(node, hist, columns, limits, work)
+    else:
+        _best_sums(node, hist, columns, limits, totals, work)

@@ -1,0 +1,54 @@
+"""A grown tree, and which rows each of its leaves holds."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["Tree"]
+
+
+@dataclass(slots=True)
+class Tree:
+    """One grown tree, its rows by leaf, and (once an algorithm has set them) its leaf values.
+
+    `nodes` holds the kernel's records, `features` the features that were offered. Leaf m has the
+    rows `rows[start[m]:stop[m]]`, and `rest[rest_start[m]:rest_stop[m]]` that were not sampled.
+    """
+
+    nodes: np.ndarray
+    features: np.ndarray
+    rows: np.ndarray
+    rest: np.ndarray
+    values: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    leaves: np.ndarray = field(init=False)
+    start: np.ndarray = field(init=False)
+    stop: np.ndarray = field(init=False)
+    rest_start: np.ndarray = field(init=False)
+    rest_stop: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.leaves = self.nodes["left"] < 0
+        ends = self.nodes[self.leaves]
+        self.start, self.stop = ends["start"].copy(), ends["stop"].copy()
+        self.rest_start, self.rest_stop = ends["rest_start"].copy(), ends["rest_stop"].copy()
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.start)
+
+    def leaf_of_row(self, n: int) -> np.ndarray:
+        """Return the leaf of each of all `n` rows, int64."""
+        leaf = np.empty(n, dtype=np.int64)
+        for m in range(self.n_leaves):
+            leaf[self.rows[self.start[m] : self.stop[m]]] = m
+            leaf[self.rest[self.rest_start[m] : self.rest_stop[m]]] = m
+        return leaf
+
+    def leaf_sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums of `values` (n, ...), a number or more for each row, over sampled rows.
+
+        float64 (leaves, ...).
+        """
+        spans = zip(self.start, self.stop, strict=True)
+        return np.stack([values[self.rows[a:b]].sum(axis=0) for a, b in spans])

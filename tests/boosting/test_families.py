@@ -1,0 +1,28 @@
+"""A family of boosting stands by itself: what families share lies in boosting."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from streamboost import boosting
+
+FOLDER = Path(boosting.__file__).parent
+FAMILIES = sorted(path.parent.name for path in FOLDER.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_imports_no_other_and_boosting_imports_none(family):
+    for path in FOLDER.rglob("*.py"):
+        if path.parent.name == family:
+            continue
+        imported = {
+            node.module for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom)
+        }  # fmt: skip
+        inside = f"streamboost.boosting.{family}"
+        assert not {name for name in imported if (name or "").startswith(inside)}, path
+
+
+def test_there_are_families():
+    assert len(FAMILIES) == 3

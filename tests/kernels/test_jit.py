@@ -1,0 +1,110 @@
+"""Compiled kernels are kept on disk until a file they may have been compiled from changes."""
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamboost.kernels import jit
+
+KERNELS = Path(jit.__file__).parent
+
+CALLED = """
+from streamboost.kernels.jit import inner_kernel
+
+@inner_kernel
+def step(x):
+    return x + 1
+"""
+CALLER = """
+import numpy as np
+
+from streamboost.kernels.jit import kernel
+from streamboost.kernels.growing.called import step
+
+@kernel
+def twice(x):
+    return step(step(x))
+"""
+RUN = """
+import json
+from streamboost.kernels.caller import twice
+
+answer = twice(1)
+print(json.dumps([answer, twice.stats.cache_hits != {}, twice.targetoptions["nogil"]]))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the kernels, with one that calls another in a file of a folder below."""
+    kernels = tmp_path / "streamboost" / "kernels"
+    shutil.copytree(KERNELS, kernels, ignore=shutil.ignore_patterns("__pycache__"))
+    (kernels.parent / "__init__.py").touch()
+    (kernels / "growing" / "called.py").write_text(CALLED)
+    (kernels / "caller.py").write_text(CALLER)
+    return kernels
+
+
+def run(package, **environment):
+    """Call the kernel in a new process: what it answers, and whether it was found on disk."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "PYTHON"))}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], cwd=package.parents[1], capture_output=True, text=True,
+        check=True, env={**kept, **environment},
+    )  # fmt: skip
+    answer, was_kept, without_gil = json.loads(done.stdout)
+    assert without_gil
+    return answer, was_kept, done.stderr
+
+
+def test_a_kernel_is_compiled_once_while_no_file_changes(package):
+    assert run(package) == (3, False, "")
+    assert run(package) == (3, True, "")
+
+
+def test_a_kernel_is_compiled_anew_when_one_it_calls_changes_in_another_file(package):
+    run(package)
+    called = package / "growing" / "called.py"
+    # Of another length: Python itself notices a change within a second by that alone.
+    called.write_text(CALLED.replace("x + 1", "x + 50"))
+    assert run(package) == (101, False, "")
+    assert run(package) == (101, True, "")
+
+
+def test_what_was_compiled_for_other_files_is_not_piled_up(package):
+    run(package)
+    kept = sorted(package.rglob("*twice*.nb*"))
+    (package / "growing" / "called.py").write_text(CALLED.replace("x + 1", "x + 50"))
+    run(package)
+    assert sorted(package.rglob("*twice*.nb*")) == kept
+    assert len(kept) == 2  # an index, and a kernel
+
+
+def test_kernels_work_uncached_and_say_so_where_no_folder_can_be_written(package):
+    # A file where folders should be made stops root as well.
+    (package / "__pycache__").touch()
+    nowhere = str(package / "caller.py")
+    environment = {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "PYTHONDONTWRITEBYTECODE": "1"}
+    answer, was_kept, said = run(package, **environment)
+    assert (answer, was_kept) == (3, False)
+    assert "compiled kernels cannot be kept" in said
+    assert "NUMBA_CACHE_DIR" in said
+
+
+def test_every_kernel_is_kept_and_runs_without_the_gil():
+    found = 0
+    for path in KERNELS.rglob("*.py"):
+        name = ".".join(path.relative_to(KERNELS).with_suffix("").parts)
+        module = importlib.import_module(f"streamboost.kernels.{name}".removesuffix(".__init__"))
+        for value in vars(module).values():
+            if hasattr(value, "py_func"):
+                assert value.targetoptions["nogil"], value
+                assert isinstance(value._cache, jit._FolderCache), value
+                found += 1
+    assert found > 50
