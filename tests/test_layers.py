@@ -26,7 +26,7 @@ BELOW = {
     "pipelines": {"connectors", "stream", "active", "boosting"},
 }
 ROOMS = (
-    {"cli"},
+    {"cli", "status_reader"},
     {"demo"},
     {"job"},
     {"service", "label_studio"},
