@@ -27,10 +27,10 @@ HERE = streamboost.__version__
 
 @pytest.fixture
 def left_behind(tmp_path):
-    """Return a function that gives the pipeline file of a copy of what 0.1 left behind."""
+    """Return a function that gives the pipeline file of a copy of what a release left behind."""
 
-    def copy(kind, more=0):
-        shutil.copytree(BEFORE / kind, tmp_path, dirs_exist_ok=True)
+    def copy(kind, more=0, release="release_0_1"):
+        shutil.copytree(BEFORE.parent / release / kind, tmp_path, dirs_exist_ok=True)
         for name in ("records.jsonl", "labels.jsonl"):
             shutil.copy(BEFORE / name, tmp_path)
         if more:
@@ -187,3 +187,14 @@ def test_what_this_release_has_written_to_is_not_taken_for_the_one_befores(left_
     run(load(file), until_idle=True)
     with closing(sqlite3.connect(file.parent / "state" / "log.db")) as log:
         assert log.execute("SELECT version FROM _format").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize("kind", ["stopped", "killed"])
+def test_a_state_goes_on_wherever_the_code_has_moved(left_behind, kind):
+    file = left_behind(kind, more=100, release="release_0_2")
+    newest = run(load(file), until_idle=True)
+    assert newest > 13
+    assert len(set(predicted(file))) == len(predicted(file)) == 300
+    assert [entry.sequence for entry in entries(file)] == list(range(1, newest + 1))
+    known = State(file.parent / "state").checkpoints.newest()[1]
+    assert known["join"]["records"] == 300
