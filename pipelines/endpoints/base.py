@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
 from streamboost.connectors.base import Sink, Source
-from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.errors import ConnectorError
 from streamboost.pipelines.span import Span
 
 __all__ = [
@@ -120,7 +120,7 @@ class Input(Endpoint):
     @property
     def closed(self) -> str | None:
         """Why nothing can be appended to it while the pipeline reads; None: something can."""
-        return None
+        return "it is read alone"
 
     @abstractmethod
     def source(self, around: Surroundings) -> Source:
@@ -132,7 +132,7 @@ class Input(Endpoint):
 
     def appender(self, around: Surroundings) -> Sink:
         """Return what appends to it, where it is not closed."""
-        raise ConfigurationError(f"{self.connector} cannot be written to")
+        raise NotImplementedError
 
 
 class Output(Endpoint):

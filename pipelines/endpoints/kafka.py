@@ -119,6 +119,10 @@ class KafkaInput(KafkaTopic, Input):
         """What a position counts: the marks of transactions have offsets too."""
         return "offsets"
 
+    @property
+    def closed(self) -> None:
+        """None: anybody may append to the topic."""
+
     def source(self, around: Surroundings) -> Source:
         """Return what reads the topic."""
         return self._reader(around, self.on_corrupt)

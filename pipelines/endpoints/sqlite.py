@@ -46,6 +46,10 @@ class SqliteStream(Endpoint):
 class SqliteInput(SqliteStream, Input):
     """A stream of a SQLite log; without `path`, of the log in the state folder."""
 
+    @property
+    def closed(self) -> None:
+        """None: anybody may append to the stream."""
+
     def source(self, around: Surroundings) -> Source:
         """Return what reads the stream."""
         return self.follower(around)
