@@ -99,6 +99,10 @@ class Endpoint(Section):
     def follower(self, around: Surroundings) -> Source:
         """Return what reads along while others write."""
 
+    def sink(self, around: Surroundings) -> Sink:
+        """Return what appends to it, unless that is closed; nothing is opened before it is used."""
+        raise NotImplementedError
+
 
 class Input(Endpoint):
     """A section that is read.
@@ -130,17 +134,13 @@ class Input(Endpoint):
         """Return what reads the labels, given what a connector needs that answers requests."""
         return self.source(around)
 
-    def appender(self, around: Surroundings) -> Sink:
-        """Return what appends to it, where it is not closed."""
-        raise NotImplementedError
+    def follower(self, around: Surroundings) -> Source:
+        """Return what reads along while others write."""
+        return self.source(around)
 
 
 class Output(Endpoint):
     """A section that is written to."""
-
-    @abstractmethod
-    def sink(self, around: Surroundings) -> Sink:
-        """Return what writes to it; nothing is opened before it is written to."""
 
     @abstractmethod
     def tried(self, around: Surroundings) -> str:
