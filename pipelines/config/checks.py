@@ -31,7 +31,8 @@ def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) 
         *_check_oracle(sections),
         *_check_kafka(sections, tables),
         *_check_label_studio(tables),
-        *_check_files(sections, around),
+        *_check_each(sections),
+        *_check_bootstrap(sections, around),
     ]
 
 
@@ -128,19 +129,24 @@ def _check_label_studio(tables: Mapping[str, Any]) -> list[Problem]:
     return [Problem("label_studio", "token", _SECRET)] if token and not names_in(token) else []
 
 
-def _check_files(sections: Sections, around: Surroundings) -> list[Problem]:
-    """See what files cannot be; nothing is written to that of [bootstrap]."""
-    found = {name: list(getattr(sections, name).problems()) for name in _ENDPOINTS}
-    problems = [Problem(name, *problem) for name, ours in found.items() for problem in ours]
+def _check_each(sections: Sections) -> list[Problem]:
+    """See what the connectors have to say of their own keys."""
+    problems = {name: getattr(sections, name).problems() for name in _ENDPOINTS}
+    return [Problem(name, key, text) for name, found in problems.items() for key, text in found]
+
+
+def _check_bootstrap(sections: Sections, around: Surroundings) -> list[Problem]:
+    """See that what is known beforehand is a file that nothing is written to."""
     known = sections.bootstrap.file
     if known is None:
-        return problems
+        return []
     if known.path == STDIN:
         text = "must be a file, which a replay can read again, and is standard input"
-        problems.append(Problem("bootstrap", "path", text))
-    for name in _OUTPUTS:
-        place = getattr(sections, name).place(around)
-        if not found[name] and place is not None and place.overlaps(known.place(around)):
-            text = "this is also the place of [bootstrap]: give each its own"
-            problems.append(Problem(name, None, text))
-    return problems
+        return [Problem("bootstrap", "path", text)]
+    text = "this is also the place of [bootstrap]: give each its own"
+    places = {name: getattr(sections, name).place(around) for name in _OUTPUTS}
+    return [
+        Problem(name, None, text)
+        for name, place in places.items()
+        if place is not None and place.overlaps(known.place(around))
+    ]

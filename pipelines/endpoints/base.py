@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
 from streamboost.connectors.base import Sink, Source
-from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.errors import ConnectorError
 from streamboost.pipelines.span import Span
 
 __all__ = [
@@ -99,6 +99,10 @@ class Endpoint(Section):
     def follower(self, around: Surroundings) -> Source:
         """Return what reads along while others write."""
 
+    def sink(self, around: Surroundings) -> Sink:
+        """Return what appends to it, unless that is closed; nothing is opened before it is used."""
+        raise NotImplementedError
+
 
 class Input(Endpoint):
     """A section that is read.
@@ -120,7 +124,7 @@ class Input(Endpoint):
     @property
     def closed(self) -> str | None:
         """Why nothing can be appended to it while the pipeline reads; None: something can."""
-        return None
+        return "it is read alone"
 
     @abstractmethod
     def source(self, around: Surroundings) -> Source:
@@ -130,17 +134,13 @@ class Input(Endpoint):
         """Return what reads the labels, given what a connector needs that answers requests."""
         return self.source(around)
 
-    def appender(self, around: Surroundings) -> Sink:
-        """Return what appends to it, where it is not closed."""
-        raise ConfigurationError(f"{self.connector} cannot be written to")
+    def follower(self, around: Surroundings) -> Source:
+        """Return what reads along while others write."""
+        return self.source(around)
 
 
 class Output(Endpoint):
     """A section that is written to."""
-
-    @abstractmethod
-    def sink(self, around: Surroundings) -> Sink:
-        """Return what writes to it; nothing is opened before it is written to."""
 
     @abstractmethod
     def tried(self, around: Surroundings) -> str:

@@ -44,6 +44,10 @@ class File(Endpoint):
         """Return what reads the lines that are being added."""
         return file_source(around.resolve(self.path), follow=True)
 
+    def sink(self, around: Surroundings) -> Sink:
+        """Return what appends lines."""
+        return JsonLinesSink(around.resolve(self.path))
+
 
 class FilesInput(File, Input):
     """A file of JSON Lines, CSV (.csv) or Parquet (.parquet, .pq); "-" is standard input."""
@@ -80,10 +84,6 @@ class FilesInput(File, Input):
         path = self.path if self.path == STDIN else around.resolve(self.path)
         return file_source(path, around.text, around.max_bytes, self.follow)
 
-    def appender(self, around: Surroundings) -> Sink:
-        """Return what appends lines."""
-        return JsonLinesSink(around.resolve(self.path))
-
 
 class FilesOutput(File, Output):
     """A JSON Lines file that is appended to."""
@@ -94,10 +94,6 @@ class FilesOutput(File, Output):
         """See that it is a file."""
         if self.path == STDIN:
             yield "path", 'must be a file, and is "-"'
-
-    def sink(self, around: Surroundings) -> Sink:
-        """Return what appends lines."""
-        return JsonLinesSink(around.resolve(self.path))
 
     def tried(self, around: Surroundings) -> str:
         """Say that the file can be written."""

@@ -37,12 +37,8 @@ __all__ = [
     "name_topics",
 ]
 
-_TOPICS = {
-    "source": "records",
-    "labels": "labels",
-    "predictions": "predictions",
-    "requests": "requests",
-    "dead_letters": "dead_letters",
+_TOPICS = {"source": "records"} | {
+    name: name for name in ("labels", "predictions", "requests", "dead_letters")
 }
 """What the topic of a section is called after the pipeline's name."""
 
@@ -84,9 +80,11 @@ class KafkaTopic(Endpoint):
         """Return the cluster, and the topic."""
         return Place("the Kafka cluster", self.topic)
 
-    def follower(self, around: Surroundings) -> Source:
-        """Return what reads the topic."""
-        return self._reader(around)
+    def sink(self, around: Surroundings) -> Sink:
+        """Return what appends to the topic."""
+        from streamboost.connectors.kafka.sink import KafkaSink
+
+        return KafkaSink(cluster_of(around), self.topic)
 
     def _reader(self, around: Surroundings, on_corrupt: str = "stop") -> Source:
         from streamboost.connectors.kafka.topic import KafkaSource
@@ -98,11 +96,6 @@ class KafkaTopic(Endpoint):
             on_gap=around.on_gap,
             on_corrupt=on_corrupt,
         )
-
-    def _writer(self, around: Surroundings) -> Sink:
-        from streamboost.connectors.kafka.sink import KafkaSink
-
-        return KafkaSink(cluster_of(around), self.topic)
 
 
 class KafkaInput(KafkaTopic, Input):
@@ -119,25 +112,21 @@ class KafkaInput(KafkaTopic, Input):
         """What a position counts: the marks of transactions have offsets too."""
         return "offsets"
 
+    @property
+    def closed(self) -> None:
+        """None: anybody may append to the topic."""
+
     def source(self, around: Surroundings) -> Source:
         """Return what reads the topic."""
         return self._reader(around, self.on_corrupt)
-
-    def follower(self, around: Surroundings) -> Source:
-        """Return what reads the topic."""
-        return self.source(around)
-
-    def appender(self, around: Surroundings) -> Sink:
-        """Return what appends to the topic."""
-        return self._writer(around)
 
 
 class KafkaOutput(KafkaTopic, Output):
     """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
 
-    def sink(self, around: Surroundings) -> Sink:
-        """Return what appends to the topic."""
-        return self._writer(around)
+    def follower(self, around: Surroundings) -> Source:
+        """Return what reads the topic."""
+        return self._reader(around)
 
     def tried(self, around: Surroundings) -> str:
         """Say that the topic is there: the cluster was asked for all of them before."""

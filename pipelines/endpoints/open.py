@@ -35,4 +35,4 @@ def feeder(section: Input, name: str, around: Surroundings) -> Sink:
             f"[{name}] cannot be written to: {section.closed}; use SQLite, Kafka, or a JSON Lines "
             "file with follow = true"
         )
-    return section.appender(around)
+    return section.sink(around)

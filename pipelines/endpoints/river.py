@@ -30,10 +30,6 @@ class RiverInput(Input):
         """Return what reads the records."""
         return RiverSource(self.dataset)
 
-    def follower(self, around: Surroundings) -> Source:
-        """Return what reads the records."""
-        return self.source(around)
-
 
 class RiverOracle(RiverInput):
     """Answers every request with the dataset's label, `delay` records later."""

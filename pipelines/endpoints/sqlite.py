@@ -38,6 +38,10 @@ class SqliteStream(Endpoint):
         """Return what reads the stream."""
         return SqliteSource(self.file(around), self.stream, around.max_bytes)
 
+    def sink(self, around: Surroundings) -> Sink:
+        """Return what appends to the stream."""
+        return SqliteSink(self.file(around), self.stream)
+
     def file(self, around: Surroundings) -> Path:
         """Return the log's file."""
         return around.log if self.path is None else around.resolve(self.path).absolute()
@@ -46,21 +50,17 @@ class SqliteStream(Endpoint):
 class SqliteInput(SqliteStream, Input):
     """A stream of a SQLite log; without `path`, of the log in the state folder."""
 
+    @property
+    def closed(self) -> None:
+        """None: anybody may append to the stream."""
+
     def source(self, around: Surroundings) -> Source:
         """Return what reads the stream."""
         return self.follower(around)
 
-    def appender(self, around: Surroundings) -> Sink:
-        """Return what appends to the stream."""
-        return SqliteSink(self.file(around), self.stream)
-
 
 class SqliteOutput(SqliteStream, Output):
     """A stream of a SQLite log; without `path`, part of the pipeline's own transactions."""
-
-    def sink(self, around: Surroundings) -> Sink:
-        """Return what appends to the stream."""
-        return SqliteSink(self.file(around), self.stream)
 
     def tried(self, around: Surroundings) -> str:
         """Say that the log can be written."""

@@ -9,10 +9,9 @@ import numpy.typing as npt
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
+from streamboost.stream.checks import Label
 
 __all__ = ["Known", "known_beforehand"]
-
-Label = str | int
 
 
 @dataclass(frozen=True, slots=True)

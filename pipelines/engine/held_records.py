@@ -7,10 +7,9 @@ import numpy as np
 
 from streamboost.connectors.messages.written import Time
 from streamboost.pipelines.span import Moment, Span
+from streamboost.stream.checks import Label
 
 __all__ = ["HeldRecord", "Label", "Window"]
-
-Label = str | int
 
 
 class HeldRecord(NamedTuple):

@@ -10,8 +10,9 @@ import numpy as np
 from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.status.feature_drift import RecentRows
 from streamboost.pipelines.status.history import MOST_DEAD_LETTERS, MOST_MARKS, MOST_PREDICTIONS
+from streamboost.stream.checks import Label
 
-__all__ = ["Label", "Mark", "Notes", "Recent", "Since"]
+__all__ = ["Mark", "Notes", "Recent", "Since"]
 
 RECENT_RECORDS = 2_000
 """Predictions in the class mix: as many as the evaluation's window of newest records."""
@@ -22,7 +23,6 @@ RECENT_ANSWERS = 1_000
 MOST_CLASSES = 50
 """In the class mix, the confusion matrix and the figures: the commonest."""
 
-Label = str | int
 Mark = tuple[int, int, str, int | None, str]
 """Milliseconds since the epoch, the batch's sequence, kind, version, text."""
 
