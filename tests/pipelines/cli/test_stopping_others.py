@@ -92,10 +92,10 @@ class TestServe:
         with locked(asking):
             assert serving.post("labelling/answer", {"id": id, "label": "left"})["stage"] == "held"
             with ThreadPoolExecutor() as threads:
-                waiting = threads.submit(post, "1")
-                until(lambda: post("2") == 503)  # the first of them has not ended
+                posts = [threads.submit(post, id) for id in ("1", "2")]
+                until(lambda: any(each.done() for each in posts))  # since the other has not ended
                 said = stopped(serving.process)
-        assert waiting.result() == 503
+        assert [each.result() for each in posts] == [503, 503]
         assert "Traceback" not in said
         assert "the next `streamboost serve` writes the labels that wait" in said
         start()

@@ -1,0 +1,109 @@
+"""One browser, one pipeline and one `serve` over it for all tests of this folder.
+
+They go with its last test: a browser's driver has the event loop of its thread, which others want.
+"""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from serving import put
+from waiting import until
+
+import streamboost
+from tests.pipelines.service.pages.in_browser.browsing import CHROMIUM, PIPELINE, SCRIPT, Job
+
+ROOT = Path(streamboost.__file__).parents[1]
+FIRST = 400
+
+
+@contextmanager
+def process(folder, *words):
+    command = [sys.executable, "-m", "streamboost.pipelines.cli", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with (folder / f"{words[0]}.log").open("w") as log:
+        started = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        yield started
+    finally:
+        started.terminate()
+        started.communicate(timeout=30)
+
+
+@pytest.fixture(scope="package")
+def job(tmp_path_factory):
+    """A pipeline that has learned from its first records, and waits for answers about others."""
+    folder = tmp_path_factory.mktemp("browser")
+    (folder / "p.toml").write_text(PIPELINE)
+    job = Job(folder / "p.toml")
+    job.feed(FIRST)
+    put(job.config, "records", [{"text": SCRIPT}])  # without an id: a dead letter
+    (folder / "later").mkdir()
+    (folder / "later" / "p.toml").write_text(PIPELINE.replace("segments", "later"))
+    people = ["ann"] * 24 + ["bob"]
+    asked = [word for name in people for word in ("--person", name)]
+    with (
+        process(folder, "run", "p.toml") as running,
+        process(folder, "serve", "p.toml", "later/p.toml", "--port", "0", *asked) as serving,
+    ):
+        until(lambda: len(job.open_ids()) >= 0.09 * FIRST)
+        job.answer(job.open_ids())
+        until(lambda: job.figure("learner", "version") > 0)
+        job.feed(FIRST)
+        until(lambda: len(job.open_ids()) >= 0.09 * FIRST)
+        job.answer(job.open_ids()[:10])
+        for _ in people:
+            name, link = serving.stdout.readline().strip().split(": ", 1)
+            job.links.setdefault(name, []).append(link)
+        yield job
+        running.terminate()
+        serving.terminate()
+
+
+@pytest.fixture(scope="package")
+def chromium():
+    playwright = pytest.importorskip("playwright.sync_api", reason="a browser is driven by it")
+    with playwright.sync_playwright() as driver:
+        # Chromium's sandbox refuses to work for the superuser, and shared memory may be scarce.
+        args = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=args)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(job, chromium):
+    """Log somebody in and open a page; in the end nothing may have gone wrong in any of them."""
+    contexts, troubles = [], []
+
+    def noticed(request):
+        if urlsplit(request.url).hostname not in ("127.0.0.1", None):
+            troubles.append(f"asked {request.url}")
+
+    def open_page(path, person="ann", **options):
+        context = chromium.new_context(reduced_motion="reduce", **options)
+        contexts.append(context)
+        context.set_default_timeout(60_000)
+        page = context.new_page()
+        page.on(
+            "console", lambda said: said.type in ("error", "warning") and troubles.append(said.text)
+        )
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: troubles.append(dialog.message))
+        page.on("request", noticed)
+        link = job.links[person].pop()
+        assert context.request.get(link).ok
+        page.goto(link.partition("/login")[0] + path)
+        page.wait_for_selector("main h1")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []

@@ -1,0 +1,95 @@
+"""The dashboard in a real browser, and what holds for every page.
+
+Set STREAMBOOST_SCREENSHOTS to a folder to keep the pictures that are taken.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from waiting import until
+
+from tests.pipelines.service.pages.in_browser.browsing import (
+    DASHBOARD,
+    SCRIPT,
+    assert_accessible,
+    in_a_browser,
+    text_of,
+    tile,
+)
+
+pytestmark = in_a_browser
+
+
+def test_the_charts_move_while_records_come(job, visit):
+    page = visit(DASHBOARD)
+    chart = page.locator("#throughput .chart")
+    before, records = chart.get_attribute("data-last"), tile(page, "Records")
+    job.feed(200)
+    page.wait_for_function(
+        "before => document.querySelector('#throughput .chart').dataset.last > before", arg=before
+    )
+    until(lambda: tile(page, "Records") != records)
+    assert tile(page, "Records") == f"{job.fed:,}"
+
+
+def test_every_part_of_the_dashboard_shows_something(visit):
+    page = visit(DASHBOARD)
+    for chart in ("accuracy", "labels-against-budget", "throughput", "latency", "lag", "committee"):
+        assert page.locator(f"#{chart} canvas").count() == 1, chart
+        page.locator(f"#{chart} summary").click()
+        assert page.locator(f"#{chart} tbody tr").count() > 0, chart
+    for table in ("class-mix", "confusion-matrix", "steps-of-a-batch", "committee-history"):
+        assert page.locator(f"#{table} tbody tr").count() > 0, table
+    assert page.locator(".letters li").count() == 1
+    page.locator(".letters summary").click()
+    assert SCRIPT.replace('"', '\\"') in text_of(page, ".letters pre")
+
+
+def test_several_pipelines_are_shown_at_a_glance(job, visit):
+    page = visit("/", bypass_csp=True)
+    rows = page.locator(".overview li")
+    assert [rows.nth(i).get_by_role("heading").inner_text() for i in (0, 1)] == [
+        "segments",
+        "later",
+    ]
+    assert f"{job.fed:,}" in rows.nth(0).inner_text()
+    assert_accessible(page)
+    page.get_by_role("link", name="segments").last.click()
+    page.wait_for_selector("#throughput canvas")
+
+
+@pytest.mark.parametrize("path", ["/?pipeline=later", "/label?pipeline=later"])
+def test_a_pipeline_that_has_not_begun_says_how_to_begin(path, visit):
+    page = visit(path, bypass_csp=True)
+    assert 'start it with "streamboost run"' in page.locator("main").inner_text()
+    assert page.locator("canvas").count() == page.locator("tbody tr").count() == 0
+    assert_accessible(page)
+
+
+def test_an_unknown_pipeline_is_a_plain_404(job, chromium):
+    context = chromium.new_context()
+    link = job.links["ann"].pop()
+    context.request.get(link)
+    answer = context.request.get(link.partition("/login")[0] + "/?pipeline=none")
+    assert (answer.status, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", [DASHBOARD, "/label"])
+def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, visit, tmp_path):
+    folder = Path(os.environ.get("STREAMBOOST_SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    page = visit(path, color_scheme=theme, bypass_csp=True)  # axe brings styles of its own
+    page.wait_for_selector("canvas" if path == DASHBOARD else ".choice")
+    assert_accessible(page)
+    brightness = page.evaluate(
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+    )
+    assert (min(brightness) > 200) if theme == "light" else (max(brightness) < 60)
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        name = f"{'dashboard' if path == DASHBOARD else 'labelling'}-{theme}-{width}.png"
+        page.screenshot(path=folder / name, full_page=True)
