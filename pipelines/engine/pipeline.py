@@ -87,9 +87,8 @@ class Pipeline:
         """Take one batch in, and the committee a thread has trained; return all that follows."""
         before = self._begin(inputs)
         started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
-        self.learner.expire(
-            self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
-        )
+        expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
+        self.learner.expire(expired)
         records, damaged = self._decode(inputs)
         self.lap("decode")
         X = self.learner.with_lags(records.X)
@@ -106,12 +105,9 @@ class Pipeline:
             started += self._learn(joined)
         self.lap("learn")
         dead = [*unusable, *damaged, *unread]
-        messages = Messages(
-            predictions(records, scored, asked, self.sequence),
-            requested,
-            [letter.encode() for letter in dead],
-        )
         self.dead_letters += len(dead)
+        predicted = predictions(records, scored, asked, self.sequence)
+        messages = Messages(predicted, requested, [letter.encode() for letter in dead])
         self.digest = chain(self.digest, records, messages, joined, started)
         promoted = self._keep(swap, before.committee)
         effects = Effects(
