@@ -1,0 +1,58 @@
+"""Open requests, and a queue over them with a clock of its own."""
+
+from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource
+from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.labelling.queue import LabelQueue
+from streamboost.pipelines.service.labelling.writers import LabelWriter
+
+ANN, BEN = Person("ann", "seat 1"), Person("ben", "seat 2")
+GRACE, LEASE = 3_000, 120_000
+
+
+class Asked:
+    """Open requests, as a pipeline would publish them."""
+
+    def __init__(self, n=0):
+        self.open = {str(i): self.one(str(i), 1 / (1 + i)) for i in range(n)}
+
+    @staticmethod
+    def one(id, utility, sequence=1):
+        return {"id": id, "utility": utility, "sequence": sequence}
+
+    def request_ids(self):
+        return sorted(self.open, key=lambda id: -self.open[id]["utility"])
+
+    def request(self, id):
+        return self.open.get(id)
+
+
+class Desk:
+    """A queue over requests, with a clock of its own and labels that go to memory."""
+
+    def __init__(self, path, n=0):
+        self.path, self.asked, self.now = path / "labelling.db", Asked(n), 1_000_000
+        self.log = MemoryLog()
+        self.sink = MemorySink(self.log)
+        self.queue = self.fresh()
+
+    def fresh(self):
+        """Another queue over the same file, as another process would have."""
+        labels = LabelWriter(self.sink, Schema(numeric=["a"]))
+        return LabelQueue(
+            self.path, self.asked, labels, grace=GRACE, lease=LEASE, clock=lambda: self.now
+        )
+
+    def before(self, person):
+        found = self.queue.next(person)
+        return found and found["id"]
+
+    def written(self):
+        schema = Schema(numeric=["a"])
+        labels, dead = schema.decode_labels(read_all(self.log))
+        assert not dead
+        return list(zip(labels.ids, labels.labels, labels.sources, strict=True))
+
+
+def read_all(log):
+    return MemorySource(log).poll(10_000)
