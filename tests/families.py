@@ -1,5 +1,7 @@
 """One estimator of each family and of each of its variants."""
 
+from slow import slow
+
 from streamboost import (
     ABCLogitBoostClassifier,
     AdaBoostAClassifier,
@@ -50,11 +52,17 @@ TREE_VARIANTS = [
     RebelClassifier(subcosts="linear", smoothing=0),
     SammeClassifier(variant="real"),
 ]
-TREES = [*(estimator() for estimator in ESTIMATORS), *TREE_VARIANTS]
+DEFAULTS = [estimator() for estimator in ESTIMATORS]
+TREES = [*DEFAULTS, *TREE_VARIANTS]
 """Those whose weak learners are trees of their own."""
 
 CATEGORICAL = [model for model in TREES if getattr(model, "pruning", None) is None]
 """Those that know categories."""
+
+
+def variants_slow(models):
+    """The families by themselves, and their variants marked slow."""
+    return [model if model in DEFAULTS else slow(model)[0] for model in models]
 
 
 def two_classes_only(estimator):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from river import checks, compose, datasets, evaluate, metrics, preprocessing
+from slow import slow
 
 from streamboost.adapters.river import StreamBoostClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
@@ -32,8 +33,16 @@ def learned(n=60, **settings):
 @pytest.mark.parametrize(
     "check", CHECKS, ids=[f"{i}-{check.__name__}" for i, check in enumerate(CHECKS)]
 )
-def test_river_check(check):
-    check(StreamBoostClassifier())
+@pytest.mark.parametrize(
+    "model",
+    [
+        StreamBoostClassifier(SketchLogitBoostClassifier(n_estimators=10)),
+        *slow(StreamBoostClassifier()),
+    ],
+    ids=["10 rounds", "default"],
+)
+def test_river_check(check, model):
+    check(model.clone())
 
 
 def test_no_river_check_is_skipped():

@@ -24,22 +24,34 @@ from streamboost.errors import DataError
 
 # The wines are of three classes.
 ESTIMATORS = [one for one in families.ESTIMATORS if one is not GentleAdaBoostClassifier]
+KINDS = [
+    GambleClassifier(weak_learner=Ridge()),
+    GentleAdaBoostClassifier(),
+    RebelClassifier(weak_learner="localized_similarity"),
+]
 VARIANTS = [
     GambleClassifier(pruning="quick"),
     ABCLogitBoostClassifier(base="search"),
     AOSOLogitBoostClassifier(leaf="pair"),
     AOSOLogitBoostClassifier(leaf="dense"),
     GambleClassifier(weak_learner=DecisionTreeRegressor(max_leaf_nodes=15)),
-    GambleClassifier(weak_learner=Ridge()),
-    GentleAdaBoostClassifier(),
-    RebelClassifier(weak_learner="localized_similarity"),
     SammeClassifier(variant="real"),
 ]
 
 
-@parametrize_with_checks([*(estimator() for estimator in ESTIMATORS), *VARIANTS])
+# What is checked are conventions, for which two rounds do.
+@parametrize_with_checks(
+    [one.set_params(n_estimators=2) for one in (*(one() for one in ESTIMATORS), *KINDS)]
+)
 @pytest.mark.filterwarnings("default")
 def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(VARIANTS)
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_scikit_learn_conventions_of_variants(estimator, check):
     check(estimator)
 
 

@@ -103,6 +103,7 @@ def test_costly_errors_are_avoided():
         assert (answers == 1).sum() > (neutral == 1).sum()
 
 
+@pytest.mark.slow
 def test_training_with_costs_beats_applying_them_afterwards_in_four_of_five_trials():
     # Appel (2017), Figure 4.5, read as its appendix 7.1 ends: posteriors are sigmoid(H).
     benchmark = Path(__file__).parents[3] / "benchmarks" / "rebel_costs.py"

@@ -2,11 +2,12 @@ import naive_rebel as naive
 import numpy as np
 import pytest
 from naive_vectors import problem
+from slow import seeds
 
 from streamboost import AdaBoostMHClassifier, RebelClassifier
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("K", [2, 3, 5])
 def test_real_trees_equal_adaboost_mh_written_plainly(seed, K):
     X, y, weight = problem(seed, K=K)
@@ -18,7 +19,7 @@ def test_real_trees_equal_adaboost_mh_written_plainly(seed, K):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_a_coefficient_for_each_class_is_cost_neutral_rebel(seed):
     X, y, weight = problem(seed, K=4)
     model = RebelClassifier(n_estimators=8, max_depth=1, smoothing=0, max_bins=255)

@@ -4,6 +4,7 @@ import naive_vectors as naive
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from slow import seeds
 
 from streamboost import AdaBoostCostClassifier, CDMCBoostClassifier, GDMCBoostClassifier
 from streamboost.boosting.costs.cdmcboost import line_search
@@ -20,7 +21,7 @@ def risk(z, y):
 # Leaf values are float32: scores of a few units agree to some 1e-6 times the number of rounds.
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("K", [2, 3, 4])
 def test_gd_mcboost_equals_algorithm_1_in_the_space_of_codewords(seed, K):
     X, y, weight = naive.problem(seed, K=K)
@@ -30,7 +31,7 @@ def test_gd_mcboost_equals_algorithm_1_in_the_space_of_codewords(seed, K):
     np.testing.assert_allclose(model.committee_.decision(X), z, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("K", [2, 3, 5])
 def test_cd_mcboost_equals_algorithm_1_in_the_space_of_codewords(seed, K):
     X, y, weight = naive.problem(seed, K=K)
@@ -39,7 +40,7 @@ def test_cd_mcboost_equals_algorithm_1_in_the_space_of_codewords(seed, K):
     np.testing.assert_allclose(model.committee_.decision(X), z, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("step", ["exact", "bound"])
 def test_adaboost_cost_equals_its_cost_matrix_form(seed, step):
     X, y, weight = naive.problem(seed, K=4)

@@ -7,6 +7,7 @@ from naive import newton_leaf
 from naive_logit import SETTINGS, scores, small, transcribe
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
+from slow import seeds
 
 from streamboost import AOSOLogitBoostClassifier
 
@@ -19,7 +20,7 @@ LEAVES = {
 
 @pytest.mark.parametrize("leaf", LEAVES)
 @pytest.mark.parametrize("K", [2, 3, 6])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_aoso_is_the_plain_transcription(seed, K, leaf):
     X, y, w = small(seed, K=K)
     model = AOSOLogitBoostClassifier(leaf=leaf, **SETTINGS).fit(X, y, sample_weight=w)
@@ -58,6 +59,7 @@ def test_rows_that_are_not_sampled_are_scored_all_the_same():
     assert model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.94
 
 
+@pytest.mark.slow
 def test_letter_in_600_trees(shared_data):
     letter = shared_data("letter")
     model = AOSOLogitBoostClassifier(n_estimators=600).fit(letter["X_train"], letter["y_train"])

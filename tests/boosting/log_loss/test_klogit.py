@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from naive_logit import SETTINGS, scores, small, transcribe
 from sklearn.datasets import load_digits
+from slow import seeds
 
 from streamboost import KLogitBoostClassifier
 from streamboost.boosting.log_loss.klogit import _State
 
 
 @pytest.mark.parametrize("K", [2, 3, 6])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_k_logitboost_is_the_plain_transcription(seed, K):
     X, y, w = small(seed, K=K)
     model = KLogitBoostClassifier(**SETTINGS).fit(X, y, sample_weight=w)
