@@ -1,6 +1,7 @@
 """What tests share."""
 
 import os
+import socket
 from functools import cache
 from pathlib import Path
 
@@ -48,6 +49,22 @@ def pytest_xdist_make_scheduler(config, log):
 
     config.option.loadscopereorder = False  # they begin in the order above
     return ByPart(config, log)
+
+
+class KafkaSocket(socket.socket):
+    """A socket of kafka-python, which drops those that do not connect: no fault of ours.
+
+    pyproject.toml tells them by this name from sockets that we left open.
+    """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kafka_sockets():
+    from kafka.net.inet import KafkaNetSocket
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KafkaNetSocket, "socket", lambda _, *kind: KafkaSocket(*kind))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
 
 from streamboost.connectors.kafka.options import ADMIN, CONSUMER, PRODUCER, check_options, complete
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
@@ -117,11 +118,27 @@ class KafkaCluster:
         guarded = "SASL" in str(given.get("security_protocol"))
         with told(self.servers), _refusals_raised(self.servers, guarded=guarded):
             try:
-                return make(**settings)
+                return _begun(make, settings)
             except (kafka_errors.KafkaConfigurationError, ValueError, TypeError) as error:
                 raise ConfigurationError(
                     f"the Kafka options do not fit each other: {error}; see kafka-python's clients"
                 ) from error
+
+
+def _begun(make: Any, settings: dict[str, Any]) -> Any:
+    """Make a client; where it does not start, end its thread and sockets, which it would keep."""
+    connections: list[KafkaNetClient] = []
+
+    def connect(**options: Any) -> KafkaNetClient:
+        connections.append(KafkaNetClient(**options))
+        return connections[-1]
+
+    try:
+        return make(kafka_client=connect, **settings)
+    except BaseException:
+        for one in connections:
+            one.close()
+        raise
 
 
 class _Refusals(logging.Handler):

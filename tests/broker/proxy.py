@@ -101,11 +101,11 @@ class _Connection:
 
 
 def _frame(connection: socket.socket) -> bytes:
-    """Read a length and what it announces; nothing at the connection's end."""
+    """Read a length and what it announces; nothing where the connection ends before."""
     head = _exactly(connection, 4)
     if len(head) < 4:
         return b""
-    size = struct.unpack(">i", head)[0]
+    (size,) = struct.unpack(">i", head)
     body = _exactly(connection, size)
     return head + body if len(body) == size else b""
 

@@ -1,7 +1,11 @@
 """A broker that dies, a network that breaks, a password that is wrong."""
 
 import base64
+import gc
 import json
+import logging
+import os
+import threading
 import time
 from contextlib import closing
 
@@ -234,3 +238,22 @@ def test_a_cluster_that_cannot_be_reached_may_be_later(servers, reason):
     cluster = KafkaCluster(servers, {"bootstrap_timeout_ms": 500})
     with pytest.raises(UnavailableError, match=f"{servers}.*{reason}"):
         KafkaSource(cluster, "records").poll(1)
+
+
+@pytest.mark.parametrize("kind", ["admin", "consumer", "producer"])
+def test_who_asks_in_vain_again_and_again_holds_no_more_threads_and_files(kind, monkeypatch):
+    # The errors that pytest would keep of it hold the sockets.
+    monkeypatch.setattr(logging.getLogger("kafka"), "propagate", False)
+    ask = getattr(KafkaCluster("127.0.0.1:1", {"bootstrap_timeout_ms": 100}), kind)
+
+    def in_vain(times):
+        for _ in range(times):
+            with pytest.raises(UnavailableError):
+                ask()
+        gc.collect()
+        return threading.active_count(), len(os.listdir("/dev/fd"))
+
+    threads, files = in_vain(1)
+    more_threads, more_files = in_vain(10)
+    assert more_threads <= threads
+    assert more_files < files + 10
