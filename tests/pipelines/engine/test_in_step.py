@@ -89,6 +89,7 @@ def test_a_few_labels_of_a_backlog_in_files_are_all_learned(tmp_path, order):
     assert_every_label_was_learned(tmp_path, n)
 
 
+@pytest.mark.slow
 def test_labels_of_every_record_are_all_learned_though_the_labels_fall_behind(tmp_path):
     n = written(tmp_path, every=1)
     file = tmp_path / "p.toml"
@@ -112,7 +113,16 @@ def test_labels_that_bear_times_are_all_learned_however_late_they_are(tmp_path, 
     )
 
 
-@pytest.mark.parametrize("order", ["records first", "labels first", "alternating"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        "labels first",
+        *(
+            pytest.param(order, marks=pytest.mark.slow)
+            for order in ("records first", "alternating")
+        ),
+    ],
+)
 @pytest.mark.kafka
 def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, order):
     from streamboost.pipelines.job import topics
