@@ -2,14 +2,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint check bench soak format clean
+.PHONY: demo test test-slow lint check bench soak format clean
 
 # SERVE=1 lets it go on, to be watched and answered in a browser.
 demo: .venv/$(if $(SERVE),serve,demo)-ready
 	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
+# One worker holds the broker and one the browser: see tests/conftest.py.
+PYTEST = $(BIN)/pytest -n auto --maxprocesses 4
+
 test: .venv/ready
-	$(BIN)/pytest
+	$(PYTEST) -m "not slow"
+
+# Kills at every step, backlogs, and what else takes long and seldom fails.
+test-slow: .venv/ready
+	$(PYTEST) -m slow
 
 lint: .venv/ready
 	$(BIN)/ruff format --check .

@@ -88,6 +88,7 @@ class KafkaSource(Source):
         # Where the consumer stands, and where the partitions ended when it was sent there.
         self._at: Position = {}
         self._ends: Position = {}
+        self._noted: Position = {}
         self._gaps: dict[str, tuple[int, int]] = {}
 
     def poll(self, limit: int) -> list[Message]:
@@ -143,7 +144,8 @@ class KafkaSource(Source):
         That is where it ended when reading began there, or was found to end since; what a
         transaction that is open holds back lies beyond.
         """
-        return any(self._at.get(name, 0) < end for name, end in self._ends.items())
+        known = (*self._ends.items(), *self._noted.items())
+        return any(self._at.get(name, 0) < end for name, end in known)
 
     @property
     def identity(self) -> str | None:
@@ -178,8 +180,7 @@ class KafkaSource(Source):
 
     def note_ends(self, ends: Position) -> None:
         """Take note of where what is committed of each partition ends."""
-        if self._ends:
-            self._ends |= ends
+        self._noted = dict(ends)
 
     def close(self) -> None:
         """Let go of the cluster; polling connects again."""

@@ -149,6 +149,7 @@ def test_an_entry_over_the_limit_of_the_journal_is_named(cluster, name):
         transaction.commit(1, [(sink, [b"1"])], {}, bytes(21_000_000))
 
 
+@pytest.mark.slow
 def test_a_broker_that_goes_away_and_comes_back_is_not_taken_for_a_deleted_topic(
     broker, monkeypatch
 ):

@@ -62,6 +62,7 @@ def rows(log):
             return 0
 
 
+@pytest.mark.slow
 def test_while_somebody_else_holds_the_log(streamboost_command, tmp_path, make_records):
     write(tmp_path, make_records, 10)
     log = tmp_path / "state" / "log.db"
@@ -94,7 +95,7 @@ def test_while_a_broker_does_not_answer_a_beginning(made, frozen, streamboost_co
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("more", [0, 500])
+@pytest.mark.parametrize("more", [pytest.param(0, marks=pytest.mark.slow), 500])
 def test_while_a_broker_does_not_answer_a_pipeline_at_work(
     made, frozen, make_records, streamboost_command, more
 ):
@@ -111,6 +112,7 @@ def test_while_a_broker_does_not_answer_a_pipeline_at_work(
     assert predicted(made) == [str(n) for n in range(40 + more)]
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_while_a_broker_does_not_answer_a_replay(made, frozen, make_records, streamboost_command):
     made = made()

@@ -22,6 +22,7 @@ from streamboost.pipelines.engine.in_step import HeldBack
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.folder import State
+from tests.slow import slow
 
 N = int(os.environ.get("STREAMBOOST_BACKLOG", "20000"))
 WINDOW = N // 40
@@ -111,7 +112,7 @@ def test_labels_that_bear_times_are_all_learned_however_late_they_are(tmp_path, 
     )
 
 
-@pytest.mark.parametrize("more", [{}, {"later": 100}, {"later": 10 * N}])
+@pytest.mark.parametrize("more", [*slow({}, {"later": 100}), {"later": 10 * N}])
 def test_labels_that_are_read_too_slowly_are_all_learned(tmp_path, more):
     later = more.get("later", 0)
     times = {
@@ -181,7 +182,7 @@ def test_what_is_held_back_is_waited_for_before_it_is_idle():
     assert not held.is_behind
 
 
-@pytest.mark.parametrize("order", ["records first", "labels first", "alternating"])
+@pytest.mark.parametrize("order", ["labels first", *slow("records first", "alternating")])
 @pytest.mark.kafka
 def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, order):
     from streamboost.pipelines.job.connect import create_topics

@@ -85,7 +85,7 @@ def test_without_room_for_the_log_it_waits_and_then_goes_on(
         args=(made,),
         kwargs={
             "until_idle": True,
-            "observer": lambda effects: effects.sequence == 5 and fill(small_disk),
+            "watchers": [committing(lambda effects: effects.sequence == 5 and fill(small_disk))],
         },
     )
     thread.start()
@@ -115,7 +115,9 @@ port = {port}
 """
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "end", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_a_full_disk_keeps_no_run_from_starting(
     tmp_path, small_disk, fill, make_records, streamboost_command, end
 ):

@@ -76,6 +76,7 @@ def test_a_topic_made_again_under_a_running_pipeline_ends_it(
     assert len(predicted(made)) == 20
 
 
+@pytest.mark.slow
 def test_a_journal_made_again_under_a_running_pipeline_ends_it(
     made, make_records, streamboost_command
 ):
@@ -127,6 +128,7 @@ def damage(broker, made, text):
     broker.start()
 
 
+@pytest.mark.slow
 def test_a_damaged_batch_is_named_and_can_be_stepped_over_with_a_dead_letter(
     made, broker, make_records
 ):

@@ -271,7 +271,13 @@ def test_a_topic_that_is_deleted_under_a_pipeline_ends_it_with_its_name(
     assert "does not exist: correct the name, or create it" in said
 
 
-@pytest.mark.parametrize("role", ["predictions", "dead_letters", "journal"])
+@pytest.mark.parametrize(
+    "role",
+    [
+        "predictions",
+        *(pytest.param(role, marks=pytest.mark.slow) for role in ("dead_letters", "journal")),
+    ],
+)
 def test_a_topic_that_is_deleted_where_a_pipeline_writes_ends_it_with_its_name(
     made, make_records, streamboost_command, role
 ):

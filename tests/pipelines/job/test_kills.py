@@ -58,6 +58,7 @@ SHORT = [
     ("committed", 3),
     ("replayed", 2),  # of the three that stand after that checkpoint
 ]
+SHORTEST = [("writing", 3), ("replayed", 2), ("committed", 3)]
 STEPS = ("polled", "stepped", "writing", "committed", "sealing", "checkpointed", "replayed")
 
 
@@ -79,9 +80,16 @@ def stream(file, name):
         return [json.loads(message.payload) for message in source.poll(1_000_000)]
 
 
-def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learned(feed, tmp_path):
-    n = KILLS or len(SHORT)
-    died, file = kill(tmp_path / "p.toml", drawn(STEPS) if KILLS else SHORT, n, feed)
+@pytest.mark.parametrize(
+    "kills",
+    [drawn(STEPS)] if KILLS else [SHORTEST, pytest.param(SHORT, marks=pytest.mark.slow)],
+    ids=lambda kills: "long" if KILLS else f"{len(kills)} kills",
+)
+def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learned(
+    feed, tmp_path, kills
+):
+    n = KILLS or len(kills)
+    died, file = kill(tmp_path / "p.toml", kills, n, feed)
     assert len(died) == n, died
     newest = run(load(file), until_idle=True)
 

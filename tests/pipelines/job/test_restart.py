@@ -332,6 +332,7 @@ def test_with_an_older_log_put_back_the_state_is_that_of_then(tmp_path, grown):
     assert "bit for bit" in verify(config(tmp_path))
 
 
+@pytest.mark.slow
 def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(tmp_path, grown):
     ended = threading.Event()
 

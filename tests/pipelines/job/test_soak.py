@@ -26,6 +26,7 @@ MINUTES = float(os.environ.get("STREAMBOOST_SOAK_MINUTES", "0"))
 
 pytestmark = [
     pytest.mark.kafka,
+    pytest.mark.slow,
     pytest.mark.skipif(not MINUTES, reason="`make soak` lets a pipeline run for a long time"),
 ]
 

@@ -245,6 +245,7 @@ def test_what_a_killed_process_had_begun_is_cleared_away_and_others_files_stay(t
     assert kept(tmp_path).sequences[0] == 3
 
 
+@pytest.mark.slow
 def test_whenever_a_process_is_killed_each_copy_is_whole(tmp_path, grown):
     """Killed where a file takes its name: a checkpoint, a committee or a copy."""
     grown(200)
