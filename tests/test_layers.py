@@ -21,7 +21,7 @@ BELOW = {
     "boosting": {"trees", "kernels"},
     "active": set(),
     "stream": {"boosting", "active"},
-    "adapters": {"stream", "boosting"},
+    "adapters": {"stream", "boosting", "active"},
     "connectors": set(),
     "pipelines": {"connectors", "stream", "active", "boosting"},
 }
@@ -38,7 +38,9 @@ ROOMS = (
 )
 """The rooms of pipelines: each imports itself and those further down."""
 
-CONCRETE = ("files", "kafka", "label_studio", "memory", "river", "sqlite")
+CONCRETE = {path.stem for path in (ROOT / "connectors").iterdir()} - {
+    *("__init__", "__pycache__", "base", "messages"),
+}
 NEVER = {
     "pipelines.engine": [f"connectors.{name}" for name in CONCRETE],
     "pipelines.service": ["pipelines.engine", "connectors.kafka"],

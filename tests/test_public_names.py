@@ -1,7 +1,9 @@
 """The public surface is this list; changing it is a decision."""
 
+import ast
 import importlib
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,13 @@ PUBLIC = [
 def test_the_list_is_what_the_package_offers():
     assert sorted(streamboost.__all__) == PUBLIC
     assert set(PUBLIC) <= set(dir(streamboost))
+
+
+def test_type_checkers_know_every_public_name():
+    tree = ast.parse(Path(streamboost.__file__).read_text())
+    (known,) = [node for node in tree.body if isinstance(node, ast.If)]
+    names = {alias.asname for node in known.body for alias in node.names}
+    assert names == set(PUBLIC)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -20,7 +20,7 @@ from typing import Any
 from streamboost.errors import StateError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config, Tables
-from streamboost.pipelines.endpoints.open import as_written, sections_for
+from streamboost.pipelines.endpoints.registry import as_written, sections_for
 from streamboost.pipelines.state.folder import State
 
 __all__ = [

@@ -33,7 +33,7 @@ Part = TypeVar("Part")
 
 SECTIONS = ("committee", "working_set", "schedule", "query")
 
-ESTIMATORS: dict[str, Callable[[], Trainable]] = {
+KINDS: dict[str, Callable[[], Trainable]] = {
     "sketch": default_estimator,
     "gamble": GambleClassifier,
 }
@@ -78,7 +78,7 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
     """Build the parts from their sections; return everything that is wrong if anything is."""
     problems: list[Problem] = []
     committee, query = dict(sections["committee"]), dict(sections["query"])
-    kind = _choose(committee, "committee", "estimator", tuple(ESTIMATORS), problems)
+    kind = _choose(committee, "committee", "estimator", tuple(KINDS), problems)
     lags = committee.pop("label_lags", 0)
     if _build("committee", Lags, {"label_lags": lags}, problems) is None:
         lags = 0
@@ -94,7 +94,7 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
             Problem("query", key, 'strategy "all" buys every label: leave this key out')
             for key in sorted(fixed.keys() & query.keys())
         ]
-    known = ESTIMATORS[kind]().get_params()
+    known = KINDS[kind]().get_params()
     estimator = _build("committee", partial(_estimator, kind, lags), committee, problems, known)
     working_set = _build("working_set", WorkingSet, sections["working_set"], problems)
     schedule = _build("schedule", Schedule, sections["schedule"], problems)
@@ -128,7 +128,7 @@ def check_pool(query: QueryStrategy, join_window: Span) -> list[Problem]:
 
 
 def _estimator(kind: str, lags: int, **params: Any) -> Trainable:
-    estimator = ESTIMATORS[kind]()
+    estimator = KINDS[kind]()
     assert isinstance(estimator, BoostingClassifier)
     estimator.set_params(**params)
     if lags:  # labels are categories, and stand before the record's features

@@ -19,7 +19,7 @@ from streamboost.pipelines.endpoints.base import (
 )
 from streamboost.pipelines.endpoints.files import FilesInput
 from streamboost.pipelines.endpoints.kafka import KafkaSection, name_topics
-from streamboost.pipelines.endpoints.open import sections_for
+from streamboost.pipelines.endpoints.registry import sections_for
 from streamboost.pipelines.endpoints.sqlite import SqliteInput, SqliteOutput, SqliteRequests
 from streamboost.pipelines.state.folder import LOG
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from streamboost.pipelines.config.learner import ESTIMATORS
+from streamboost.pipelines.config.learner import KINDS
 from streamboost.stream.estimators import default_estimator
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Schedule
@@ -25,7 +25,7 @@ PATIENCE = 1.0
 """Seconds after which it is announced: loading compiled kernels takes less."""
 
 
-def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(ESTIMATORS)) -> float:
+def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
     """Train, extend and score a small committee of each kind; return the seconds it took.
 
     `say` is told, from another thread, when this means compiling.
@@ -40,7 +40,7 @@ def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(ESTI
         X[::7, 0] = np.nan
         y = np.arange(64) % 3
         for name in estimators:
-            estimator = ESTIMATORS[name]()
+            estimator = KINDS[name]()
             committee = estimator.train(X, y, np.ones(64), seed=0, n_estimators=2)
             committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
             committee.probabilities(committee.decision(X))

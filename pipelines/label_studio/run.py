@@ -18,7 +18,7 @@ from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.label_studio.project import Choices, LabelStudio
 from streamboost.errors import ConfigurationError, UnavailableError
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.endpoints.open import feeder
+from streamboost.pipelines.endpoints.registry import feeder
 from streamboost.pipelines.label_studio.bridge import Bridge, whole_number
 from streamboost.pipelines.label_studio.tasks import FILE, Book
 from streamboost.pipelines.state.folder import State

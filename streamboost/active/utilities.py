@@ -34,10 +34,13 @@ class Utility:
         members that vote for each class; "nothing", any array with n rows.
     measure
         Maps that array to utilities, float64 (n,).
+    reason
+        What distinguishes the record it puts first, to follow "one"; empty where nothing does.
     """
 
     needs: Needs
     measure: Callable[[np.ndarray], np.ndarray]
+    reason: str
 
 
 def _by_margin(margins: np.ndarray) -> np.ndarray:
@@ -65,9 +68,13 @@ def _by_entropy(shares: np.ndarray) -> np.ndarray:
 
 
 UTILITIES = {
-    "margin": Utility("margins", _by_margin),
-    "entropy": Utility("probabilities", _by_entropy),
-    "least_confident": Utility("probabilities", _by_least_confidence),
-    "vote_entropy": Utility("votes", _by_entropy),
-    "random": Utility("nothing", _by_nothing),
+    "margin": Utility("margins", _by_margin, "whose two likeliest classes are closest"),
+    "entropy": Utility(
+        "probabilities", _by_entropy, "that could most easily be of several classes"
+    ),
+    "least_confident": Utility(
+        "probabilities", _by_least_confidence, "whose likeliest class is least likely"
+    ),
+    "vote_entropy": Utility("votes", _by_entropy, "on which the committee's members disagree most"),
+    "random": Utility("nothing", _by_nothing, ""),
 }

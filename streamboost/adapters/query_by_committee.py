@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from river import active, base
 
+from streamboost.active.utilities import UTILITIES
 from streamboost.adapters.river import StreamBoostClassifier
 from streamboost.errors import ConfigurationError
 from streamboost.stream import Querier, QueryStrategy
@@ -89,9 +90,10 @@ class QueryByCommittee(active.base.ActiveLearningClassifier):
             utility=utility, budget=budget, burst=burst, audit=0, window=window
         )
         if self._strategy.needs == "votes":
+            others = [name for name, one in UTILITIES.items() if one.needs != "votes"]
             raise ConfigurationError(
                 f"query utility is {utility!r}, and a River classifier does not show its votes: "
-                'choose "margin", "entropy", "least_confident" or "random"'
+                f"choose one of {', '.join(others)}"
             )
         self._querier = Querier(
             self._strategy, np.random.SeedSequence(None if seed is None else as_seed("seed", seed))

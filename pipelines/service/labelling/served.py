@@ -13,7 +13,7 @@ from streamboost.pipelines.config.binding import verify
 from streamboost.pipelines.config.file import Config, load, parse
 from streamboost.pipelines.config.masking import masked
 from streamboost.pipelines.endpoints.base import Input
-from streamboost.pipelines.endpoints.open import feeder
+from streamboost.pipelines.endpoints.registry import feeder
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.store import FILE
 from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter

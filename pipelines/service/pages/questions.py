@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from streamboost.active.utilities import UTILITIES
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent
@@ -77,7 +78,10 @@ def why(request: OpenRequest, strategy: Mapping[str, Any]) -> str:
         return "Asked before anything had been learned, when records are picked at random."
     propensity = float(request.get("propensity") or 0.0)
     if propensity >= 1:
-        reason = _REASONS.get(str(strategy.get("utility")), "Its label would teach the most")
+        utility = UTILITIES.get(str(strategy.get("utility")))
+        reason = "Its label would teach the most"
+        if utility is not None and utility.reason:
+            reason = f"Of the newest records, one {utility.reason}"
         return f"{reason} ({_utility(request)})."
     if strategy.get("utility") == "random" or propensity * 3 < 1:
         return (
@@ -88,14 +92,6 @@ def why(request: OpenRequest, strategy: Mapping[str, Any]) -> str:
         f"A record this uncertain ({_utility(request)}) is asked for with a "
         f"chance of {percent(propensity)}."
     )
-
-
-_REASONS = {
-    "margin": "Of the newest records, one whose two likeliest classes are closest",
-    "entropy": "Of the newest records, one that could most easily be of several classes",
-    "least_confident": "Of the newest records, one whose likeliest class is least likely",
-    "vote_entropy": "Of the newest records, one on which the committee's members disagree most",
-}
 
 
 def _utility(request: OpenRequest) -> str:

@@ -1,6 +1,7 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -8,8 +9,17 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.binding import bound, fingerprint
 from streamboost.pipelines.config.file import load, parse
+from streamboost.pipelines.config.learner import STRATEGIES
 from streamboost.pipelines.config.template import render
+from streamboost.pipelines.endpoints.registry import sections_for
 from streamboost.stream.estimators import default_estimator
+
+CONNECTOR_NAMES = ", ".join(
+    repr(get_args(section.model_fields["connector"].annotation)[0])
+    for section in sections_for("labels")
+)
+STRATEGY_NAMES = ", ".join(f'"{strategy}"' for strategy in STRATEGIES)
+
 
 LEAST = {
     "pipeline": {"name": "test"},
@@ -140,14 +150,13 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
         (
             "labels",
             {"connector": "pulsar"},
-            "connector: must be one of 'sqlite', 'files', 'kafka', 'river', and is 'pulsar'",
+            f"connector: must be one of {CONNECTOR_NAMES}, and is 'pulsar'",
         ),
         ("predictions", {"connector": "files"}, "path: missing: the file to append to"),
         (
             "query",
             {"strategy": "repeat_last"},
-            'strategy: must be one of "margin", "entropy", "least_confident", "vote_entropy", '
-            '"random", "all", and is \'repeat_last\'',
+            f"strategy: must be one of {STRATEGY_NAMES}, and is 'repeat_last'",
         ),
         (
             "query",

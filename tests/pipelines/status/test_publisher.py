@@ -6,7 +6,7 @@ import pytest
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.endpoints.open import feeder
+from streamboost.pipelines.endpoints.registry import feeder
 from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.status.documents import about
 from tests.pipelines.publishing import answer, open_in, published, run

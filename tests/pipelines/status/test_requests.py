@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from streamboost.active.utilities import UTILITIES
 from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.status import requests as open_requests
 from streamboost.pipelines.status.file import FILE
@@ -103,9 +104,7 @@ def test_a_request_that_no_message_is_at_hand_for_is_made_anew(grown, tmp_path, 
         assert sum(request["probabilities"].values()) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    "utility", ["margin", "entropy", "least_confident", "vote_entropy", "random"]
-)
+@pytest.mark.parametrize("utility", UTILITIES)
 def test_a_request_made_anew_has_the_utility_it_had_on_arrival(
     make_world, make_records, tmp_path, reader, utility
 ):

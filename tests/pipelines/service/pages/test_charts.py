@@ -5,6 +5,7 @@ import pytest
 from streamboost.pipelines.service.pages import charts as curves
 from streamboost.pipelines.service.pages.panels import PANELS, TABLE_ROWS, as_table
 from streamboost.pipelines.service.pages.view import View
+from tests.pipelines.publishing import run
 
 MARKS = [
     {"id": 1, "time": 1_000, "sequence": 1, "kind": "promoted", "version": 1, "text": "serves"},
@@ -41,6 +42,13 @@ def seen(points, **documents):
 
 
 VIEW = seen([point(1_000), point(2_000)])
+
+
+def test_points_have_what_charts_read(world, make_records, tmp_path, reader):
+    world.feed(make_records(20)[0])
+    run(world, tmp_path)
+    assert point(1_000).keys() <= reader.points()[-1].keys()
+
 
 EVERY_CHART = [find for _, _, find in PANELS if find.__module__ == curves.__name__]
 
