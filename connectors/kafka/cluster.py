@@ -215,9 +215,11 @@ def told(where: str) -> Iterator[None]:
 
 
 def _in_our_words(where: str, error: Exception) -> ConnectorError | StateError:
-    # Later calls of a producer that has failed give what it failed of as an argument of theirs.
+    # Later calls of a producer that has failed give what it failed of as an argument of theirs, or
+    # in words alone.
     causes = [one for one in (error, *error.args) if isinstance(one, Exception)]
-    if any(isinstance(one, _FENCED) for one in causes):
+    is_fenced = any(kind.__name__ in str(error) for kind in _FENCED)
+    if is_fenced or any(isinstance(one, _FENCED) for one in causes):
         return StateError(
             f"{where}: another process has taken this pipeline over, or this one stood still in "
             "the middle of a commit, so it may not write any more; where no other one runs, start "

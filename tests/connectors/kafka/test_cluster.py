@@ -1,11 +1,12 @@
 """Options of Kafka's clients: passed on, or refused by name."""
 
 import pytest
+from kafka import errors as kafka_errors
 from kafka.codec import has_zstd
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.errors import ConfigurationError
+from streamboost.connectors.kafka.cluster import KafkaCluster, told
+from streamboost.errors import ConfigurationError, StateError
 
 
 class Tokens(AbstractTokenProvider):
@@ -116,3 +117,16 @@ def test_a_token_provider_that_cannot_be_found_is_refused_by_name():
     cluster = KafkaCluster("a:1", {"sasl_oauth_token_provider": "no_such_module:Tokens"})
     with pytest.raises(ConfigurationError, match="no_such_module:Tokens"):
         cluster.consumer()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        kafka_errors.ProducerFencedError(),
+        kafka_errors.KafkaError(kafka_errors.InvalidProducerEpochError()),
+        kafka_errors.KafkaError("we are in an error state: [Error 90] ProducerFencedError"),
+    ],
+)
+def test_who_is_fenced_is_told_so_however_the_library_says_it(error):
+    with pytest.raises(StateError, match="another process has taken"), told("the journal"):
+        raise error
