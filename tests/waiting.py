@@ -5,8 +5,9 @@ import time
 
 def until(condition, seconds=120):
     """Return what `condition` gives once that is true; a test whose wait is in vain fails."""
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, 0.005
     while not (found := condition()):
         assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(1.1 * pause, 0.2)  # who is asked too often turns one away
     return found

@@ -27,6 +27,12 @@ def cluster(kafka_servers):
     return KafkaCluster(kafka_servers)
 
 
+@pytest.fixture(autouse=True)
+def _asks_soon(monkeypatch):
+    """Do not wait for seconds before it is asked whether a topic is still there."""
+    monkeypatch.setattr(kafka_sending, "_LOOK", 0.3)
+
+
 @pytest.fixture
 def name(cluster):
     """A pipeline's name, its journal and topic created."""

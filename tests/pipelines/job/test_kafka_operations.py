@@ -337,7 +337,7 @@ def test_a_wrong_certificate_file_ends_it_with_the_reason(broker, streamboost_co
     file = streamboost_command.folder / "p.toml"
 
     def write(more):
-        more = f'security_protocol = "SSL"\n{more}'
+        more = f'bootstrap_timeout_ms = 1000\nsecurity_protocol = "SSL"\n{more}'
         file.write_text(PIPELINE.format(name="tls", servers=broker.encrypted, more=more))
 
     write('ssl_cafile = "no.pem"')
