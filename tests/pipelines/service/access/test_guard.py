@@ -103,10 +103,10 @@ def test_messages_on_a_websocket_wait_where_they_come_too_often(monkeypatch):
     real = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", rest)
     scope = {"type": "websocket", "path": "/ws", "headers": TOKEN, "scheme": "ws"}
-    asyncio.run(guard(count, messages=(1_000, 2))(scope, receive, None))
+    asyncio.run(guard(count, messages=(1, 2))(scope, receive, None))
     assert seen[:2] == [0, 0]
     assert seen[2] > 0
-    assert 0 < slept[0] <= 0.001
+    assert 0 < slept[0] <= 1
 
 
 def test_a_rate_remembers_no_more_callers_than_it_may():
