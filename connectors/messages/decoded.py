@@ -27,6 +27,8 @@ class Records:
     """float32 (n, D), C order, columns as `Schema.features`; NaN where a value is missing."""
     messages: list[Message]
     """The message each record came in."""
+    values: list[tuple[Any, ...]] | None = None
+    """What each record's fields hold as they came, where `X` is yet to be made of them."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -38,6 +40,7 @@ class Records:
             [self.times[row] for row in rows],
             self.X[np.asarray(rows, dtype=np.intp)],
             [self.messages[row] for row in rows],
+            None if self.values is None else [self.values[row] for row in rows],
         )
 
 

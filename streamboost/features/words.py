@@ -6,11 +6,11 @@ from zlib import crc32
 
 import numpy as np
 
-__all__ = ["hashed"]
+__all__ = ["LONGEST", "hashed"]
 
 # A word, one letter of a script that is written without spaces, or a sign.
 _WORDS = re.compile(r"[぀-ヿ㐀-鿿가-힯]|\w+|[^\w\s]")
-_LONGEST = 100_000
+LONGEST = 10_000
 """Characters of a text that are read."""
 
 _FIRST, _SECOND = np.uint64(0x9E3779B1), np.uint64(0x85EBCA6B)
@@ -29,7 +29,7 @@ def hashed(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """
     parts: list[np.ndarray] = []
     for place, text in enumerate(texts):
-        words = _WORDS.findall(text[:_LONGEST].lower())
+        words = _WORDS.findall(text[:LONGEST].lower())
         single = np.array([crc32(word.encode()) for word in words], dtype=np.uint64)
         parts += [single, single[:-1] * _FIRST ^ single[1:] * _SECOND]
         if len(texts) > 1:

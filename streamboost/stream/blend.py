@@ -40,7 +40,7 @@ class Blend:
 
     def over(self, scored: Scored, X: np.ndarray) -> Scored:
         """Return the blend's predictions for records `X` (n, D), `scored` by the committee."""
-        if not scored.version or not len(scored):
+        if not scored.version or not len(scored) or not self._features.expert:
             return scored
         experts = self._experts(scored, X)
         scores = np.tensordot(self.weights, experts, axes=1)

@@ -66,14 +66,15 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
 def as_wide(rows: Any, n_features: int) -> np.ndarray:
     """Return rows, (n, D) or a list of n, as float32 (n, `n_features`): NaN where they are short.
 
-    Columns may have joined since a row was made; what the row lacks is missing. Rows that are long
-    enough stay as they are.
+    Columns may have joined since a row was made; what the row lacks is missing, all of it where
+    there is None in place of a row. Rows that are long enough stay as they are.
     """
     if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] >= n_features:
         return rows
     wide = np.full((len(rows), n_features), np.nan, dtype=np.float32)
     for out, row in zip(wide, rows, strict=True):
-        out[: len(row)] = row
+        if row is not None:
+            out[: len(row)] = row
     return wide
 
 

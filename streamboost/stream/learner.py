@@ -213,6 +213,7 @@ class StreamLearner(Predictor):
             learned.
         records
             The values (n) that the rows were made of, where there are features: they learn, too.
+            A row that `X` has None for is made of them then, after the labels before it.
 
         Returns
         -------
@@ -235,9 +236,11 @@ class StreamLearner(Predictor):
         self._asking.answer(ids, chances)
         self.judge.label(ids, labels)
         started: list[Training] = []
-        for id, row, label, chance, guess, value in zip(
-            ids, rows, labels, chances.tolist(), guesses, values, strict=True
+        to_make = [row is None for row in X]
+        for id, given, label, chance, guess, value, is_made in zip(
+            ids, rows, labels, chances.tolist(), guesses, values, to_make, strict=True
         ):
+            row = self.arrive([value])[0] if is_made else given
             row = self._teach(id, row, label, value)
             self._rows.append(row, label, tick, chance, self._asking.records)
             if self._drift.judges and self.committee is not None:
@@ -253,6 +256,8 @@ class StreamLearner(Predictor):
         if self.features is None:
             return row
         assert self._blend is not None
+        if len(row) < (self.n_features or 0):  # columns may have joined with the label before
+            row = as_wide([row], self.n_features or 0)[0]
         says_now = self.committee is not None and not self._blend.knows(id)
         self._blend.learn(id, label, self.score(row[None]) if says_now else None)
         self.features.learn(value, label)
