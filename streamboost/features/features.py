@@ -75,7 +75,6 @@ class Features:
         self._texts: Texts | None = None
         self._makers: dict[str, Maker] = {"numbers": self._numbers}
         self._moving: list[Maker] = []  # those whose columns depend on the records before
-        self._getters: list[Any] = []
         for name, given in fields.items():
             self.add(name, as_field(name, given))
 
@@ -111,7 +110,6 @@ class Features:
         """Take on a field, the last of every record's values; records before miss it."""
         place = len(self.fields)
         self.fields[name] = field
-        self._getters.append(getter(name))
         if field.kind == "number":
             self._numbers.add(name, place)
         elif field.kind == "text":
@@ -135,7 +133,7 @@ class Features:
 
     def values(self, record: Mapping[Any, Any]) -> Values:
         """Return the values of a record's fields as they are, None where one is missing."""
-        return tuple([get(record) for get in self._getters])
+        return tuple([getter(name)(record) for name in self.fields])
 
     def arrive(self, values: Sequence[Values]) -> np.ndarray:
         """Take in that records arrived, in their order; return their rows, float32 (n, D).
@@ -145,13 +143,19 @@ class Features:
         values = self._whole(values)
         X = self._empty(len(values))
         for maker in self._makers.values():
-            if maker in self._moving:
+            if any(maker is one for one in self._moving):
                 for i in range(len(values)):
                     maker.note(values[i])
                     self.unreadable += maker.fill(values[i : i + 1], X[i : i + 1])
             else:
                 self.unreadable += maker.fill(values, X)
         return X
+
+    def note(self, values: Values) -> None:
+        """Take in that a record arrived whose row was made before, by `rows`."""
+        values = self._whole([values])[0]
+        for maker in self._moving:
+            maker.note(values)
 
     def rows(self, values: Sequence[Values]) -> np.ndarray:
         """Return the rows that records would have, float32 (n, D), and change nothing."""
