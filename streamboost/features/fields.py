@@ -1,0 +1,144 @@
+"""What a field of a record holds, as a user says it or as it is found out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from difflib import get_close_matches
+from typing import Any, Literal, get_args
+from zoneinfo import ZoneInfo
+
+from streamboost.errors import ConfigurationError
+
+__all__ = ["Field", "Kind", "as_field", "as_zone"]
+
+Kind = Literal["number", "category", "text", "time", "vector"]
+
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "number": (),
+    "category": ("min_frequency",),
+    "text": (),
+    "time": ("zone",),
+    "vector": ("size",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What a field holds.
+
+    Attributes
+    ----------
+    kind
+        "number" (also as text, and true and false), "category", "text", "time" (ISO 8601, or
+        seconds or milliseconds since the epoch) or "vector" (a list of numbers).
+    min_frequency
+        Labels a category must have had to be told apart from the rare ones.
+    size
+        Numbers in a vector.
+    zone
+        Where times without an offset are, and whose hours and days count.
+
+    Raises
+    ------
+    ConfigurationError
+        When one of them cannot be.
+    """
+
+    kind: Kind
+    min_frequency: int = 1
+    size: int | None = None
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if self.kind not in _OPTIONS:
+            raise ConfigurationError(f"type is {self.kind!r}{_nearest(self.kind, _OPTIONS)}")
+        if not _is_count(self.min_frequency):
+            raise ConfigurationError(
+                f"min_frequency is {self.min_frequency!r}: give a whole number of at least 1"
+            )
+        if self.kind == "vector" and not _is_count(self.size):
+            raise ConfigurationError(
+                f"size is {self.size!r}: say how many numbers a vector has, as in "
+                '{ type = "vector", size = 384 }'
+            )
+        as_zone(self.zone)
+
+    def given(self) -> str | dict[str, Any]:
+        """Return what `as_field` makes this field of."""
+        default = Field(self.kind, size=self.size)
+        options = {
+            name: getattr(self, name)
+            for name in _OPTIONS[self.kind]
+            if name == "size" or getattr(self, name) != getattr(default, name)
+        }
+        return {"type": self.kind, **options} if options else self.kind
+
+
+def as_field(name: Any, given: "Field | str | Mapping[str, Any]") -> Field:
+    """Return the field that a user described by its kind, or by a table of `type` and options.
+
+    Raises
+    ------
+    ConfigurationError
+        When nothing can be described so; it names the field.
+
+    Examples
+    --------
+    >>> as_field("zip", {"type": "category", "min_frequency": 5})
+    Field(kind='category', min_frequency=5, size=None, zone='UTC')
+    >>> as_field("note", "txt")
+    Traceback (most recent call last):
+    ...
+    streamboost.errors.ConfigurationError: field 'note': type is 'txt'; did you mean 'text'?
+    """
+    if isinstance(given, Field):
+        return given
+    try:
+        return _described({"type": given} if isinstance(given, str) else given)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"field {name!r}: {error}") from error
+
+
+def as_zone(name: str) -> tzinfo:
+    """Return the time zone of that name; ConfigurationError where there is none."""
+    if name == "UTC":
+        return UTC  # also on a machine without a table of zones
+    try:
+        return ZoneInfo(name)
+    except (TypeError, ValueError, OSError, LookupError) as error:
+        raise ConfigurationError(
+            f'zone is {name!r}, which is no time zone here: give a name such as "Europe/Berlin"'
+        ) from error
+
+
+def _described(given: Any) -> Field:
+    if not isinstance(given, Mapping) or "type" not in given:
+        raise ConfigurationError(
+            f"{given!r} does not say what it holds: write one of {_quoted(get_args(Kind))}, or a "
+            "table with `type`"
+        )
+    kind = given["type"]
+    if kind not in get_args(Kind):
+        raise ConfigurationError(f"type is {kind!r}{_nearest(kind, _OPTIONS)}")
+    options = {name: value for name, value in given.items() if name != "type"}
+    for option in options:
+        if option not in _OPTIONS[kind]:
+            allowed = _OPTIONS[kind]
+            raise ConfigurationError(
+                f"{option!r} is no option of a {kind}"
+                + (f": it takes {_quoted(allowed)}" if allowed else ", which takes none")
+            )
+    return Field(kind, **options)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _quoted(words: Any) -> str:
+    return ", ".join(f"{word!r}" for word in words)
+
+
+def _nearest(word: Any, words: Any) -> str:
+    near = get_close_matches(str(word), words, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f": write one of {_quoted(words)}"
