@@ -17,7 +17,10 @@ from streamboost.features.values import (
     of_one_length,
 )
 
-__all__ = ["Inference", "infer"]
+__all__ = ["NEVER", "Inference", "infer"]
+
+NEVER = "never has a value"
+"""Why a field is left out that may be judged later."""
 
 MANY_WORDS = 3.0
 """Words a value has on average from which on text is read word by word."""
@@ -106,7 +109,7 @@ _Verdict = tuple[Field | None, str]
 def _judged(path: str, values: Sequence[Any]) -> _Verdict:
     sample = Sample.of(values)
     if not sample.n:
-        return None, "never has a value"
+        return None, NEVER
     if 2 * len(sample.lists) > sample.n:
         return _lists(path, sample)
     if 2 * sample.plain > sample.n or len(sample.numbers) > 0.8 * sample.n:
