@@ -20,10 +20,11 @@ BELOW = {
     "trees": {"kernels"},
     "boosting": {"trees", "kernels"},
     "active": set(),
+    "features": set(),
     "stream": {"boosting", "active"},
     "adapters": {"stream", "boosting", "active"},
-    "connectors": set(),
-    "pipelines": {"connectors", "stream", "active", "boosting"},
+    "connectors": {"features"},
+    "pipelines": {"connectors", "features", "stream", "active", "boosting"},
 }
 ROOMS = (
     {"cli", "status_reader"},

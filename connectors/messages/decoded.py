@@ -2,8 +2,9 @@
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -12,7 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamboost.connectors.base import Message
+from streamboost.connectors.messages.inference import is_nameable
+from streamboost.connectors.messages.labels import LabelKind
+from streamboost.connectors.messages.values import time_of
 from streamboost.connectors.messages.written import DeadLetter, Reason, Time, milliseconds
+from streamboost.features.paths import getter
 
 __all__ = ["Decoded", "DecodedLabels", "Labels", "Records", "time_reader"]
 
@@ -24,11 +29,15 @@ class Records:
     ids: list[str]
     times: list[Time]
     X: npt.NDArray[np.float32]
-    """float32 (n, D), C order, columns as `Schema.features`; NaN where a value is missing."""
+    """float32 (n, D), C order, columns as `Schema.numeric`; NaN where a value is missing. (n, 0)
+    where `values` has them."""
     messages: list[Message]
     """The message each record came in."""
     values: list[tuple[Any, ...]] | None = None
-    """What each record's fields hold as they came, where `X` is yet to be made of them."""
+    """The values as they came, in the order of `Schema.fields`; None with a list of numbers."""
+    unknown: Counter[str] = field(default_factory=Counter)
+    """Records that have a value in a field the schema does not know, by its path; also those that
+    `take` leaves out."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -41,6 +50,7 @@ class Records:
             self.X[np.asarray(rows, dtype=np.intp)],
             [self.messages[row] for row in rows],
             None if self.values is None else [self.values[row] for row in rows],
+            self.unknown,
         )
 
 
@@ -50,12 +60,14 @@ class Labels:
 
     ids: list[str]
     labels: list[Any]
-    """Text or whole numbers, as the schema says: never both."""
+    """Text or whole numbers, as `kind` says: never both. Booleans are "true" and "false"."""
     times: list[Time]
     sources: list[str | None]
     """Who gave each label, where the message says so."""
     messages: list[Message]
     """The message each label came in."""
+    kind: LabelKind | None
+    """What they are; None where that is not settled, there being none."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -66,6 +78,11 @@ class Decoded(NamedTuple):
 
     records: Records
     dead: list[DeadLetter]
+
+    @property
+    def unknown(self) -> Counter[str]:
+        """How many records have a value in each field that the schema does not know."""
+        return self.records.unknown
 
 
 class DecodedLabels(NamedTuple):
@@ -99,14 +116,17 @@ class Desk:
         )
 
     def parse(
-        self, decoder: msgspec.json.Decoder[Any], required: dict[str, Reason]
+        self,
+        decode: Callable[[bytes], Any],
+        astuple: Callable[[Any], tuple[Any, ...]],
+        required: dict[str, Reason],
     ) -> tuple[list[int], list[tuple[Any, ...]]]:
         """Decode every message: the indices of the usable ones, and their values as tuples.
 
-        The first fields of the decoder's struct must be there and not be empty text: `required`
-        gives, in their order, what each is called and the reason when it is not.
+        `astuple` makes those of what `decode` gives, and may raise msgspec's ValidationError. The
+        first of them must be there and not be empty text: `required` gives, in their order, what
+        each is called and the reason when it is not.
         """
-        decode, astuple = decoder.decode, msgspec.structs.astuple
         kept: list[int] = []
         parsed: list[tuple[Any, ...]] = []
         for index, message in enumerate(self._messages):
@@ -147,14 +167,17 @@ def time_reader(field: str | None) -> Callable[[Message], float | None]:
     """
     if field is None:
         return attrgetter("time")
-    struct = msgspec.defstruct("Timed", [("time", Time, None)], rename={"time": field})
-    decode = msgspec.json.Decoder(struct).decode
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(dict[str, Any]).decode
+    get: Callable[[Any], Any] = getter(field)
+    if is_nameable(field) and "." not in field:
+        struct = msgspec.defstruct("Timed", [("time", Time, None)], rename={"time": field})
+        decode, get = msgspec.json.Decoder(struct).decode, attrgetter("time")
 
     def read(message: Message) -> float | None:
         if message.time is not None:
             return message.time
         try:
-            return milliseconds(decode(message.payload).time)  # type: ignore[attr-defined]
+            return milliseconds(time_of(get(decode(message.payload))))
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None  # decoding it in its batch says what is wrong
 
@@ -198,6 +221,7 @@ def _explain_value(text: str) -> tuple[Reason, str]:
     match = _PATH.match(text)
     what, path = (match["what"], match["path"]) if match else (text, None)
     where = "the message" if path is None else f"field {path!r}"
+    where = "a field" if path and path.startswith("[") else where
     if what == "Number out of range":
         return "infinite", f"{where}: the number is too large"
     plain = re.sub(

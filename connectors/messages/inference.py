@@ -1,21 +1,25 @@
-"""Finding the numeric fields of records by looking at the first of them."""
+"""Looking at the first records, and saying what was found."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from streamboost.errors import DataError
+from streamboost.features.inference import Inference
+from streamboost.features.paths import flat, getter
 
-__all__ = ["absent", "beginning", "infer_numeric", "is_nameable"]
+__all__ = ["absent", "account", "beginning", "is_nameable", "objects"]
 
 _NAMEABLE = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
 
 _SHOWN = 60
 """Characters shown of a message that cannot be used."""
+
+_ALIKE = 12
+"""How many fields alike have a line each."""
 
 _NAMED = 20
 """How many fields a sentence names before it only counts them."""
@@ -26,52 +30,70 @@ def is_nameable(name: str) -> bool:
     return _NAMEABLE.fullmatch(name) is not None
 
 
-def infer_numeric(
-    payloads: Iterable[bytes], *, id_field: str, time_field: str | None
-) -> tuple[tuple[str, ...], str]:
-    """Return the numeric fields in order of first appearance, and a sentence on the finding.
+def objects(payloads: Sequence[bytes], id_field: str) -> list[dict[str, Any]]:
+    """Return the messages that are JSON objects, passing over the others.
 
-    Payloads that are not JSON objects are passed over. Raises DataError when none shows an id, or
-    no field is numeric.
+    Raises DataError when none shows an id.
     """
-    payloads = list(payloads)
     records = list(_objects(payloads))
     if payloads and not records:
         raise DataError(
             f"none of the {len(payloads)} messages at the start is a JSON object, as every record "
             f"must be; the first is {beginning(payloads[0])}"
         )
-    kinds: dict[str, Counter[str]] = {}
-    for record in records:
-        for name, value in record.items():
-            kinds.setdefault(name, Counter())[_kind(value)] += 1
-    seen = _listed([repr(name) for name in kinds]) or "none"
-    if id_field not in kinds:
+    get = getter(id_field)
+    if all(get(record) is None for record in records):
         raise DataError(
             f"none of the {len(records)} JSON objects at the start has the id field {id_field!r} "
-            f"(fields seen: {seen}): name it in [schema] id"
+            f"(fields seen: {_listed(_seen(records)) or 'none'}): name it in [schema] id"
         )
-    reserved = {id_field, time_field}
-    judged = {name: _judge(name, kinds[name]) for name in kinds if name not in reserved}
-    numeric = tuple(name for name, fault in judged.items() if fault is None)
-    if not numeric:
-        raise DataError(
-            f"no numeric field in the {len(records)} JSON objects at the start (fields seen: "
-            f"{seen}): features must be JSON numbers; name them in [schema] numeric"
-        )
-    left_out = [f"{name} ({fault})" for name, fault in judged.items() if fault is not None]
-    found = f"Found {len(numeric)} numeric fields in {len(records)} records: {_listed(numeric)}."
-    return numeric, f"{found} Left out: {_listed(left_out)}." if left_out else found
+    return records
+
+
+def account(found: Inference, n: int, roles: Mapping[str, str]) -> str:
+    """Say what the fields of `n` records were taken for, a line for each.
+
+    `roles` has the fields that mean something else, such as the id, and what that is.
+    """
+    kinds = [(name, found.fields[name].kind, found.reasons[name]) for name in found.fields]
+    left = [(name, "left out", why) for name, why in found.reasons.items()]
+    rows = [*kinds, *(row for row in left if row[0] not in found.fields)]
+    rows += [(name, role, "") for name, role in roles.items()]
+    rows = _gathered(rows)
+    wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
+    lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]
+    head = f"{_fields(len(found.fields))} to learn from, by {n} record{'s' * (n != 1)}:"
+    return "\n".join([head, *lines])
+
+
+def _gathered(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Give fields one line together where many are taken for the same and for the same reason."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, kind, why in rows:
+        alike.setdefault((kind, why), []).append(name)
+    lines: list[tuple[str, str, str]] = []
+    for name, kind, why in rows:
+        names = alike[kind, why]
+        if len(names) <= _ALIKE:
+            lines.append((name, kind, why))
+        elif name == names[0]:
+            lines.append((f"{name}, {names[1]} and {len(names) - 2} more", kind, why))
+    return lines
+
+
+def _fields(n: int) -> str:
+    return f"{n} field{'s' * (n != 1)}"
 
 
 def absent(payloads: Iterable[bytes], names: Iterable[str]) -> str | None:
     """Return a sentence on the first of `names` that no JSON object has, None if all are there."""
     records = list(_objects(payloads))
-    there = dict.fromkeys(name for record in records for name in record)
+    there = _seen(records)
     for name in names if records else ():
-        if name not in there:
+        get = getter(name)
+        if name not in there and all(get(record) is None for record in records):
             near = get_close_matches(name, there, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"fields seen: {_listed(list(there))}"
+            hint = f"did you mean {near[0]}?" if near else f"fields seen: {_listed(there)}"
             return f"none of {len(records)} records has the field {name!r}; {hint}"
     return None
 
@@ -91,26 +113,8 @@ def _objects(payloads: Iterable[bytes]) -> Iterable[dict[str, Any]]:
             continue
 
 
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int | float):
-        return "number"
-    return "text" if isinstance(value, str) else "nested"
-
-
-def _judge(name: str, counts: Counter[str]) -> str | None:
-    """Return why a field is left out, or None when it is numeric."""
-    present = Counter({kind: count for kind, count in counts.items() if kind != "null"})
-    if not present:
-        return "always null"
-    if present["number"] * 2 <= present.total():
-        return max((kind for kind in present if kind != "number"), key=present.__getitem__)
-    if name == "label":
-        return "would give the answer away"
-    return None if is_nameable(name) else "its name cannot be used"
+def _seen(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in flat(record)))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,25 +1,33 @@
-"""From JSON messages to arrays, and from damaged ones to dead letters.
+"""From JSON messages to values or arrays, and from damaged ones to dead letters.
 
-A schema builds a msgspec struct of the wanted fields once, so that a message is decoded, checked
-and stripped of everything else in one call. Where a JSON object names a field twice, the last
-value holds.
+By default records become their values as they came, along paths into what is nested, of whatever
+kind. With a list of numbers, a msgspec struct of these is built once, so that a message is decoded,
+checked and stripped of everything else in one call. Where a JSON object names a field twice, the
+last value holds.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamboost.connectors.base import Message
+from streamboost.connectors.messages import saved
+from streamboost.connectors.messages.checks import check
 from streamboost.connectors.messages.decoded import Decoded, DecodedLabels, Desk, Labels, Records
-from streamboost.connectors.messages.inference import infer_numeric, is_nameable
-from streamboost.connectors.messages.written import DeadLetter, Reason, Time
-from streamboost.errors import ConfigurationError, StateError
+from streamboost.connectors.messages.inference import account, objects
+from streamboost.connectors.messages.label_messages import LabelMessages
+from streamboost.connectors.messages.labels import LabelFields, LabelKind
+from streamboost.connectors.messages.numbers import Numbers
+from streamboost.connectors.messages.values import Known, id_reader, time_of, values_reader
+from streamboost.connectors.messages.written import DeadLetter, Label, Reason
+from streamboost.errors import ConfigurationError, DataError, StateError
+from streamboost.features.fields import Field, as_field
+from streamboost.features.inference import NEVER, Inference, infer
+from streamboost.features.paths import getter
 
 __all__ = [
     "DeadLetter",
@@ -32,16 +40,12 @@ __all__ = [
     "Schema",
 ]
 
-LONGEST_LABEL = 1_000
-"""Characters of a label: classes stand in arrays as wide as the longest of them, in which a NUL
-at the end would be lost."""
-
-_FORMAT = 1
-_INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+LABEL = "label"
+"""The name of a field that is taken for the answer, whatever the label's is."""
 
 
 class Inferred(NamedTuple):
-    """A schema whose numeric fields are known, and a sentence on how they came to be."""
+    """A schema whose fields are known, and an account of how they came to be, of several lines."""
 
     schema: "Schema"
     sentence: str
@@ -49,22 +53,36 @@ class Inferred(NamedTuple):
 
 @dataclass(frozen=True)
 class Schema:
-    """Which fields of a JSON record are its id, its time and its numeric features.
+    """Which fields of a JSON record are its id, its time and its features.
 
     Parameters
     ----------
     id : str
         The field that names a record: text or a whole number, compared and written as text.
-        Empty text is a missing id.
+        Empty text is a missing id. It and all others may be dotted paths.
     time : str or None
         The field with the record's time, text or a number; passed through, may be absent.
-    label : {"string", "integer"}
-        What a label is: text, or a whole number of at most 64 bits.
+    label : {"auto", "string", "integer", "boolean"}
+        What a label is: text, a whole number of at most 64 bits, or true and false. With "auto",
+        what the first one is; others are read as that where they can be.
     numeric : "auto" or sequence of str
-        The features, in the order of the columns. With "auto", `infer` finds them. Names with a
-        quote, a backslash or a control character cannot be used.
+        A list: these fields alone, all numbers, in the order of the columns; anything else in them
+        is a dead letter. Names with a quote, a backslash or a control character cannot be used.
     max_record_bytes : int
         Larger messages become dead letters.
+    fields : "auto" or mapping of str to Field (or what `as_field` takes)
+        The features, in the order of `Records.values`. With "auto", `infer` finds them. A value of
+        another kind is no dead letter.
+    named : mapping of str to Field
+        With "auto", the fields that are known beforehand.
+    exclude : sequence of str
+        With "auto", fields to leave out, with all that lies within.
+    label_fields : LabelFields
+        What id and label are called in label messages. The label's field is no feature.
+    kind : {"string", "integer", "boolean"} or None
+        What the first label was, with "auto".
+    left_out : sequence of str
+        Fields that `infer` has seen and left out.
 
     Raises
     ------
@@ -73,20 +91,26 @@ class Schema:
 
     Examples
     --------
-    >>> schema = Schema(numeric=["width", "height"])
-    >>> lines = [b'{"id": 7, "width": 1.5}', b'{"id": 8, "width": "wide"}']
+    >>> schema = Schema(fields={"width": "number", "device.os": "category"})
+    >>> lines = [b'{"id": 7, "width": "1.5", "device": {"os": "ios"}}', b'{"width": 1}']
     >>> records, dead = schema.decode([Message(p, "0", i, len(p)) for i, p in enumerate(lines)])
-    >>> records.ids, records.X.tolist()
-    (['7'], [[1.5, nan]])
+    >>> records.ids, records.values
+    (['7'], [('1.5', 'ios')])
     >>> dead[0].reason, dead[0].detail
-    ('wrong_type', "field 'width': expected a number or null, got text")
+    ('missing_id', "field 'id' is absent or null")
     """
 
     id: str = "id"
     time: str | None = None
-    label: Literal["string", "integer"] = "string"
+    label: Literal["auto", "string", "integer", "boolean"] = "auto"
     numeric: Literal["auto"] | Sequence[str] = "auto"
     max_record_bytes: int = 1_000_000
+    fields: Literal["auto"] | Mapping[str, Field] = "auto"
+    named: Mapping[str, Field] = field(default_factory=dict)
+    exclude: Sequence[str] = ()
+    label_fields: LabelFields = field(default_factory=LabelFields)
+    kind: LabelKind | None = None
+    left_out: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.numeric != "auto":
@@ -95,37 +119,64 @@ class Schema:
                     f'[schema] numeric = {self.numeric!r}: write "auto" or a list of field names'
                 )
             object.__setattr__(self, "numeric", tuple(self.numeric))
-        _check(self)
+        for name in ("fields", "named"):
+            if not isinstance(given := getattr(self, name), str):
+                object.__setattr__(self, name, _as_fields(given))
+        for name in ("exclude", "left_out"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        check(self)
 
     @property
     def resolved(self) -> bool:
-        """Whether the numeric fields are known."""
-        return self.numeric != "auto"
+        """Whether the features are known."""
+        return self.numeric != "auto" or self.fields != "auto"
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of the columns of `Records.X`."""
-        if isinstance(self.numeric, str):
+        """The names of the columns of `Records.X`, or of what stands in `Records.values`."""
+        if not self.resolved:
             raise ConfigurationError(
-                '[schema] numeric = "auto": let `infer` see messages before decoding, or name them'
+                "[schema] names no fields: let `infer` see messages before decoding, or name them"
             )
-        return tuple(self.numeric)
+        return tuple(self.fields) if self.numeric == "auto" else tuple(self.numeric)
+
+    @property
+    def labels_are(self) -> LabelKind | None:
+        """What labels are; None where the first of them will tell."""
+        return self.kind if self.label == "auto" else self.label
+
+    def settled(self, kind: LabelKind | None) -> "Schema":
+        """Return the schema whose labels are of that `kind` from now on."""
+        return self if kind in (None, self.labels_are) else replace(self, kind=kind)
+
+    def extended(self, fields: Mapping[str, Field]) -> "Schema":
+        """Return the schema that also has these `fields`, behind those it has."""
+        assert not isinstance(self.fields, str)
+        return replace(self, fields=dict(self.fields) | dict(fields))
 
     def infer(self, messages: Sequence[Message]) -> Inferred:
-        """Find the numeric fields in the first `messages`; about 200 are enough.
+        """Find the fields in the first `messages`; 200 to 500 are enough.
 
-        A field is numeric when most of its values that are not null are numbers. A field called
-        "label" is left out, since it would give the answer away: name it to use it. Columns stand
-        in the order in which the fields first appear. Damaged messages are passed over.
+        Fields that are not named are judged by what stands in them (`features.inference`). They
+        stand in the order in which they first appear. Damaged messages are passed over.
 
-        Raises DataError when the messages show no id or no numeric field.
+        Raises DataError when the messages show no id or no field to learn from.
         """
-        if self.resolved:
+        if self.numeric != "auto":
             return Inferred(self, f"{len(self.features)} numeric fields, as configured.")
-        payloads = [message.payload for message in messages]
-        names, sentence = infer_numeric(payloads, id_field=self.id, time_field=self.time)
-        resolved = Schema(self.id, self.time, self.label, names, self.max_record_bytes)
-        return Inferred(resolved, sentence)
+        if self.fields != "auto":
+            return Inferred(self, f"{len(self.fields)} fields to learn from, as settled before.")
+        records = objects([message.payload for message in messages], self.id)
+        roles = self._roles
+        found = infer(records, reserved=list(roles), exclude=self.exclude, named=self.named)
+        said = account(found, len(records), {r: roles[r] for r in _there(roles, records, found)})
+        if not found.fields:
+            raise DataError(
+                f"no field to learn from in the {len(records)} records at the start: name some "
+                f"under [schema.fields]. {said}"
+            )
+        left_out = [n for n in found.reasons if n not in found.fields and found.reasons[n] != NEVER]
+        return Inferred(replace(self, fields=found.fields, left_out=left_out), said)
 
     def decode(
         self, messages: Sequence[Message], *, source: str = "records", time: int | None = None
@@ -135,76 +186,58 @@ class Schema:
         `source` and `time` (the tick) are what dead letters say of where and when.
         """
         desk = Desk(messages, self.max_record_bytes, source, time)
-        kept, rows = desk.parse(self._record_decoder, {self.id: "missing_id"})
-        records = Records(
-            ids=[str(row[0]) for row in rows],
-            times=[None] * len(rows) if self.time is None else [row[-1] for row in rows],
-            X=self._features_of(rows),
-            messages=[messages[index] for index in kept],
-        )
-        infinite = np.isinf(records.X)
-        if infinite.any():
-            for row, columns in enumerate(infinite):
-                if columns.any():
-                    name = self.features[int(columns.argmax())]
-                    detail = f"field {name!r}: the number is too large for a float32"
-                    desk.reject(kept[row], "infinite", detail)
-            records = records.take(np.flatnonzero(~infinite.any(axis=1)).tolist())
-        return Decoded(records, desk.dead)
+        if self.numeric != "auto":
+            return Decoded(self._numbers.decode(desk, messages), desk.dead)
+        return Decoded(self._decode_values(desk, messages), desk.dead)
 
-    def _features_of(self, rows: Sequence[tuple[Any, ...]]) -> npt.NDArray[np.float32]:
-        width = len(self.features)
-        values = np.fromiter(
-            chain.from_iterable([row[1 : 1 + width] for row in rows]),
-            dtype=np.float64,
-            count=len(rows) * width,
+    def _decode_values(self, desk: Desk, messages: Sequence[Message]) -> Records:
+        known, id_of, take = self._known, id_reader(self.id), values_reader(self.features)
+        get_time: Callable[[Mapping[str, Any]], Any] = (
+            getter(self.time) if self.time is not None else lambda record: None
         )
-        with np.errstate(over="ignore"):  # the caller sorts out what becomes infinite
-            return values.astype(np.float32).reshape(len(rows), width)
+        kept, rows = desk.parse(
+            msgspec.json.Decoder(dict[str, Any]).decode,
+            lambda record: (id_of(record), record),
+            {self.id: "missing_id"},
+        )
+        return Records(
+            ids=[str(id) for id, _ in rows],
+            times=[time_of(get_time(record)) for _, record in rows],
+            X=np.empty((len(rows), 0), dtype=np.float32),
+            messages=[messages[index] for index in kept],
+            values=[take(record) for _, record in rows],
+            unknown=known.unknown(record for _, record in rows),
+        )
 
     def decode_labels(
         self, messages: Sequence[Message], *, source: str = "labels", time: int | None = None
     ) -> DecodedLabels:
-        """Decode label messages: `id` and `label`, optionally `time` and `source`.
+        """Decode label messages: id and `label`, optionally `time` and `source`.
 
         A null or empty label is a missing one. Text of more than 1,000 characters, or with
-        a NUL in it, is a "bad_label".
+        a NUL in it, is a "bad_label", as is one of another kind than that of the labels before.
         """
         desk = Desk(messages, self.max_record_bytes, source, time)
-        required: dict[str, Reason] = {"id": "missing_id", "label": "missing_label"}
-        kept, rows = desk.parse(self._label_decoder, required)
-        usable = []
-        for index, row in zip(kept, rows, strict=True):
-            if (fault := _fault_of(row[1])) is None:
-                usable.append((index, row))
-            else:
-                desk.reject(index, "bad_label", f"field 'label' {fault}")
-        labels = Labels(
-            ids=[str(row[0]) for _, row in usable],
-            labels=[row[1] for _, row in usable],
-            times=[row[2] for _, row in usable],
-            sources=[row[3] for _, row in usable],
-            messages=[messages[index] for index, _ in usable],
-        )
-        return DecodedLabels(labels, desk.dead)
+        return DecodedLabels(self._label_messages.decode(desk, messages), desk.dead)
+
+    def encode_label(self, label: Label) -> bytes:
+        """Return `label` as a message that `decode_labels` reads."""
+        return self._label_messages.encode(label)
 
     def to_json(self) -> str:
         """Write the schema as JSON, to be kept beside the state.
 
-        >>> Schema.from_json(Schema(numeric=["a"]).to_json())
-        Schema(id='id', time=None, label='string', numeric=('a',), max_record_bytes=1000000)
+        >>> schema = Schema(label="string", numeric=["a"])
+        >>> Schema.from_json(schema.to_json()) == schema
+        True
         """
-        saved = _Saved(_FORMAT, self.id, self.time, self.label, self.numeric, self.max_record_bytes)
-        return msgspec.json.format(msgspec.json.encode(saved)).decode() + "\n"
+        return saved.of(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Schema":
         """Read what `to_json` wrote; StateError when it cannot be trusted."""
         try:
-            saved = msgspec.json.decode(text, type=_Saved)
-            if saved.format != _FORMAT:
-                raise ValueError(f"its format is {saved.format}, this release reads {_FORMAT}")
-            return cls(saved.id, saved.time, saved.label, saved.numeric, saved.max_record_bytes)
+            return cls(**saved.settings(text))
         except (msgspec.MsgspecError, ValueError) as error:
             raise StateError(
                 f"the saved schema cannot be used: {error}; restore the file, or begin anew with "
@@ -212,68 +245,39 @@ class Schema:
             ) from error
 
     @cached_property
-    def _record_decoder(self) -> msgspec.json.Decoder[Any]:
-        fields: list[tuple[str, Any, Any]] = [("id", str | int | None, None)]
-        names = {"id": self.id}
-        for column, name in enumerate(self.features):
-            fields.append((f"f{column}", float | None, None))
-            names[f"f{column}"] = name
-        if self.time is not None:
-            fields.append(("time", Time, None))
-            names["time"] = self.time
-        # Nothing in a record can form a cycle: untracked, it costs the collector nothing.
-        return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=names, gc=False))
+    def _roles(self) -> dict[str, str]:
+        """What the fields are that are no features, by their names."""
+        id, label = self.label_fields.id, self.label_fields.label
+        roles = {self.id: "names a record"}
+        roles |= {self.time: "its time"} if self.time is not None else {}
+        roles |= {id: "names a record, in labels"} if id not in (None, self.id) else {}
+        return roles | {label: "the label"} | {LABEL: "the label"}
 
     @cached_property
-    def _label_decoder(self) -> msgspec.json.Decoder[Any]:
-        label: Any = str | None if self.label == "string" else _INT64 | None
-        fields = [
-            ("id", str | int | None, None),
-            ("label", label, None),
-            ("time", Time, None),
-            ("source", str | None, None),
-        ]
-        return msgspec.json.Decoder(msgspec.defstruct("Label", fields, gc=False))
+    def _known(self) -> Known:
+        paths = [*self.features, *self.left_out]
+        return Known(paths, [*self._roles, *self.exclude])
+
+    @cached_property
+    def _numbers(self) -> Numbers:
+        return Numbers(self.id, self.time, self.features)
+
+    @cached_property
+    def _label_messages(self) -> LabelMessages:
+        return LabelMessages(self.label_fields, self.id, self.label, self.kind)
 
 
-class _Saved(msgspec.Struct, forbid_unknown_fields=True):
-    format: int
-    id: str
-    time: str | None
-    label: Literal["string", "integer"]
-    numeric: Literal["auto"] | Sequence[str]
-    max_record_bytes: int
+def _as_fields(given: Any) -> dict[str, Field]:
+    try:
+        return {name: as_field(name, held) for name, held in dict(given).items()}
+    except ConfigurationError as error:
+        raise ConfigurationError(f"[schema.fields] {error}") from None
 
 
-def _fault_of(label: str | int) -> str | None:
-    """Return why a committee cannot keep `label`, or None when it can."""
-    if isinstance(label, str) and len(label) > LONGEST_LABEL:
-        return f"has {len(label)} characters: give at most {LONGEST_LABEL}"
-    if isinstance(label, str) and "\0" in label:
-        return "holds a NUL character: leave it out"
-    return None
-
-
-def _check(schema: Schema) -> None:
-    """Raise ConfigurationError for the first setting that is wrong."""
-    if schema.label not in ("string", "integer"):
-        raise ConfigurationError(f'[schema] label = {schema.label!r}: write "string" or "integer"')
-    limit = schema.max_record_bytes
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise ConfigurationError(
-            f"[schema] max_record_bytes = {limit!r}: write a whole number of at least 1"
-        )
-    names = [schema.id, *([] if schema.time is None else [schema.time])]
-    names += [] if schema.numeric == "auto" else schema.numeric
-    if schema.resolved and not schema.numeric:
-        raise ConfigurationError('[schema] numeric = []: name at least one field, or write "auto"')
-    for name in names:
-        if not isinstance(name, str) or not is_nameable(name):
-            raise ConfigurationError(
-                f"[schema] names the field {name!r}: a name is text without quotes, backslashes "
-                "and control characters"
-            )
-        if names.count(name) > 1:
-            raise ConfigurationError(
-                f"[schema] names the field {name!r} twice: id, time and numeric must differ"
-            )
+def _there(
+    roles: Mapping[str, str], records: Sequence[Mapping[str, Any]], found: Inference
+) -> Iterable[str]:
+    for role in roles:
+        get = getter(role)
+        if role not in found.fields and any(get(record) is not None for record in records):
+            yield role

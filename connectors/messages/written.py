@@ -24,6 +24,7 @@ __all__ = [
     "Reason",
     "Request",
     "Time",
+    "encode",
     "features_of",
     "milliseconds",
 ]
@@ -57,6 +58,11 @@ def _plain(value: Any) -> Any:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_plain)
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """Return a message as JSON."""
+    return _encoder.encode(message)
 
 
 class _Outgoing(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from streamboost.features.category import Categories
 from streamboost.features.fields import Field, as_field
 from streamboost.features.layout import Layout, Maker, Values
 from streamboost.features.number import Numbers
-from streamboost.features.paths import getter
+from streamboost.features.paths import getter as getter_of
 from streamboost.features.text import Texts
 from streamboost.features.time import Times
 from streamboost.features.vector import Vectors
@@ -19,6 +20,8 @@ from streamboost.storage import Arrays, part
 __all__ = ["Features"]
 
 Label = str | int
+
+getter = lru_cache(maxsize=4096)(getter_of)
 
 
 class Features:

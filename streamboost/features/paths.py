@@ -1,35 +1,117 @@
-"""Where a field stands in a record."""
+"""Where a value stands in a record: under its name, or along a dotted path into what is nested."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
-__all__ = ["getter"]
+__all__ = ["MOST_POSITIONS", "flat", "getter", "is_vector", "lies_in"]
+
+MOST_POSITIONS = 8
+"""Positions of a list that `flat` looks into: a longer one is seldom a row of fields."""
+
+_DEEPEST = 8
+"""Levels that `flat` looks into."""
+
+_ABSENT: Final = object()
 
 
-def getter(path: Hashable) -> Callable[[Mapping[Any, Any]], Any]:
-    """Return what gives a record's value at `path`, None where there is none.
+def getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
+    """Return what gives a record's value at `path`, and None where there is none.
 
-    A key of that whole name wins; else dots lead into nested objects, and numbers into lists.
+    A key of that whole name comes first; then the path is followed into nested objects and lists,
+    the longest key first.
 
-    >>> get = getter("items.0.price")
-    >>> get({"items": [{"price": 3}]}), get({"items": []}), get({"items.0.price": 4})
-    (3, None, 4)
+    >>> price = getter("items.0.price")
+    >>> price({"items": [{"price": 3}]}), price({"items.0.price": 4}), price({"items": []})
+    (3, 4, None)
     """
-    if not isinstance(path, str) or "." not in path:
+    head, dot, rest = path.partition(".")
+    if not dot:
         return lambda record: record.get(path)
-    parts = path.split(".")
+    if "." in rest:
+        return lambda record: _found(record, path, None)
 
-    def get(record: Mapping[Any, Any]) -> Any:
+    def two(record: Mapping[str, Any]) -> Any:
         if path in record:
             return record[path]
-        value: Any = record
-        for part in parts:
-            if isinstance(value, Mapping):
-                value = value.get(part)
-            elif isinstance(value, Sequence) and not isinstance(value, str) and part.isdecimal():
-                value = value[int(part)] if int(part) < len(value) else None
-            else:
-                return None
-        return value
+        inner = record.get(head)
+        return inner.get(rest) if isinstance(inner, dict) else _found(record, path, None)
 
-    return get
+    return two
+
+
+def _found(value: Any, path: str, otherwise: Any) -> Any:
+    """Return what stands at `path` within `value`, which may be anything."""
+    if isinstance(value, Mapping):
+        if path in value:
+            return value[path]
+        cut = path.rfind(".")
+        while cut >= 0:
+            if path[:cut] in value:
+                inner = _found(value[path[:cut]], path[cut + 1 :], _ABSENT)
+                if inner is not _ABSENT:
+                    return inner
+            cut = path.rfind(".", 0, cut)
+        return otherwise
+    if isinstance(value, list):
+        position, dot, rest = path.partition(".")
+        if position.isdecimal() and int(position) < len(value):
+            inner = value[int(position)]
+            return _found(inner, rest, otherwise) if dot else inner
+    return otherwise
+
+
+def flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stands in a record by its path, in order.
+
+    Lists of numbers are kept whole, as vectors; of other lists the first positions are looked
+    into. Objects and lists with nothing in them, and what is nested deeper than eight levels,
+    are passed over.
+
+    >>> flat({"a": 1, "device": {"os": "ios"}, "at": [1.5, 2], "tags": ["x", "y"]})
+    {'a': 1, 'device.os': 'ios', 'at': [1.5, 2], 'tags.0': 'x', 'tags.1': 'y'}
+    """
+    found: dict[str, Any] = {}
+    for path, value in _leaves(record, _DEEPEST):
+        found.setdefault(path, value)
+    return found
+
+
+def _leaves(within: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]]:
+    # As `getter` does: of two ways to one path, the longer key holds.
+    names = sorted(within, key=_dots, reverse=True) if any(map(_dots, within)) else list(within)
+    for name in names:
+        value = within[name]
+        if isinstance(value, list) and not is_vector(value):
+            value = {str(place): item for place, item in enumerate(value[:MOST_POSITIONS])}
+        if not isinstance(value, Mapping):
+            yield name, value
+        elif levels > 1:
+            for path, leaf in _leaves(value, levels - 1):
+                yield f"{name}.{path}", leaf
+
+
+def _dots(name: str) -> int:
+    return name.count(".")
+
+
+def is_vector(value: Any) -> bool:
+    """Tell whether `value` is a list of numbers, perhaps of none."""
+    return isinstance(value, list) and all(
+        isinstance(item, int | float) and not isinstance(item, bool) for item in value
+    )
+
+
+def lies_in(path: str, names: frozenset[str]) -> bool:
+    """Tell whether `path` is one of `names` or lies within one.
+
+    >>> lies_in("card.number", frozenset({"card"})), lies_in("cards", frozenset({"card"}))
+    (True, False)
+    """
+    if path in names:
+        return True
+    cut = path.find(".")
+    while cut >= 0:
+        if path[:cut] in names:
+            return True
+        cut = path.find(".", cut + 1)
+    return False

@@ -14,7 +14,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import ConfigurationError, DataError, StateError
 
-SCHEMA = Schema(time="at", numeric=["a", "b c", "é"], max_record_bytes=1000)
+SCHEMA = Schema(time="at", label="string", numeric=["a", "b c", "é"], max_record_bytes=1000)
 
 DAMAGED = {
     "empty": (b"", "empty", "nothing"),
@@ -243,7 +243,7 @@ class TestLabels:
         assert dead == []
 
     def test_a_label_needs_an_id(self, as_messages):
-        _, dead = Schema().decode_labels(
+        _, dead = Schema(label="string").decode_labels(
             as_messages([b'{"label": "x"}', b'{"id": "", "label": 1}'])
         )
         assert [letter.reason for letter in dead] == ["missing_id", "wrong_type"]
@@ -254,50 +254,13 @@ class TestLabels:
 
 
 class TestInference:
-    def test_fields_that_are_mostly_numbers_are_numeric_in_order_of_appearance(self, as_messages):
-        schema, sentence = Schema(time="at").infer(
-            as_messages(
-                [
-                    b'{"id": 1, "width": 1, "name": "x", "at": 5, "tags": [1], "gone": null}',
-                    b'{"id": 2, "height": 1.5, "width": "bad", "name": 3, "flag": true}',
-                    b"damaged",
-                    b"[]",
-                    b'{"id": 3, "name": "z", "width": null, "label": 4}',
-                    b'{"id": 4, "width": 7}',
-                ]
-            )
-        )
-        assert schema.features == ("width", "height")
-        assert schema.resolved
-        assert schema.time == "at"
-        assert sentence == (
-            "Found 2 numeric fields in 4 records: width, height. Left out: name (text), "
-            "tags (nested), gone (always null), flag (true or false), "
-            "label (would give the answer away)."
-        )
-
     def test_a_schema_that_names_its_fields_stays_as_it_is(self, as_messages):
         schema = Schema(numeric=["a"])
         assert schema.infer(as_messages([b'{"id": 1, "b": 2}'])).schema == schema
 
-    def test_a_name_that_cannot_be_used_is_left_out_and_named(self, as_messages):
-        schema, sentence = Schema().infer(as_messages([b'{"id": 1, "a\\"b": 2, "c": 3, "": 4}']))
-        assert schema.features == ("c",)
-        assert 'a"b (its name cannot be used)' in sentence
-
-    def test_a_sentence_on_many_fields_counts_the_rest(self, as_messages):
-        record = {"id": 1} | {f"f{number}": number for number in range(30)}
-        _, sentence = Schema().infer(as_messages([json.dumps(record).encode()]))
-        assert "Found 30 numeric fields" in sentence
-        assert "f19 and 10 more" in sentence
-
     def test_an_id_field_that_nobody_has_is_an_error_naming_what_is_there(self, as_messages):
-        with pytest.raises(DataError, match=r"'key'.*fields seen: 'id', 'a'.*\[schema\] id"):
+        with pytest.raises(DataError, match=r"'key'.*fields seen: id, a.*\[schema\] id"):
             Schema(id="key").infer(as_messages([b'{"id": 1, "a": 2}']))
-
-    def test_records_without_numbers_are_an_error(self, as_messages):
-        with pytest.raises(DataError, match="no numeric field"):
-            Schema().infer(as_messages([b'{"id": 1, "a": "x"}']))
 
     def test_no_records_at_all_are_an_error(self):
         with pytest.raises(DataError, match="none of the 0"):

@@ -1,0 +1,117 @@
+"""Label messages: each says what a record turned out to be. They may be whole records."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.decoded import Desk, Labels
+from streamboost.connectors.messages.labels import (
+    LabelFields,
+    LabelKind,
+    as_json,
+    kind_of,
+    read_label,
+)
+from streamboost.connectors.messages.values import id_reader, time_of
+from streamboost.connectors.messages.written import Label, Reason, Time, encode
+from streamboost.features.paths import getter
+
+__all__ = ["LabelMessages"]
+
+_INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_TYPES: dict[str, Any] = {"string": str | None, "integer": _INT64 | None}
+
+
+@dataclass(frozen=True)
+class LabelMessages:
+    """Reads and writes label messages.
+
+    Attributes
+    ----------
+    names : what id and label are called
+    record_id : what records call their id
+    label : what `Schema.label` says that labels are
+    kind : what the first label was, where that is "auto"
+    """
+
+    names: LabelFields
+    record_id: str
+    label: Literal["auto"] | LabelKind
+    kind: LabelKind | None
+
+    def decode(self, desk: Desk, messages: Sequence[Message]) -> Labels:
+        """Decode labels; what cannot be used becomes a dead letter."""
+        required: dict[str, Reason] = {self._id: "missing_id", self.names.label: "missing_label"}
+        kept, rows = desk.parse(*self._reader, required)
+        kind = self.labels_are
+        usable = []
+        for index, (id, given, time, source) in zip(kept, rows, strict=True):
+            label, fault = read_label(given, kind or kind_of(given))
+            if label is None:
+                desk.reject(index, "bad_label", f"field {self.names.label!r} {fault}")
+            else:
+                kind = kind or kind_of(given)
+                usable.append((messages[index], str(id), label, time, source))
+        return Labels(
+            ids=[id for _, id, *_ in usable],
+            labels=[label for _, _, label, *_ in usable],
+            times=[time for *_, time, _ in usable],
+            sources=[source for *_, source in usable],
+            messages=[message for message, *_ in usable],
+            kind=kind,
+        )
+
+    def encode(self, label: Label) -> bytes:
+        """Return `label` as a message that `decode` reads."""
+        message = {self._id: label.id, self.names.label: as_json(label.label, self.labels_are)}
+        message |= {} if label.time is None else {"time": label.time}
+        return encode(message | ({} if label.source is None else {"source": label.source}))
+
+    @property
+    def labels_are(self) -> LabelKind | None:
+        """What labels are; None where the first of them will tell."""
+        return self.kind if self.label == "auto" else self.label
+
+    @property
+    def _id(self) -> str:
+        return self.names.id or "id"
+
+    @cached_property
+    def _reader(self) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
+        """Return what decodes a message, and what makes id, label, time and source of that."""
+        if (self.names, self.record_id) != (LabelFields(), "id") or self.label not in _TYPES:
+            return msgspec.json.Decoder(dict[str, Any]).decode, self._along_paths()
+        fields = [
+            ("id", str | int | None, None),
+            ("label", _TYPES[self.label], None),
+            ("time", Time, None),
+            ("source", str | None, None),
+        ]
+        struct = msgspec.defstruct("Label", fields, gc=False)
+        return msgspec.json.Decoder(struct).decode, msgspec.structs.astuple
+
+    def _along_paths(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        get_id, get_label = id_reader(self._id), getter(self.names.label)
+        get_other = id_reader(self.record_id if self.names.id is None else self._id)
+        path = self.names.label
+
+        def take(message: Mapping[str, Any]) -> tuple[Any, ...]:
+            id, label, source = get_id(message), get_label(message), message.get("source")
+            if self.label in _TYPES:
+                label = _typed(label, path, _TYPES[self.label])
+            source = source if isinstance(source, str) else None
+            id = get_other(message) if id is None else id
+            return id, label, time_of(message.get("time")), source
+
+        return take
+
+
+def _typed(label: Any, path: str, type: Any) -> Any:
+    try:
+        return msgspec.convert(label, type)
+    except msgspec.ValidationError as error:
+        raise msgspec.ValidationError(f"{error} - at `$.{path}`") from None

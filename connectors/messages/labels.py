@@ -1,0 +1,113 @@
+"""What labels are: text, whole numbers or true and false, and reading one kind as another."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from streamboost.errors import ConfigurationError
+
+__all__ = ["LONGEST_LABEL", "LabelFields", "LabelKind", "as_json", "kind_of", "read_label"]
+
+LabelKind = Literal["string", "integer", "boolean"]
+
+LONGEST_LABEL = 1_000
+"""Characters of a label: classes stand in arrays as wide as the longest of them, in which a NUL
+at the end would be lost."""
+
+_WHOLE = re.compile(r"\s*-?\d{1,19}\s*", re.ASCII)
+_BOOLEANS: dict[Any, str] = {0: "false", 1: "true", "false": "false", "true": "true"}
+_WORDS = {"string": "text", "integer": "whole numbers", "boolean": "true or false"}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFields:
+    """What id and label are called in label messages, perhaps by dotted paths.
+
+    Without an `id`, that is "id" or what the schema calls the records' own.
+    """
+
+    id: str | None = None
+    label: str = "label"
+
+    def __post_init__(self) -> None:
+        for name in (self.label, *([] if self.id is None else [self.id])):
+            if not isinstance(name, str) or not name:
+                raise ConfigurationError(
+                    f"[labels.fields] names the field {name!r}: a name is text"
+                )
+        if self.id == self.label:
+            raise ConfigurationError(
+                f"[labels.fields] names the field {self.id!r} twice: id and label must differ"
+            )
+
+
+def kind_of(value: Any) -> LabelKind | None:
+    """Return what kind of label `value` is, None where it can be none.
+
+    >>> kind_of("grass"), kind_of(3), kind_of(3.0), kind_of(True), kind_of(0.5)
+    ('string', 'integer', 'integer', 'boolean', None)
+    """
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return "integer" if is_whole else None
+
+
+def read_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, str]:
+    """Return `value` as a label of that kind; None, and what is wrong with it, where it is none.
+
+    Booleans are learned as the text "true" and "false".
+
+    >>> read_label("1", "integer"), read_label(1, "string"), read_label(True, "boolean")
+    ((1, ''), ('1', ''), ('true', ''))
+    """
+    label = None if kind is None else _read(value, kind)
+    if label is None:
+        if kind is None or kind_of(value) is None:
+            return None, "is neither text nor a whole number, nor true or false"
+        return None, (
+            f"is {_shown(value)}, and labels here are {_WORDS[kind]}: write it so, or begin anew "
+            f'with [schema] label = "{kind_of(value)}"'
+        )
+    if isinstance(label, int):
+        return (label, "") if -(2**63) <= label < 2**63 else (None, "has more than 64 bits")
+    return (None, fault) if (fault := _fault_of(label)) else (label, "")
+
+
+def _fault_of(label: str | int) -> str | None:
+    """Return why a committee cannot keep `label`, or None when it can."""
+    if isinstance(label, str) and len(label) > LONGEST_LABEL:
+        return f"has {len(label)} characters: give at most {LONGEST_LABEL}"
+    if isinstance(label, str) and "\0" in label:
+        return "holds a NUL character: leave it out"
+    return None
+
+
+def as_json(label: Any, kind: str | None) -> Any:
+    """Return a learned label as messages have it: true or false where it is one.
+
+    >>> as_json("true", "boolean"), as_json("true", "string"), as_json(None, "boolean")
+    (True, 'true', None)
+    """
+    return label == "true" if kind == "boolean" and label is not None else label
+
+
+def _read(value: Any, kind: LabelKind) -> str | int | None:
+    own = kind_of(value)
+    if kind == "boolean":
+        word = value.strip().lower() if isinstance(value, str) else value
+        return None if own is None else _BOOLEANS.get(word)
+    if kind == "string":
+        if own == "string":
+            return str(value)
+        return None if own is None else str(value).lower() if own == "boolean" else str(int(value))
+    if own == "string":
+        return int(value) if _WHOLE.fullmatch(value) else None
+    return int(value) if own == "integer" else None
+
+
+def _shown(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:60] + "..."

@@ -1,0 +1,70 @@
+"""Records of numbers alone, decoded into an array: what a list of fields in the file asks for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.decoded import Desk, Records
+from streamboost.connectors.messages.written import Time
+
+__all__ = ["Numbers"]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Reads id, time and numbers of records; each is called so at the top of a JSON object."""
+
+    id: str
+    time: str | None
+    names: Sequence[str]
+
+    def decode(self, desk: Desk, messages: Sequence[Message]) -> Records:
+        """Decode records; one in which something else stands becomes a dead letter."""
+        kept, rows = desk.parse(
+            self._decoder.decode, msgspec.structs.astuple, {self.id: "missing_id"}
+        )
+        records = Records(
+            ids=[str(row[0]) for row in rows],
+            times=[None] * len(rows) if self.time is None else [row[-1] for row in rows],
+            X=self._array(rows),
+            messages=[messages[index] for index in kept],
+        )
+        infinite = np.isinf(records.X)
+        if not infinite.any():
+            return records
+        for row, columns in enumerate(infinite):
+            if columns.any():
+                name = self.names[int(columns.argmax())]
+                detail = f"field {name!r}: the number is too large for a float32"
+                desk.reject(kept[row], "infinite", detail)
+        return records.take(np.flatnonzero(~infinite.any(axis=1)).tolist())
+
+    def _array(self, rows: Sequence[tuple[Any, ...]]) -> npt.NDArray[np.float32]:
+        width = len(self.names)
+        values = np.fromiter(
+            chain.from_iterable([row[1 : 1 + width] for row in rows]),
+            dtype=np.float64,
+            count=len(rows) * width,
+        )
+        with np.errstate(over="ignore"):  # the caller sorts out what becomes infinite
+            return values.astype(np.float32).reshape(len(rows), width)
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        fields: list[tuple[str, Any, Any]] = [("id", str | int | None, None)]
+        names = {"id": self.id}
+        for column, name in enumerate(self.names):
+            fields.append((f"f{column}", float | None, None))
+            names[f"f{column}"] = name
+        if self.time is not None:
+            fields.append(("time", Time, None))
+            names["time"] = self.time
+        # Nothing in a record can form a cycle: untracked, it costs the collector nothing.
+        return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=names, gc=False))

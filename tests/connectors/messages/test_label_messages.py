@@ -1,0 +1,135 @@
+"""Labels of the kind that the first of them is, found under any name."""
+
+import json
+
+import pytest
+
+from streamboost.connectors.messages.labels import LabelFields
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.written import Label
+
+
+@pytest.fixture
+def decode(as_messages):
+    """Return a function that decodes labels by a schema."""
+    return lambda schema, *labels: schema.decode_labels(
+        as_messages([json.dumps(label).encode() for label in labels])
+    )
+
+
+def given(*labels):
+    return [{"id": n, "label": label} for n, label in enumerate(labels)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "read", "kind"),
+    [
+        (["a", 1, True, 2.0, False], ["a", "1", "true", "2", "false"], "string"),
+        (["1", 1], ["1", "1"], "string"),
+        ([1, "2", " -3", 4.0], [1, 2, -3, 4], "integer"),
+        ([1.0, 2], [1, 2], "integer"),
+        ([True, "false", "True", 0, 1], ["true", "false", "true", "false", "true"], "boolean"),
+    ],
+)
+def test_labels_are_what_the_first_one_is_and_others_are_read_as_that(decode, labels, read, kind):
+    found, dead = decode(Schema(), *given(*labels))
+    assert dead == []
+    assert found.labels == read
+    assert found.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("labels", "detail"),
+    [
+        ([1, "grass"], "is 'grass', and labels here are whole numbers"),
+        ([1, True], "is true, and labels here are whole numbers"),
+        ([1, 2.5], "neither text nor a whole number"),
+        ([1, 2**63], "more than 64 bits"),
+        ([1, "9" * 19], "more than 64 bits"),
+        ([True, "yes"], "labels here are true or false"),
+        ([True, 2], "labels here are true or false"),
+        (["a", ["b"]], "neither text nor"),
+        (["a", {}], "neither text nor"),
+        (["a", "b" * 1_001], "1001 characters"),
+        (["a", "\0"], "NUL"),
+    ],
+)
+def test_a_label_that_cannot_be_read_so_is_a_dead_letter_with_the_mend(decode, labels, detail):
+    found, (letter,) = decode(Schema(), *given(*labels))
+    assert len(found) == 1
+    assert letter.reason == "bad_label"
+    assert letter.position == {"0": 1}
+    assert detail in letter.detail
+
+
+def test_the_mend_names_the_kind_that_would_do(decode):
+    _, (letter,) = decode(Schema(), *given(1, "grass"))
+    assert '[schema] label = "string"' in letter.detail
+
+
+def test_what_can_be_no_label_settles_nothing(decode):
+    found, dead = decode(Schema(), *given(0.5, [1], None, "x" * 2_000, 3))
+    assert found.labels == [3]
+    assert found.kind == "integer"
+    assert len(dead) == 4
+
+
+def test_a_kind_once_settled_is_kept(decode):
+    found, _ = decode(Schema(), *given(7))
+    schema = Schema().settled(found.kind)
+    assert decode(schema, *given("8")).labels.labels == [8]
+    assert decode(schema).labels.kind == "integer"
+    assert Schema().settled(None) == Schema()
+    assert Schema(label="string").settled("string") == Schema(label="string")
+
+
+def test_booleans_can_be_asked_for(decode):
+    found, dead = decode(Schema(label="boolean"), *given(1, "TRUE", False, "x"))
+    assert found.labels == ["true", "true", "false"]
+    assert len(dead) == 1
+
+
+PAYMENTS = LabelFields(id="payment_id", label="result.fraud")
+
+
+@pytest.mark.parametrize("label", ["auto", "string"])
+def test_a_whole_record_may_be_a_label_message(decode, label):
+    record = {"payment_id": 7, "id": "no", "source": {"ip": 1}, "time": [1], "label": "no"}
+    record["result"] = {"fraud": "yes"}
+    found, dead = decode(Schema(id="key", label=label, label_fields=PAYMENTS), record)
+    assert dead == []
+    assert (found.ids, found.labels, found.times, found.sources) == (["7"], ["yes"], [None], [None])
+
+
+def test_what_is_missing_is_called_by_its_own_name(decode):
+    schema = Schema(label="string", label_fields=PAYMENTS)
+    _, dead = decode(schema, {"payment_id": 1}, {"result": {"fraud": "x"}}, {"payment_id": 1.5})
+    assert [letter.reason for letter in dead] == ["missing_label", "missing_id", "wrong_type"]
+    assert "'result.fraud'" in dead[0].detail
+    assert "'payment_id'" in dead[1].detail
+    _, (letter,) = decode(schema, {"payment_id": 1, "result": {"fraud": 5}})
+    assert letter.reason == "wrong_type"
+    assert "field 'result.fraud': expected text" in letter.detail
+
+
+def test_labels_may_call_their_id_as_records_do(decode):
+    for label in ("auto", "string"):
+        schema = Schema(id="payment_id", label=label)
+        labels = [{"payment_id": "a", "label": "x"}, {"id": "b", "label": "y", "payment_id": "c"}]
+        assert decode(schema, *labels).labels.ids == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "label", "message"),
+    [
+        (Schema(), "x", {"id": "7", "label": "x"}),
+        (Schema(kind="boolean"), "true", {"id": "7", "label": True}),
+        (Schema(kind="integer", label_fields=PAYMENTS), 3, {"payment_id": "7", "result.fraud": 3}),
+    ],
+)
+def test_a_written_label_is_one_that_is_read(as_messages, schema, label, message):
+    payload = schema.encode_label(Label("7", label, 5, "Ada"))
+    assert json.loads(payload) == message | {"time": 5, "source": "Ada"}
+    found, dead = schema.decode_labels(as_messages([payload]))
+    assert dead == []
+    assert (found.ids, found.labels, found.times, found.sources) == (["7"], [label], [5], ["Ada"])
