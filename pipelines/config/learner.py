@@ -19,6 +19,8 @@ from streamboost.active.query import QueryStrategy
 from streamboost.active.utilities import UTILITIES
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.reweighting.gamble import GambleClassifier
+from streamboost.connectors.messages.schema import Schema
+from streamboost.features import Features
 from streamboost.pipelines.config.problems import Problem, unknown_key
 from streamboost.pipelines.span import Span
 from streamboost.stream.estimators import Trainable, default_estimator
@@ -60,17 +62,20 @@ class Core:
     query: QueryStrategy
     settings: dict[str, dict[str, Any]]
 
-    def learner(self, n_features: int, seed: int) -> StreamLearner:
-        """Return a learner of these parts, for records of `n_features`, that knows nothing yet."""
+    def learner(self, schema: Schema, seed: int) -> StreamLearner:
+        """Return a learner of these parts, for records of `schema`, that knows nothing yet."""
+        fields = schema.fields
+        mixed = schema.numeric == "auto" and not isinstance(fields, str)
         return StreamLearner(
             self.estimator,
             self.working_set,
             self.schedule,
             self.query,
-            n_features=self.label_lags + n_features,
+            n_features=self.label_lags + len(schema.features),
             random_state=seed,
             calibrate=self.calibrate,
             label_lags=self.label_lags,
+            features=Features(fields) if mixed else None,
         )
 
 

@@ -145,6 +145,14 @@ class Pipeline:
         }
         return arrays, manifest
 
+    @property
+    def steady(self) -> dict[str, int]:
+        """The columns of `Records.X` that mean the same whatever is learned, by their names."""
+        features = self.learner.features
+        if features is None:
+            return {name: column for column, name in enumerate(self.schema.features)}
+        return {features.names[column]: column for column in features.steady}
+
     def numbers(self) -> dict[str, Any]:
         """Return how it stands: its counters, and those of committee, ledger and join."""
         return {

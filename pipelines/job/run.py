@@ -271,11 +271,11 @@ def build_loop(
 
 def _pipeline(config: Config, state: State, schema: Schema) -> Pipeline:
     section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
-    width = len(schema.features) + config.core.label_lags
+    learner = config.core.learner(schema, section.seed)
     return Pipeline(
         schema,
-        config.core.learner(len(schema.features), section.seed),
-        Join(Span.parse(section.join_window), Span.parse(expires_after), width),
+        learner,
+        Join(Span.parse(section.join_window), Span.parse(expires_after), learner.n_features or 0),
         Versions(state.versions, section.keep_versions),
     )
 

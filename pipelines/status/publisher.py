@@ -67,8 +67,9 @@ class Publisher(Watcher):
         self._trouble: dict[str, Any] = {}
         self._due, self._published = 0.0, clock()
         self._state, self._is_still, self._has_failed = "", False, False
-        self._writer = Writer(folder, loop.pipeline.schema)
-        self._notes = Notes(len(loop.pipeline.schema.features), known=self._writer.has_reference)
+        steady = loop.pipeline.steady
+        self._writer = Writer(folder, loop.pipeline.schema, list(steady))
+        self._notes = Notes(list(steady.values()), known=self._writer.has_reference)
         self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
 
     def committed(self, effects: Effects) -> None:

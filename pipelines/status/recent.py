@@ -89,12 +89,14 @@ def _commonest(counts: Counter[Label]) -> list[Label]:
 class Notes:
     """Notes what batches do, at next to no cost; called with the effects of each.
 
-    `known` says that there is something to compare the features with already.
+    `columns` are those of `Records.X` that are watched; `known` says that there is something to
+    compare them with already.
     """
 
-    def __init__(self, n_features: int, *, known: bool = False) -> None:
+    def __init__(self, columns: list[int], *, known: bool = False) -> None:
         self.since = Since()
-        self.rows = RecentRows(n_features, wanted=not known)
+        self.rows = RecentRows(len(columns), wanted=not known)
+        self._columns = columns
         self._predicted: deque[Label | None] = deque(maxlen=RECENT_RECORDS)
         self._answered: deque[tuple[Label, Label | None]] = deque(maxlen=RECENT_ANSWERS)
 
@@ -113,7 +115,7 @@ class Notes:
         self._answered.extend((true, said) for true, said, p in answers if not isnan(p))
         if any(training.kind == "drift" for training in effects.trainings):
             self.rows.restart()
-        self.rows.add(effects.records.X)
+        self.rows.add(effects.records.X[:, self._columns])
         self._mark(effects)
 
     def take(self) -> Since:

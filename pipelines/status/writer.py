@@ -44,6 +44,7 @@ class Writer:
     ----------
     folder : where the file is
     schema : that of the records
+    watched : the names of the columns whose drift is looked at
 
     Attributes
     ----------
@@ -51,11 +52,11 @@ class Writer:
     has_failed : whether the newest publication could not be written
     """
 
-    def __init__(self, folder: Path, schema: Schema) -> None:
+    def __init__(self, folder: Path, schema: Schema, watched: list[str]) -> None:
         self._file = StatusFile(folder / FILE)
         self._board = Board()
         self._documents: dict[str, Row] = {}
-        self._drift = FeatureDrift(schema.features)
+        self._drift = FeatureDrift(watched)
         self._first: Any = None
         self.requests = RequestRows(schema)
         self._resume(StatusReader(folder))

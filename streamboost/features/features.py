@@ -77,6 +77,7 @@ class Features:
         self._numbers = Numbers(self._layout)
         self._texts: Texts | None = None
         self._makers: dict[str, Maker] = {"numbers": self._numbers}
+        self._steady: list[Numbers | Times | Vectors] = [self._numbers]
         self._moving: list[Maker] = []  # those whose columns depend on the records before
         for name, given in fields.items():
             self.add(name, as_field(name, given))
@@ -95,6 +96,11 @@ class Features:
         return self._layout.categorical
 
     @property
+    def steady(self) -> list[int]:
+        """The columns that mean the same whatever is learned: numbers, vectors and times."""
+        return sorted(column for maker in self._steady for column in maker.columns)
+
+    @property
     def fixed(self) -> bool:
         """Whether a record's row depends on nothing but its values."""
         return all(field.kind in ("number", "vector") for field in self.fields.values())
@@ -107,7 +113,7 @@ class Features:
     @property
     def expert(self) -> list[int]:
         """The columns in which texts give the log probabilities of `classes`; may be fewer."""
-        return self._texts.columns if self._texts else []
+        return self._texts.scores if self._texts else []
 
     def add(self, name: Hashable, field: Field) -> None:
         """Take on a field, the last of every record's values; records before miss it."""
@@ -121,12 +127,16 @@ class Features:
                 self._take_on("texts", self._texts, moving=True)
             self._texts.add(name, place)
         elif field.kind == "time":
-            self._take_on(f"{place}", Times(self._layout, name, place, field.zone), moving=True)
+            times = Times(self._layout, name, place, field.zone)
+            self._steady.append(times)
+            self._take_on(f"{place}", times, moving=True)
         elif field.kind == "category":
             maker = Categories(self._layout, name, place, field.min_frequency)
             self._take_on(f"{place}", maker)
         else:
-            self._take_on(f"{place}", Vectors(self._layout, name, place, field.size or 0))
+            vectors = Vectors(self._layout, name, place, field.size or 0)
+            self._steady.append(vectors)
+            self._take_on(f"{place}", vectors)
 
     def _take_on(self, key: str, maker: Maker, *, moving: bool = False) -> None:
         self._makers[key] = maker

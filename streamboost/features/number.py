@@ -37,13 +37,13 @@ class Numbers:
         self._layout = layout
         self._names: list[Hashable] = []
         self._places: list[int] = []  # among a record's values
-        self._columns: list[int] = []
+        self.columns: list[int] = []
 
     def add(self, name: Hashable, place: int) -> None:
         """Take on the field that stands at `place` among a record's values."""
         self._names.append(name)
         self._places.append(place)
-        self._columns.append(self._layout.take(str(name)))
+        self.columns.append(self._layout.take(str(name)))
 
     def note(self, value: Values) -> None:
         """Numbers depend on nothing else."""
@@ -55,13 +55,13 @@ class Numbers:
         try:
             table = np.array(rows, dtype=np.float64).reshape(len(rows), len(places))
             if not (np.abs(table) > _LARGEST).any():
-                X[:, self._columns] = table
+                X[:, self.columns] = table
                 return Counter()
         except (TypeError, ValueError, OverflowError):
             pass  # one of them is no number
         unreadable: Counter[Hashable] = Counter()
         for row, out in zip(rows, X, strict=True):
-            for name, column, value in zip(self._names, self._columns, row, strict=True):
+            for name, column, value in zip(self._names, self.columns, row, strict=True):
                 number = as_number(value)
                 if number is None:
                     unreadable[name] += 1
@@ -77,8 +77,8 @@ class Numbers:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Maker`."""
-        return {"columns": self._columns}, {}
+        return {"columns": self.columns}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Maker`."""
-        self._columns = list(state["columns"])
+        self.columns = list(state["columns"])

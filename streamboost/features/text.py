@@ -44,7 +44,7 @@ class Texts:
         self._table_bytes = table_bytes
         self._names: list[Hashable] = []
         self._places: list[int] = []
-        self.columns: list[int] = []
+        self.scores: list[int] = []
         """That of each class."""
         self._seen = 0  # records
         self._frequency = np.zeros(_BUCKETS, dtype=np.int32)  # of words, in records
@@ -76,8 +76,8 @@ class Texts:
             for name, place in zip(self._names, self._places, strict=True):
                 given = value[place]
                 unreadable[name] += not (given is None or isinstance(given, str))
-            if self.columns:
-                row[self.columns] = self._mixed(self._said(*self._hash(value)))
+            if self.scores:
+                row[self.scores] = self._mixed(self._said(*self._hash(value)))
         return +unreadable
 
     def _hash(self, value: Values) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +94,7 @@ class Texts:
 
     def _said(self, places: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return the log probabilities (2, K) that naive Bayes and the softmax give."""
-        n = len(self.columns)
+        n = len(self.scores)
         words = self._words[places, :n].astype(np.float64)
         others = words.sum(axis=1, keepdims=True) - words + _SMOOTHING
         totals = self._totals[:n].sum() - self._totals[:n] + _SMOOTHING * (self._distinct + 1)
@@ -109,9 +109,9 @@ class Texts:
 
     def learn(self, value: Values, k: int) -> None:
         """See `Maker`."""
-        if k >= len(self.columns):
+        if k >= len(self.scores):
             return
-        n = len(self.columns)
+        n = len(self.scores)
         places, counts = self._hash(value)
         said = self._said(places, counts)
         off = np.exp(self._mixed(said))
@@ -137,8 +137,8 @@ class Texts:
         wanted = min(len(classes), MOST_CLASSES)
         while self._words.shape[1] < wanted:
             self._double()
-        for label in classes[len(self.columns) : wanted]:
-            self.columns.append(self._layout.take(f"words for {label}"))
+        for label in classes[len(self.scores) : wanted]:
+            self.scores.append(self._layout.take(f"words for {label}"))
 
     def _double(self) -> None:
         """Make room for twice as many classes, with half the places where that is too much."""
@@ -162,7 +162,7 @@ class Texts:
         state = {
             "seen": self._seen,
             "places": len(self._frequency),
-            "columns": self.columns,
+            "columns": self.scores,
             "distinct": self._distinct,
         }
         met = np.flatnonzero(self._frequency)
@@ -180,7 +180,7 @@ class Texts:
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Maker`."""
         self._seen = state["seen"]
-        self.columns = list(state["columns"])
+        self.scores = list(state["columns"])
         self._distinct = state["distinct"]
         self._frequency = np.zeros(state["places"], dtype=np.int32)
         self._frequency[arrays["met"]] = arrays["frequency"]

@@ -57,7 +57,7 @@ class Times:
         self._place = place
         self._zone = as_zone(zone)
         parts = ("hour", "weekday", "day of the year", "seconds since the record before")
-        self._columns = [layout.take(f"{name}: {part}") for part in parts]
+        self.columns = [layout.take(f"{name}: {part}") for part in parts]
         self._before = math.nan  # seconds since the epoch of the record before the newest
         self._newest = math.nan
 
@@ -82,7 +82,7 @@ class Times:
             hour = moment.hour + moment.minute / 60.0
             # A record that was noted is the newest: the one before it counts.
             since = at - (self._before if at == self._newest else self._newest)
-            row[self._columns] = (hour, moment.weekday(), moment.timetuple().tm_yday, since)
+            row[self.columns] = (hour, moment.weekday(), moment.timetuple().tm_yday, since)
         return unreadable
 
     def learn(self, value: Values, k: int) -> None:
@@ -93,10 +93,10 @@ class Times:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Maker`."""
-        state = {"columns": self._columns, "before": self._before, "newest": self._newest}
+        state = {"columns": self.columns, "before": self._before, "newest": self._newest}
         return state, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Maker`."""
-        self._columns = list(state["columns"])
+        self.columns = list(state["columns"])
         self._before, self._newest = state["before"], state["newest"]

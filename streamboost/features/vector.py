@@ -20,7 +20,7 @@ class Vectors:
     def __init__(self, layout: Layout, name: Hashable, place: int, size: int) -> None:
         self._name = name
         self._place = place
-        self._columns = [layout.take(f"{name}[{i}]") for i in range(size)]
+        self.columns = [layout.take(f"{name}[{i}]") for i in range(size)]
 
     def note(self, value: Values) -> None:
         """Vectors depend on nothing else."""
@@ -36,10 +36,10 @@ class Vectors:
                 vector = np.asarray(given, dtype=np.float64)
             except (TypeError, ValueError, OverflowError):
                 vector = np.empty(0)
-            if vector.shape != (len(self._columns),) or (np.abs(vector) > _LARGEST).any():
+            if vector.shape != (len(self.columns),) or (np.abs(vector) > _LARGEST).any():
                 unreadable[self._name] += 1
             else:
-                row[self._columns] = vector
+                row[self.columns] = vector
         return unreadable
 
     def learn(self, value: Values, k: int) -> None:
@@ -50,8 +50,8 @@ class Vectors:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Maker`."""
-        return {"columns": self._columns}, {}
+        return {"columns": self.columns}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Maker`."""
-        self._columns = list(state["columns"])
+        self.columns = list(state["columns"])

@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 
+from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.binding import bound, fingerprint
@@ -88,9 +89,9 @@ def test_parameters_that_follow_from_other_keys_are_no_keys(tmp_path):
 def test_label_lags_stand_before_the_features_as_categories(tmp_path):
     core = made(tmp_path, committee={"label_lags": 2}).core
     assert core.estimator.get_params()["categorical_features"] == [0, 1]
-    assert core.learner(3, seed=0).n_features == 5
+    assert core.learner(Schema(numeric=["a", "b", "c"]), seed=0).n_features == 5
     assert core.settings["committee"]["label_lags"] == 2
-    assert made(tmp_path).core.learner(3, seed=0).n_features == 3
+    assert made(tmp_path).core.learner(Schema(numeric=["a", "b", "c"]), seed=0).n_features == 3
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, True, "none"])
@@ -598,9 +599,9 @@ def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):
 
 
 def test_whether_probabilities_are_calibrated_is_a_key(tmp_path):
-    assert made(tmp_path).core.learner(3, seed=0).judge.calibrate
+    assert made(tmp_path).core.learner(Schema(numeric=["a", "b", "c"]), seed=0).judge.calibrate
     core = made(tmp_path, committee={"calibrate": False}).core
-    assert not core.learner(3, seed=0).judge.calibrate
+    assert not core.learner(Schema(numeric=["a", "b", "c"]), seed=0).judge.calibrate
     assert core.settings["committee"]["calibrate"] is False
     (line,) = problems(tmp_path, committee={"calibrate": 1})
     assert line == "[committee] calibrate: must be true or false, and is 1"
