@@ -1,5 +1,6 @@
 """Every source, sink and transaction keeps the contract of `connectors.base`."""
 
+import gzip
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,18 @@ def unfinished_file_source(folder: Path) -> Source:
     path = folder / "records.jsonl"
     path.write_bytes(b"\r\n".join(PAYLOADS))
     return JsonLinesSource(path)
+
+
+def compressed_file_source(folder: Path) -> Source:
+    path = folder / "records.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\r\n".join(PAYLOADS)))
+    return JsonLinesSource(path)
+
+
+def compressed_csv_source(folder: Path) -> Source:
+    path = folder / "records.csv.gz"
+    path.write_bytes(gzip.compress(b"id,a\n" + b"".join(b"%d,1.5\n" % n for n in range(7))))
+    return CsvSource(path)
 
 
 def csv_source(folder: Path) -> Source:
@@ -100,7 +113,9 @@ SOURCES = [
     memory_source,
     file_source,
     unfinished_file_source,
+    compressed_file_source,
     csv_source,
+    compressed_csv_source,
     parquet_source,
     sqlite_source,
     river_source,

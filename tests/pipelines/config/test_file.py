@@ -620,6 +620,23 @@ def test_files_that_cannot_be_what_they_are_named_for_are_refused(tmp_path):
     ]
 
 
+def test_compressed_files_are_read_and_neither_followed_nor_written(tmp_path):
+    named = {"connector": "files", "path": "records.jsonl.gz"}
+    assert made(tmp_path, source=named).sections.source.closed
+    found = problems(
+        tmp_path,
+        source=named | {"follow": True},
+        labels={"connector": "files", "path": "labels.parquet.gz"},
+        predictions={"connector": "files", "path": "predictions.jsonl.gz"},
+    )
+    assert sorted(found) == [
+        "[labels] path: a Parquet file is compressed within: unpack it, and name it without .gz",
+        "[predictions] path: lines are appended as they are, so its name must not end in .gz",
+        "[source] follow: a compressed file is complete: nothing is added to it; leave this key "
+        "out",
+    ]
+
+
 def test_the_monitors_port_may_change_and_what_is_known_beforehand_may_not(tmp_path):
     plain = made(tmp_path)
     assert bound(made(tmp_path, monitor={"port": 9000})) == bound(plain)
