@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamboost.connectors.answers import Answers, AnswersOracle, Young
 from streamboost.connectors.base import Committed, Message, Sink, Source, Transaction
 from streamboost.connectors.files.csv import CsvSource
 from streamboost.connectors.files.json_lines import JsonLinesSink, JsonLinesSource
@@ -99,6 +100,16 @@ def river_oracle(folder: Path) -> Source:
     return RiverOracle("ImageSegments", MemorySource(requests), 20, progress)
 
 
+def answers_oracle(folder: Path) -> Source:
+    path = folder / "answers.jsonl"
+    path.write_bytes(b"".join(b'{"id": %d, "label": "sky"}\n' % n for n in range(7)))
+    asked, predictions = MemoryLog(), MemoryLog()
+    asked.append([b'{"id": "%d"}' % record for record in (5, 0, 99, 3, 1, 98, 2, 4, 6)])
+    predictions.append([b'{"id": "%d"}' % record for record in range(9)])
+    young = Young(MemorySource(predictions), records=2)
+    return AnswersOracle(Answers(path), MemorySource(asked), young)
+
+
 def kafka_source(folder: Path, servers: str) -> Source:
     cluster, topic = KafkaCluster(servers), f"contract.{hash(folder)}"
     if missing_topics(cluster, [topic]):
@@ -120,6 +131,7 @@ SOURCES = [
     sqlite_source,
     river_source,
     river_oracle,
+    answers_oracle,
 ]
 KAFKA_SOURCE = pytest.param(kafka_source, marks=pytest.mark.kafka)
 
