@@ -23,8 +23,8 @@ from streamboost.pipelines.span import Span
 
 __all__ = ["CONNECTOR", "AnswersLabels"]
 
-_WHOLE = 2**40
-"""Bytes: what the pipeline wrote itself is read whole."""
+_WHOLE = 1_000_000_000
+"""Bytes, of which SQLite holds no more: what the pipeline wrote itself is read whole."""
 
 
 def _check_delay(value: Any) -> Any:
