@@ -45,7 +45,9 @@ def demo(
     ] = None,
     id: Annotated[
         str | None,
-        typer.Option(help="The field that names a record; its line does without.", show_default=""),
+        typer.Option(
+            help="The field that names a record; its line does without.", show_default=False
+        ),
     ] = None,
     strategy: Annotated[Strategy | None, typer.Option(help="Run this row alone.")] = None,
     budget: Annotated[float, typer.Option(help="Share of labels that may be bought.")] = 0.1,

@@ -45,6 +45,8 @@ FILE = "pipeline.toml"
 STRATEGIES = ("margin", "random", "repeat_last", "all")
 DELAY = 20
 """Records that pass before a label comes."""
+FEWEST = 20
+"""Records whose accuracy says something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ class Result:
 class RunProgress:
     """Where a run stands.
 
-    `recent` is the accuracy over the newest records, `repeated` that of repeating the last label.
+    `recent` is the accuracy over the newest records, `repeated` that of repeating the last label;
+    None: they are too few yet.
     """
 
     strategy: str
@@ -95,8 +98,8 @@ class RunProgress:
     accuracy: float
     labels: int
     trees: int
-    recent: float = 0.0
-    repeated: float = 0.0
+    recent: float | None = None
+    repeated: float | None = None
 
 
 @dataclass(slots=True)
@@ -117,13 +120,15 @@ class Comparison:
         hit = predicted == self.truth[id]
         self.classes.append(self.truth[id])
         self.hits.append(hit)
-        self.newest.append(hit)
+        if predicted is not None:
+            self.newest.append(hit)
         self.right += hit
 
     @property
-    def recent(self) -> float:
-        """The accuracy over the newest records."""
-        return sum(self.newest) / max(len(self.newest), 1)
+    def recent(self) -> float | None:
+        """The accuracy over the newest records since one was predicted; None: they are too few."""
+        n = len(self.newest)
+        return sum(self.newest) / n if n >= FEWEST else None
 
     def row(self, strategy: str, labels: int, seconds: float) -> Result:
         """Return the figures over everything counted."""

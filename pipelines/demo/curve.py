@@ -14,9 +14,6 @@ __all__ = ["Axes", "Curves", "Point", "drawn"]
 Point = tuple[int, float]
 """Labels bought, and the accuracy over the newest records then."""
 
-FIRST = 20
-"""Records before which an accuracy says nothing."""
-
 _MARKS = {"margin": "*", "random": "o", "repeat_last": ".", "all": "+"}
 _COLOURS = {"margin": "bold blue", "random": "yellow", "repeat_last": "dim", "all": "magenta"}
 _ON_TOP = ("repeat_last", "all", "random", "margin")
@@ -30,12 +27,13 @@ class Curves:
     _points: dict[str, dict[int, float]] = field(default_factory=dict)
 
     def note(self, progress: RunProgress) -> None:
-        """Take in where a run stands, from the first committee on."""
-        if not progress.labels or not progress.trees or progress.records < FIRST:
-            return
-        self._points.setdefault(progress.strategy, {})[progress.labels] = progress.recent
+        """Take in where a run stands."""
+        known = {progress.strategy: progress.recent}
         if progress.strategy == "margin":
-            self._points.setdefault("repeat_last", {})[progress.labels] = progress.repeated
+            known["repeat_last"] = progress.repeated
+        for name, accuracy in known.items():
+            if accuracy is not None and progress.labels:
+                self._points.setdefault(name, {})[progress.labels] = accuracy
 
     def of(self, strategies: Sequence[str], most: int = 200) -> dict[str, list[Point]]:
         """Return at most about `most` points of each strategy, evenly over the axis."""

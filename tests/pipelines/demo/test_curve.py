@@ -1,9 +1,9 @@
-from streamboost.pipelines.demo.compare import RunProgress
+from streamboost.pipelines.demo.compare import Comparison, RunProgress
 from streamboost.pipelines.demo.curve import Axes, Curves, drawn
 
 
-def progress(labels, recent, *, strategy="margin", records=500, trees=10, repeated=0.3):
-    return RunProgress(strategy, records, 1_000, 0.5, labels, trees, recent, repeated)
+def progress(labels, recent, repeated=0.3):
+    return RunProgress("margin", 500, 1_000, 0.5, labels, 10, recent, repeated)
 
 
 def curves_of(*states):
@@ -22,9 +22,21 @@ def test_a_curve_has_the_newest_accuracy_for_each_number_of_labels():
     assert list(curves.of(["margin"])) == ["margin"]
 
 
-def test_before_there_is_a_committee_there_is_no_curve():
-    curves = curves_of(progress(0, 0.2), progress(5, 0.2, trees=0), progress(5, 0.2, records=10))
-    assert curves.of(["margin"]) == {}
+def test_before_enough_was_predicted_there_is_no_curve():
+    curves = curves_of(progress(0, 0.2), progress(5, None), progress(5, None, None))
+    assert curves.of(["margin", "repeat_last"]) == {"repeat_last": [(5, 0.3)]}
+
+
+def test_what_was_not_predicted_is_wrong_and_no_part_of_a_curve():
+    tally = Comparison(dict.fromkeys(map(str, range(100)), "sky"))
+    for n in range(40):
+        tally.add(str(n), None)
+    for n in range(40, 59):
+        tally.add(str(n), "sky")
+    assert tally.recent is None
+    tally.add("59", "sky")
+    assert tally.recent == 1.0
+    assert tally.row("margin", 1, 1.0).accuracy == 20 / 60
 
 
 def test_a_long_curve_is_thinned_evenly_over_a_logarithmic_axis():

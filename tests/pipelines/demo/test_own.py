@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from streamboost.errors import ConfigurationError, ConnectorError, DataError, StateError
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.demo import compare as demo
+from streamboost.pipelines.demo import page as page_of_demo
 from streamboost.pipelines.demo.own import RECORDS, open_own
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.stop import Stop
@@ -208,6 +210,13 @@ def test_the_command_prints_table_and_curves_and_writes_a_page(streamboost_comma
     for line in out.splitlines()[3:7]:
         cells = line.split()
         assert all(cell in page for cell in cells[-6:-2]), "the same figures in both"
+
+
+def test_the_pages_colours_are_those_of_the_service():
+    colours = set(re.findall(r"--[\w-]+: #\w+", page_of_demo._STYLE))
+    assert len(colours) > 10
+    css = Path(page_of_demo.__file__).parents[1] / "service" / "static" / "pages.css"
+    assert colours <= set(re.findall(r"--[\w-]+: #\w+", css.read_text()))
 
 
 class Tags(HTMLParser):
