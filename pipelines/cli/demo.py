@@ -64,7 +64,9 @@ def demo(
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Of --serve; 0: any free one.")] = 0,
 ) -> None:
-    """Show the pipeline at work on real records, or on your own: `demo FILE --label FIELD`.
+    """Show the pipeline at work on real records.
+
+    They are your own with `demo FILE --label FIELD`, which draws accuracy over labels bought.
 
     With --serve it does not end: the records come again under new ids until it is stopped, and some
     requests are left for you.

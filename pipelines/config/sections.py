@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
-from streamboost.connectors.answers import LabelFields
+from streamboost.connectors.answers.table import LabelFields
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.endpoints.base import (
     Expiring,

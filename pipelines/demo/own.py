@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from streamboost.connectors.answers import as_text
+from streamboost.connectors.answers.table import as_text
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.inference import absent, is_nameable
 from streamboost.connectors.messages.schema import LONGEST_LABEL

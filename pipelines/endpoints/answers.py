@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator
 
-from streamboost.connectors.answers import Answers, AnswersOracle, Young
+from streamboost.connectors.answers.oracle import AnswersOracle, Young
+from streamboost.connectors.answers.table import Answers
 from streamboost.connectors.base import Source
 from streamboost.connectors.files.open import STDIN, file_source
 from streamboost.errors import StreamBoostError

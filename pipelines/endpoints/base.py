@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
-from streamboost.connectors.answers import LabelFields
+from streamboost.connectors.answers.table import LabelFields
 from streamboost.connectors.base import Sink, Source
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.span import Span

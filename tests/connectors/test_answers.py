@@ -4,7 +4,8 @@ from contextlib import closing
 
 import pytest
 
-from streamboost.connectors.answers import Answers, AnswersOracle, LabelFields, Young
+from streamboost.connectors.answers.oracle import AnswersOracle, Young
+from streamboost.connectors.answers.table import Answers, LabelFields
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import ConnectorError, DataError
 

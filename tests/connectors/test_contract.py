@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamboost.connectors.answers import Answers, AnswersOracle, Young
+from streamboost.connectors.answers.oracle import AnswersOracle, Young
+from streamboost.connectors.answers.table import Answers
 from streamboost.connectors.base import Committed, Message, Sink, Source, Transaction
 from streamboost.connectors.files.csv import CsvSource
 from streamboost.connectors.files.json_lines import JsonLinesSink, JsonLinesSource
