@@ -119,6 +119,7 @@ def _demo_to_compare(
     from streamboost.pipelines.endpoints.base import writable
     from streamboost.pipelines.job.warmup import warm_up
 
+    demo.refuse_settings(seed, budget)
     if html is not None:
         writable(html)
     messages, curves, rows = Console(stderr=True, highlight=False), Curves(), list["Result"]()
@@ -137,6 +138,8 @@ def _demo_to_compare(
 
             play = partial(demo.play, seed=seed, budget=budget, stop=stop, show=follow)
             rows += play(strategies, folder, stream)
+    if rows and (lost := len(stream.truth) - min(row.records for row in rows)):
+        messages.print(f"{lost:,} records could not be used: --state keeps their dead letters")
     if rows:
         _say(rows, stream, curves, html, as_json=as_json, draw=own is not None)
     if stop.requested:

@@ -37,6 +37,7 @@ __all__ = [
     "begin",
     "image_segments",
     "play",
+    "refuse_settings",
     "truth",
 ]
 
@@ -226,6 +227,12 @@ def play(
             if run_of == "margin":
                 rows["repeat_last"] = watch.repeated.row("repeat_last", watch.labels, seconds)
         yield rows[strategy]
+
+
+def refuse_settings(seed: int, budget: float) -> None:
+    """Raise ConfigurationError where no run could have these, before anything is written."""
+    nowhere = Stream(DATASET, {}, {"source": {"connector": "sqlite", "stream": "records"}})
+    parse(pipeline_file(nowhere, "margin", seed, budget), Path(), name="the demo")
 
 
 def image_segments() -> Stream:

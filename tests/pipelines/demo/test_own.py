@@ -266,3 +266,23 @@ def test_the_command_ends_with_what_is_wrong(streamboost_command, tmp_path, word
     assert out == ""
     assert told in err
     assert "Traceback" not in err
+
+
+def test_a_setting_that_is_wrong_leaves_the_folder_to_the_next_run(streamboost_command, tmp_path):
+    written(tmp_path / "r.jsonl", payments(60))
+    words = ("demo", "r.jsonl", "--label", "is_fraud", "--state", "kept", "--strategy", "random")
+    streamboost_command(*words, "--budget", "7", code=2)
+    streamboost_command(*words, "--label", "is_frod", code=2)
+    streamboost_command(*words, "--json")
+    assert (tmp_path / "kept" / "random" / "state").is_dir()
+
+
+def test_records_that_are_no_use_to_the_pipeline_are_counted(streamboost_command, tmp_path):
+    records = payments(300)
+    records[250]["a"] = 1e300  # beyond what a feature can be
+    written(tmp_path / "r.jsonl", records)
+    out, err = streamboost_command(
+        "demo", "r.jsonl", "--label", "is_fraud", "--strategy", "random", "--json"
+    )
+    assert "1 records could not be used: --state keeps their dead letters" in err
+    assert json.loads(out)["records"] == 299
