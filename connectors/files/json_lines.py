@@ -1,15 +1,17 @@
 """JSON Lines files: one message a line."""
 
+import gzip
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource, Sink
 from streamboost.errors import ConfigurationError, ConnectorError, DataError, DeletedError
 
-__all__ = ["JsonLinesSink", "JsonLinesSource"]
+__all__ = ["JsonLinesSink", "JsonLinesSource", "is_compressed"]
 
 _CHUNK = 64 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -22,6 +24,9 @@ class JsonLinesSource(SinglePartitionSource):
 
     Lines end in `\n` or `\r\n`. A last line without an end is a message, unless `follow` is set.
     An empty line is an empty message. A byte order mark at the start is passed over.
+
+    A file that ends in `.gz` is read through gzip. Offsets are those of the text in it, so going on
+    from one reads the file up to there.
 
     Parameters
     ----------
@@ -57,8 +62,14 @@ class JsonLinesSource(SinglePartitionSource):
     ) -> None:
         if max_bytes < 1:
             raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
-        super().__init__(str(path))
         self._path = Path(path)
+        self._compressed = is_compressed(self._path)
+        if follow and self._compressed:
+            raise ConfigurationError(
+                f"{path} is compressed, and nobody can tell from it whether more is to come: leave "
+                "`follow` out, or have it written uncompressed"
+            )
+        super().__init__(str(path))
         self._max_bytes = max_bytes
         self._follow = follow
         self._file: BinaryIO | None = None
@@ -78,11 +89,12 @@ class JsonLinesSource(SinglePartitionSource):
                     break
                 self._next += consumed
                 messages.append(message)
-        except OSError as error:
+        except (OSError, EOFError, zlib.error) as error:  # the last two are of damaged gzip
             self.close()
             self._next = start  # what was read of this poll is not given, so it is read again
+            what = getattr(error, "strerror", None) or error
             raise ConnectorError(
-                f"cannot read {self._path}: {error.strerror or error}; name a readable file"
+                f"cannot read {self._path}: {what}; name a readable file"
             ) from error
         return messages
 
@@ -110,11 +122,11 @@ class JsonLinesSource(SinglePartitionSource):
         except FileNotFoundError as error:
             raise self._missing() from error
         if self._file is None:
-            self._file = self._path.open("rb")
+            self._file = self._opened()
         held = os.fstat(self._file.fileno())
         if (held.st_dev, held.st_ino) != (now.st_dev, now.st_ino):
             raise self._changed("another file has taken its place")
-        if now.st_size < self._next:
+        if now.st_size < self._next and not self._compressed:
             raise self._changed(f"it has only {now.st_size} bytes now")
         if not self._checked:
             self._check_line_start(self._file)
@@ -122,12 +134,19 @@ class JsonLinesSource(SinglePartitionSource):
         self._file.seek(self._next)
         return self._file
 
+    def _opened(self) -> BinaryIO:
+        if self._compressed:
+            return cast(BinaryIO, gzip.open(self._path, "rb"))
+        return self._path.open("rb")
+
     def _check_line_start(self, file: BinaryIO) -> None:
         """Find that a line starts at the next offset, passing over the end of one that had none."""
         if self._next == 0:
             return
         file.seek(self._next - 1)
         before, ahead = file.read(1), file.read(2)
+        if not before:  # of what is compressed, no size told
+            raise self._changed(f"its text has only {file.tell()} bytes now")
         if before == b"\n" or not ahead:
             return
         ending = 1 if ahead[:1] == b"\n" else 2 if ahead == b"\r\n" else 0
@@ -238,6 +257,15 @@ class JsonLinesSink(Sink):
                 if self._file.read(1) != b"\n":
                     self._file.write(b"\n")
         return self._file
+
+
+def is_compressed(path: str | os.PathLike[str]) -> bool:
+    """Tell whether `path` names a file that is read through gzip.
+
+    >>> is_compressed("records.csv.gz"), is_compressed("records.csv")
+    (True, False)
+    """
+    return Path(path).suffix.lower() == ".gz"
 
 
 def _sync_folder(folder: Path) -> None:

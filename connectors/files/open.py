@@ -6,11 +6,12 @@ from pathlib import Path
 
 from streamboost.connectors.base import Source
 from streamboost.connectors.files.csv import CsvSource
-from streamboost.connectors.files.json_lines import JsonLinesSource
+from streamboost.connectors.files.json_lines import JsonLinesSource, is_compressed
 from streamboost.connectors.files.parquet import ParquetSource
 from streamboost.connectors.files.stdin import StdinSource
+from streamboost.errors import ConfigurationError
 
-__all__ = ["STDIN", "file_source", "is_json_lines", "is_parquet", "unit_of"]
+__all__ = ["STDIN", "file_source", "is_compressed", "is_json_lines", "is_parquet", "unit_of"]
 
 STDIN = "-"
 """The path that stands for standard input."""
@@ -27,16 +28,22 @@ def file_source(
 ) -> Source:
     """Return the source for `path`: standard input for "-", CSV, Parquet, or else JSON Lines.
 
-    `text` names the columns of a table whose values are text whatever they look like; `follow`
-    says that lines are still being added to a file.
+    CSV and JSON Lines may be compressed: `.csv.gz`, `.jsonl.gz`. `text` names the columns of a
+    table whose values are text whatever they look like; `follow` says that lines are still being
+    added to a file.
 
-    >>> type(file_source("records.csv")).__name__, type(file_source("labels.jsonl")).__name__
+    >>> type(file_source("records.csv.gz")).__name__, type(file_source("labels.jsonl")).__name__
     ('CsvSource', 'JsonLinesSource')
     """
     if os.fspath(path) == STDIN:
         return StdinSource(max_bytes)
-    ending = Path(path).suffix.lower()
+    ending = _ending(path)
     if ending in _PARQUET:
+        if is_compressed(path):
+            raise ConfigurationError(
+                f"{os.fspath(path)}: a Parquet file is compressed within: unpack it, and name it "
+                "without .gz"
+            )
         return ParquetSource(path, text, max_bytes)
     if ending in _CSV:
         return CsvSource(path, text, max_bytes, follow)
@@ -45,7 +52,7 @@ def file_source(
 
 def is_parquet(path: str) -> bool:
     """Tell whether `path` names a Parquet file."""
-    return Path(path).suffix.lower() in _PARQUET
+    return _ending(path) in _PARQUET
 
 
 def is_json_lines(path: str) -> bool:
@@ -54,7 +61,7 @@ def is_json_lines(path: str) -> bool:
     >>> is_json_lines("labels.jsonl"), is_json_lines("labels.csv"), is_json_lines("-")
     (True, False, False)
     """
-    return path != STDIN and Path(path).suffix.lower() not in _CSV | _PARQUET
+    return path != STDIN and _ending(path) not in _CSV | _PARQUET
 
 
 def unit_of(path: str) -> str:
@@ -62,3 +69,9 @@ def unit_of(path: str) -> str:
     if path == STDIN:
         return "lines"
     return "rows" if is_parquet(path) else "bytes"
+
+
+def _ending(path: str | os.PathLike[str]) -> str:
+    """Return what a file's name ends in, but for the `.gz` of one that is compressed."""
+    name = Path(path)
+    return Path(name.stem if is_compressed(name) else name).suffix.lower()

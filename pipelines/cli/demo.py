@@ -2,17 +2,25 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.cli.options import stop_on_signals
 
+if TYPE_CHECKING:
+    from streamboost.pipelines.demo.compare import Result, Stream
+    from streamboost.pipelines.demo.curve import Curves
+
 __all__ = ["demo"]
+
+WIDEST = 100
+"""Columns of a drawing, however wide the terminal is."""
 
 
 class Strategy(StrEnum):
@@ -25,11 +33,30 @@ class Strategy(StrEnum):
 
 
 def demo(
+    records: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Your own labelled records: JSON Lines or CSV, also .gz, or Parquet.",
+            show_default=False,
+        ),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="The field with their label.", show_default=False)
+    ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(
+            help="The field that names a record; its line does without.", show_default=False
+        ),
+    ] = None,
     strategy: Annotated[Strategy | None, typer.Option(help="Run this row alone.")] = None,
     budget: Annotated[float, typer.Option(help="Share of labels that may be bought.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Drives the learner, never the order.")] = 0,
     state: Annotated[
         Path | None, typer.Option(help="Keep log and state in this folder.", show_default=False)
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the result to this page.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one object per row.")] = False,
     serve: Annotated[
@@ -39,41 +66,119 @@ def demo(
 ) -> None:
     """Show the pipeline at work on real records.
 
+    They are your own with `demo FILE --label FIELD`, which draws accuracy over labels bought.
+
     With --serve it does not end: the records come again under new ids until it is stopped, and some
     requests are left for you.
     """
+    _refuse_what_contradicts(records, label, id)
     if serve:
-        if as_json or strategy == Strategy.repeat_last:
+        if as_json or html or records or strategy == Strategy.repeat_last:
             raise ConfigurationError(
-                "demo --serve shows one pipeline in a browser: leave out --json, and give "
-                "--strategy margin, random or all"
+                "demo --serve shows one pipeline over records of its own in a browser: leave out "
+                "a file, --json and --html, and give --strategy margin, random or all"
             )
         _demo_to_take_part_in(strategy or Strategy.margin, budget, seed, state, port)
         return
-    from dataclasses import asdict
+    strategies = list(Strategy) if strategy is None else [strategy]
+    source = None if records is None or label is None else (records, label, id)
+    _demo_to_compare(strategies, source, budget, seed, state, html, as_json=as_json)
+
+
+def _refuse_what_contradicts(records: Path | None, label: str | None, id: str | None) -> None:
+    if records is not None and label is None:
+        raise ConfigurationError(
+            f"demo {records}: which field holds the label is not said: give it as --label FIELD"
+        )
+    if records is None and (label is not None or id is not None):
+        raise ConfigurationError(
+            "demo: --label and --id are of a file with your own records: name it first, as in "
+            "`streamboost demo records.jsonl --label is_fraud`"
+        )
+
+
+def _demo_to_compare(
+    strategies: Sequence[Strategy],
+    own: tuple[Path, str, str | None] | None,
+    budget: float,
+    seed: int,
+    state: Path | None,
+    html: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Run the strategies one after the other; `own` is a file, its label's field and its id's."""
     from tempfile import TemporaryDirectory
 
     from rich.console import Console
 
     from streamboost.pipelines.demo import compare as demo
     from streamboost.pipelines.demo import table as screen
+    from streamboost.pipelines.demo.curve import Curves
+    from streamboost.pipelines.demo.own import open_own
+    from streamboost.pipelines.endpoints.base import writable
     from streamboost.pipelines.job.warmup import warm_up
 
-    strategies = demo.STRATEGIES if strategy is None else (strategy.value,)
-    messages = Console(stderr=True, highlight=False)
+    demo.refuse_settings(seed, budget)
+    if html is not None:
+        writable(html)
+    messages, curves, rows = Console(stderr=True, highlight=False), Curves(), list["Result"]()
     stop = stop_on_signals(b"")
-    warm_up(messages.print, ["sketch"])
-    with TemporaryDirectory() as temporary, screen.following(messages) as show:
+    with TemporaryDirectory() as temporary:
         folder = state or Path(temporary)
-        rows = list(demo.play(strategies, folder, seed=seed, budget=budget, stop=stop, show=show))
-    if as_json:
-        for row in rows:
-            print(json.dumps(asdict(row)))
-    elif rows:
-        Console(highlight=False).print(screen.table(rows))
+        stream = demo.image_segments() if own is None else open_own(*own, folder)
+        if stream.about:
+            messages.print(stream.about, markup=False, soft_wrap=True)
+        warm_up(messages.print, ["sketch"])
+        with screen.following(messages) as show:
+
+            def follow(progress: demo.RunProgress) -> None:
+                curves.note(progress)
+                show(progress)
+
+            play = partial(demo.play, seed=seed, budget=budget, stop=stop, show=follow)
+            rows += play(strategies, folder, stream)
+    if rows and (lost := len(stream.truth) - min(row.records for row in rows)):
+        messages.print(f"{lost:,} records could not be used: --state keeps their dead letters")
+    if rows:
+        _say(rows, stream, curves, html, as_json=as_json, draw=own is not None)
     if stop.requested:
         messages.print("interrupted")
         raise typer.Exit(130)
+
+
+def _say(
+    rows: "Sequence[Result]",
+    stream: "Stream",
+    curves: "Curves",
+    html: Path | None,
+    *,
+    as_json: bool,
+    draw: bool,
+) -> None:
+    """Print the rows, with `draw` also the curves, and write the page where one is wanted."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from streamboost.pipelines.demo import table as screen
+    from streamboost.pipelines.demo.curve import drawn
+    from streamboost.pipelines.demo.page import page
+
+    console = Console(highlight=False)
+    found = curves.of([row.strategy for row in rows])
+    if as_json:
+        for row in rows:
+            print(json.dumps(asdict(row)))
+    else:
+        console.print(screen.table(rows, stream.name))
+        if draw and found:
+            console.print(drawn(found, min(console.width, WIDEST)))
+    if html is not None:
+        try:
+            html.write_text(page(stream.name, stream.about, rows, found), encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"{html} cannot be written: {error.strerror}") from error
 
 
 def _demo_to_take_part_in(

@@ -3,10 +3,10 @@
 Between two runs on the same state these may change: `state` (the folder may be moved),
 `batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `checkpoint_copy`, `on_gap`
 and `keep_versions` of [pipeline], `follow` and `on_corrupt` of [source] and [labels], all but
-`transactions` of [kafka], [monitor], [label_studio], and where [predictions], [dead_letters] and,
-unless a dataset answers them, [requests] go. All else decides what the state means, and a change is
-refused, also one of an environment variable's value. Paths are the same when they lead to the same
-place.
+`transactions` of [kafka], [monitor], [label_studio], and where [predictions], [requests] and
+[dead_letters] go, unless a dataset or a file answers what stands there. All else decides what the
+state means, and a change is refused, also one of an environment variable's value. Paths are the
+same when they lead to the same place.
 """
 
 import hashlib
@@ -147,8 +147,8 @@ def _changeable(config: Config) -> dict[str, set[str]]:
     free["monitor"] = set(type(config.sections.monitor).model_fields)
     if config.sections.kafka is not None:
         free["kafka"] = set(config.sections.kafka.model_dump()) - {"transactions"}
-    if config.sections.labels.answers_requests:
-        del free["requests"]  # its position is one in these
+    for name in config.sections.labels.listens_to:
+        del free[name]  # the position of the labels is one in these
     return free
 
 

@@ -1,7 +1,7 @@
 """What is wrong with a pipeline file whose sections are right one by one."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.problems import Problem
 from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import names_in
+from streamboost.pipelines.endpoints.answers import AnswersLabels
 from streamboost.pipelines.endpoints.base import Place, Surroundings
 from streamboost.pipelines.endpoints.kafka import KafkaTopic
 
@@ -61,7 +62,8 @@ def _check_places(sections: Sections, around: Surroundings) -> list[Problem]:
         if place is None:
             continue
         other = next((other for there, other in taken if place.overlaps(there)), None)
-        if other is not None:
+        # A file of labelled records may be both what is predicted and what answers.
+        if other is not None and not (name == "labels" and sections.labels.listens_to):
             text = f"this is also the place of [{other}]: give each its own"
             problems.append(Problem(name, None, text))
         taken.append((place, name))
@@ -85,14 +87,20 @@ def _check_copy(sections: Sections, around: Surroundings) -> list[Problem]:
 
 
 def _check_oracle(sections: Sections) -> list[Problem]:
-    """See that a dataset that gives labels can read the requests and count the records."""
-    if not sections.labels.answers_requests:
-        return []
-    problems = []
-    if sections.requests.connector != "sqlite":
-        text = 'must be "sqlite": [labels] "river" reads the requests from a log'
-        problems.append(Problem("requests", "connector", text))
-    if sections.source.unit is not None:
+    """See that what answers by itself can read what is asked and tell how much later it is."""
+    labels = sections.labels
+    problems = [
+        Problem(
+            name,
+            "connector",
+            f'must be "sqlite": [labels] "{labels.connector}" reads the {name} from a log',
+        )
+        for name in labels.listens_to
+        if getattr(sections, name).connector != "sqlite"
+    ]
+    if isinstance(labels, AnswersLabels):
+        problems += [Problem("labels", "delay", text) for text in _check_delay(sections, labels)]
+    elif labels.listens_to and sections.source.unit is not None:
         text = (
             f'must not be "river" while [source] is "{sections.source.connector}": its delay '
             "counts records, and the position there counts something else; read the records from "
@@ -100,6 +108,20 @@ def _check_oracle(sections: Sections) -> list[Problem]:
         )
         problems.append(Problem("labels", "connector", text))
     return problems
+
+
+def _check_delay(sections: Sections, labels: AnswersLabels) -> Iterator[str]:
+    """See that a delay can be told, and is over while the records are still waited for."""
+    if labels.time_between and sections.schema_.time is None:
+        yield (
+            f"is {labels.delay!r} by the records' own times: name their field as [schema] time, or "
+            "write a number of records"
+        )
+    key, waits = "[pipeline] join_window", sections.pipeline.join_window
+    if labels.of == "requests":
+        key, waits = "[requests] expires_after", sections.requests.expires_after
+    if isinstance(waits, int) and isinstance(labels.delay, int) and labels.delay >= waits:
+        yield f"is {labels.delay} records, after which nobody waits for a label: raise {key}"
 
 
 def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
+from streamboost.connectors.answers.table import LabelFields
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.endpoints.base import (
     Expiring,
@@ -175,6 +176,11 @@ class Sections(Section):
             resolve(folder, self.pipeline.state) / LOG,
             schema.max_record_bytes,
             frozenset(text),
+            self._label_fields(),
             self.pipeline.on_gap,
             self.kafka,
         )
+
+    def _label_fields(self) -> LabelFields:
+        """Return where labelled records have their id and their label."""
+        return LabelFields(self.schema_.id, "label", self.schema_.label == "string")

@@ -22,8 +22,8 @@ _JOB = """\
 #
 # Once the pipeline has run, these may still be changed: state (if its folder is moved),
 # batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, on_gap,
-# keep_versions, follow, port, and where predictions, dead letters and (unless a dataset answers
-# them) requests go. Any other change needs a new state folder.
+# keep_versions, follow, port, and where predictions, dead letters and requests go (unless a
+# dataset or a file answers them). Any other change needs a new state folder.
 
 [pipeline]
 name = "segments"
@@ -56,7 +56,8 @@ _RIVER = """\
 connector = "river"
 dataset = "ImageSegments"
 # connector = "files"       # JSON Lines: {"id": "7", "width": 1.5, ...}; or CSV with a header
-# path = "records.jsonl"    # (.csv), Parquet (.parquet), or "-": JSON Lines from standard input
+# path = "records.jsonl"    # (.csv), either compressed (.gz), Parquet (.parquet), or "-": JSON
+                            # Lines from standard input
 # follow = false            # whether lines are still being added
 # connector = "sqlite"      # a stream of a SQLite log; without a path, of the log in the state
 # stream = "records"
@@ -70,6 +71,10 @@ delay = 20                  # records that pass before a label comes
 # connector = "files"
 # path = "labels.jsonl"
 # follow = true
+# connector = "answers"     # labels that are known already, given as a person would give them
+# path = "records.jsonl"    # a file of labelled records: id and label are read
+# of = "requests"           # what is answered; or "all": every record
+# delay = 20                # records that pass before a label comes; or "7d", by their own times
 
 # Records whose labels are known beforehand: learned before the first record, at no cost. Each has
 # the features of a record and a field "label".

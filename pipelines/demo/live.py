@@ -150,7 +150,7 @@ def play(folder: Path, *, strategy: str, seed: int, budget: float, port: int, st
 
 def pipeline_file(strategy: str, seed: int, budget: float) -> Tables:
     """Return the sections of the pipeline file: the demo's, but for who answers."""
-    sections = demo.pipeline_file(strategy, seed, budget)
+    sections = demo.pipeline_file(demo.image_segments(), strategy, seed, budget)
     return sections | {
         "pipeline": sections["pipeline"] | {"name": "demo"},
         "labels": {"connector": "sqlite", "stream": "labels"},

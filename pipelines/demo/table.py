@@ -7,25 +7,27 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from streamboost.pipelines.demo import compare as demo
 
-__all__ = ["following", "table"]
+__all__ = ["following", "name_of", "table"]
 
 LEGEND = "2nd half: accuracy on the later half of the records;\nbalanced: mean over the classes"
 NO_FIGURE = "\N{EN DASH}"
 NARROW = 100
 """Columns below which there is no room for a bar."""
 
-LINE_EVERY = 500
-"""Records between two lines where there is no terminal to draw on."""
+LINE_EVERY, LINES = 500, 20
+"""Records between two lines where there is no terminal to draw on, or lines of a longer run."""
 
 
 @contextmanager
 def following(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
     """Give a function that shows where the runs stand, on `console`."""
     if not console.is_terminal:
-        yield lambda progress: _print_some(console, progress)
+        printed: dict[str, int] = {}
+        yield lambda progress: _print_some(console, progress, printed)
         return
     columns = (
         TextColumn("{task.description:<6}"),
@@ -38,7 +40,7 @@ def following(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
     with Progress(*columns, console=console) as bar:
 
         def show(progress: demo.RunProgress) -> None:
-            name = _name(progress.strategy)
+            name = name_of(progress.strategy)
             if name not in tasks:
                 tasks[name] = bar.add_task(name, total=progress.of, state="")
             bar.update(tasks[name], completed=progress.records, state=_state(progress))
@@ -46,11 +48,15 @@ def following(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
         yield show
 
 
-def _print_some(console: Console, progress: demo.RunProgress) -> None:
-    batch = 10
-    if progress.records % LINE_EVERY < batch or progress.records == progress.of:
+def _print_some(console: Console, progress: demo.RunProgress, printed: dict[str, int]) -> None:
+    """Print a line where the next is due; `printed` holds the records of the one before."""
+    every = max(LINE_EVERY, progress.of // LINES)
+    before = printed.get(progress.strategy, 0)
+    is_last = before < progress.records == progress.of
+    if progress.records // every > before // every or is_last:
+        printed[progress.strategy] = progress.records
         console.print(
-            f"{_name(progress.strategy)}: {progress.records:,} of {progress.of:,} records, "
+            f"{name_of(progress.strategy)}: {progress.records:,} of {progress.of:,} records, "
             f"{_state(progress)}"
         )
 
@@ -60,13 +66,14 @@ def _state(progress: demo.RunProgress) -> str:
     return f"accuracy {progress.accuracy:6.1%}, {labels} bought, {progress.trees} trees"
 
 
-def _name(strategy: str) -> str:
+def name_of(strategy: str) -> str:
+    """Return a strategy's name in words."""
     return strategy.replace("_", " ")
 
 
-def table(rows: Sequence[demo.Result]) -> Table:
+def table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> Table:
     """Return the rows as a table."""
-    title = "ImageSegments, every record predicted on arrival"
+    title = Text(f"{records}, every record predicted on arrival")
     made = Table(
         title=title,
         title_justify="left",
@@ -82,7 +89,7 @@ def table(rows: Sequence[demo.Result]) -> Table:
     for row in rows:
         ran = row.strategy != "repeat_last"  # which is read off another row's run
         made.add_row(
-            _name(row.strategy),
+            name_of(row.strategy),
             f"{row.labels:,}",
             f"{row.accuracy:.1%}",
             f"{row.accuracy_second_half:.1%}",

@@ -2,13 +2,14 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
+from streamboost.connectors.answers.table import LabelFields
 from streamboost.connectors.base import Sink, Source
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.span import Span
@@ -54,6 +55,7 @@ class Surroundings:
     log : the log in the state folder, for streams without a path
     max_bytes : what of a message is held in memory
     text : columns of a table whose values are text whatever they look like
+    label_fields : where labelled records have their id and their label
     on_gap : what is done where messages were deleted unread: "stop" or "continue"
     kafka : the section of the cluster; None without one
     """
@@ -62,6 +64,7 @@ class Surroundings:
     log: Path
     max_bytes: int
     text: frozenset[str]
+    label_fields: LabelFields
     on_gap: str
     kafka: Section | None
 
@@ -110,11 +113,14 @@ class Input(Endpoint):
     Attributes
     ----------
     changeable : keys that may change between two runs on one state
-    answers_requests : whether it answers the requests itself; its position is one in these then
     """
 
     changeable: ClassVar[frozenset[str]] = frozenset()
-    answers_requests: ClassVar[bool] = False
+
+    @property
+    def listens_to(self) -> tuple[str, ...]:
+        """The outputs it reads to give labels by itself; its position is one in the first."""
+        return ()
 
     @property
     def unit(self) -> str | None:
@@ -130,9 +136,15 @@ class Input(Endpoint):
     def source(self, around: Surroundings) -> Source:
         """Return what reads it; nothing is opened before it is polled."""
 
-    def answers(self, around: Surroundings, records: Source, requests: "Output") -> Source:
-        """Return what reads the labels, given what a connector needs that answers requests."""
+    def answers(
+        self, around: Surroundings, records: Source, outputs: Mapping[str, "Output"]
+    ) -> Source:
+        """Return what reads the labels, given what a connector needs that answers by itself."""
         return self.source(around)
+
+    def tried(self, around: Surroundings) -> str | None:
+        """Say what it will answer with, or raise StreamBoostError; None: reading it will tell."""
+        return None
 
     def follower(self, around: Surroundings) -> Source:
         """Return what reads along while others write."""

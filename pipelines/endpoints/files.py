@@ -11,6 +11,7 @@ from streamboost.connectors.files.json_lines import JsonLinesSink
 from streamboost.connectors.files.open import (
     STDIN,
     file_source,
+    is_compressed,
     is_json_lines,
     is_parquet,
     unit_of,
@@ -50,7 +51,10 @@ class File(Endpoint):
 
 
 class FilesInput(File, Input):
-    """A file of JSON Lines, CSV (.csv) or Parquet (.parquet, .pq); "-" is standard input."""
+    """A file of JSON Lines, CSV (.csv) or Parquet (.parquet, .pq); "-" is standard input.
+
+    The first two may be compressed (.jsonl.gz, .csv.gz).
+    """
 
     path: Text = Field(description="the file to read")
     follow: bool = Field(False, description="whether lines are still being added")
@@ -67,17 +71,18 @@ class FilesInput(File, Input):
         """Why nothing can be appended to the file while the pipeline reads; None: lines can."""
         if self.path == STDIN:
             return "standard input belongs to the process that reads it"
-        if not is_json_lines(self.path):
-            return "only files of JSON Lines can be appended to"
+        if not is_json_lines(self.path) or is_compressed(self.path):
+            return "only files of plain JSON Lines can be appended to"
         return None if self.follow else "its file is said to be complete (follow = false)"
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """See that nobody waits for more of a file that is complete."""
-        if self.follow and is_parquet(self.path):
-            yield (
-                "follow",
-                "a Parquet file is complete: nothing is added to it; leave this key out",
-            )
+        if is_parquet(self.path) and is_compressed(self.path):
+            yield "path", "a Parquet file is compressed within: unpack it, and name it without .gz"
+        elif self.follow and (is_parquet(self.path) or is_compressed(self.path)):
+            kind = "Parquet" if is_parquet(self.path) else "compressed"
+            text = f"a {kind} file is complete: nothing is added to it; leave this key out"
+            yield "follow", text
 
     def source(self, around: Surroundings) -> Source:
         """Return what reads the file; in a table, ids and labels that should be are text."""
@@ -94,6 +99,8 @@ class FilesOutput(File, Output):
         """See that it is a file."""
         if self.path == STDIN:
             yield "path", 'must be a file, and is "-"'
+        elif is_compressed(self.path):
+            yield "path", "lines are appended as they are, so its name must not end in .gz"
 
     def tried(self, around: Surroundings) -> str:
         """Say that the file can be written."""

@@ -5,12 +5,18 @@ from typing import Any, get_args
 
 from streamboost.connectors.base import Sink
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.endpoints import files, kafka, river, sqlite
+from streamboost.pipelines.endpoints import answers, files, kafka, river, sqlite
 from streamboost.pipelines.endpoints.base import Input, Surroundings
 
 __all__ = ["CONNECTORS", "as_written", "feeder", "sections_for"]
 
-CONNECTORS = (sqlite.CONNECTOR, files.CONNECTOR, kafka.CONNECTOR, river.CONNECTOR)
+CONNECTORS = (
+    sqlite.CONNECTOR,
+    files.CONNECTOR,
+    kafka.CONNECTOR,
+    river.CONNECTOR,
+    answers.CONNECTOR,
+)
 
 
 def sections_for(use: str) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """Datasets that come with River."""
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import Field
 
@@ -36,16 +37,21 @@ class RiverOracle(RiverInput):
 
     delay: int = Field(0, ge=0, description="records that pass before a label comes")
 
-    answers_requests: ClassVar[bool] = True
+    @property
+    def listens_to(self) -> tuple[str, ...]:
+        """The requests, which it answers."""
+        return ("requests",)
 
     @property
     def unit(self) -> str:
         """What a position counts: it is one in the requests."""
         return "requests"
 
-    def answers(self, around: Surroundings, records: Source, requests: Output) -> Source:
-        """Return what answers `requests` as `records` go on."""
-        return Oracle(self.dataset, requests.follower(around), self.delay, records)
+    def answers(
+        self, around: Surroundings, records: Source, outputs: Mapping[str, Output]
+    ) -> Source:
+        """Return what answers the requests as `records` go on."""
+        return Oracle(self.dataset, outputs["requests"].follower(around), self.delay, records)
 
 
 CONNECTOR = Connector(RiverInput, RiverOracle)

@@ -142,6 +142,8 @@ def _settled(config: Config, state: State, messages: list[Message]) -> str:
 
 def _labels(config: Config, source: Source) -> str:
     """Say how many labels are there; DataError where most of them cannot be used."""
+    if (said := config.sections.labels.tried(config.surroundings)) is not None:
+        return said
     if not source.replays:
         return _ONCE
     messages = first_messages(source)

@@ -67,7 +67,8 @@ def sources(config: Config) -> dict[str, Source]:
     """Make the sources of `config` by their names, sharing nothing with those made before."""
     sections, around = config.sections, config.surroundings
     records = sections.source.source(around)
-    labels = sections.labels.answers(around, records, sections.requests)
+    outputs = {name: getattr(sections, name) for name in sections.labels.listens_to}
+    labels = sections.labels.answers(around, records, outputs)
     found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
     if sections.bootstrap.file is not None:
         found["bootstrap"] = sections.bootstrap.file.source(around)

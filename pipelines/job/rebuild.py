@@ -141,7 +141,7 @@ def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> di
 def _lost(config: Config) -> set[str]:
     """Return the sources that were streams of the lost log, and begin anew."""
     sections = config.sections
-    asked = sections.requests if sections.labels.answers_requests else sections.labels
+    asked = getattr(sections, next(iter(sections.labels.listens_to), "labels"))
     read: dict[str, Endpoint] = {"records": sections.source, "labels": asked}
     return {name for name, section in read.items() if _is_in_log(config, section)}
 

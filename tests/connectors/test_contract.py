@@ -1,5 +1,6 @@
 """Every source, sink and transaction keeps the contract of `connectors.base`."""
 
+import gzip
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamboost.connectors.answers.oracle import AnswersOracle, Young
+from streamboost.connectors.answers.table import Answers
 from streamboost.connectors.base import Committed, Message, Sink, Source, Transaction
 from streamboost.connectors.files.csv import CsvSource
 from streamboost.connectors.files.json_lines import JsonLinesSink, JsonLinesSource
@@ -45,6 +48,18 @@ def unfinished_file_source(folder: Path) -> Source:
     path = folder / "records.jsonl"
     path.write_bytes(b"\r\n".join(PAYLOADS))
     return JsonLinesSource(path)
+
+
+def compressed_file_source(folder: Path) -> Source:
+    path = folder / "records.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\r\n".join(PAYLOADS)))
+    return JsonLinesSource(path)
+
+
+def compressed_csv_source(folder: Path) -> Source:
+    path = folder / "records.csv.gz"
+    path.write_bytes(gzip.compress(b"id,a\n" + b"".join(b"%d,1.5\n" % n for n in range(7))))
+    return CsvSource(path)
 
 
 def csv_source(folder: Path) -> Source:
@@ -86,6 +101,16 @@ def river_oracle(folder: Path) -> Source:
     return RiverOracle("ImageSegments", MemorySource(requests), 20, progress)
 
 
+def answers_oracle(folder: Path) -> Source:
+    path = folder / "answers.jsonl"
+    path.write_bytes(b"".join(b'{"id": %d, "label": "sky"}\n' % n for n in range(7)))
+    asked, predictions = MemoryLog(), MemoryLog()
+    asked.append([b'{"id": "%d"}' % record for record in (5, 0, 99, 3, 1, 98, 2, 4, 6)])
+    predictions.append([b'{"id": "%d"}' % record for record in range(9)])
+    young = Young(MemorySource(predictions), records=2)
+    return AnswersOracle(Answers(path), MemorySource(asked), young)
+
+
 def kafka_source(folder: Path, servers: str) -> Source:
     cluster, topic = KafkaCluster(servers), f"contract.{hash(folder)}"
     if missing_topics(cluster, [topic]):
@@ -100,11 +125,14 @@ SOURCES = [
     memory_source,
     file_source,
     unfinished_file_source,
+    compressed_file_source,
     csv_source,
+    compressed_csv_source,
     parquet_source,
     sqlite_source,
     river_source,
     river_oracle,
+    answers_oracle,
 ]
 KAFKA_SOURCE = pytest.param(kafka_source, marks=pytest.mark.kafka)
 

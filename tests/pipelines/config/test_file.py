@@ -476,7 +476,7 @@ def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_
             if value is not None:
                 assert toml.write({"x": {"k": value}}).split(" = ")[1].strip() in shown[name, key]
     known = {(name, key) for name, values in config.written.items() for key in values}
-    of_other_connectors = {"path", "stream", "follow"}
+    of_other_connectors = {"path", "stream", "follow", "of"}
     assert {key for key in shown.keys() - known if key[1] not in of_other_connectors} == set()
 
 
@@ -618,6 +618,23 @@ def test_files_that_cannot_be_what_they_are_named_for_are_refused(tmp_path):
         "[bootstrap] path",
         "[predictions] path",
         "[source] follow",
+    ]
+
+
+def test_compressed_files_are_read_and_neither_followed_nor_written(tmp_path):
+    named = {"connector": "files", "path": "records.jsonl.gz"}
+    assert made(tmp_path, source=named).sections.source.closed
+    found = problems(
+        tmp_path,
+        source=named | {"follow": True},
+        labels={"connector": "files", "path": "labels.parquet.gz"},
+        predictions={"connector": "files", "path": "predictions.jsonl.gz"},
+    )
+    assert sorted(found) == [
+        "[labels] path: a Parquet file is compressed within: unpack it, and name it without .gz",
+        "[predictions] path: lines are appended as they are, so its name must not end in .gz",
+        "[source] follow: a compressed file is complete: nothing is added to it; leave this key "
+        "out",
     ]
 
 

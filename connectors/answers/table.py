@@ -1,0 +1,162 @@
+"""The labels that a file holds, by the ids of their records."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.files.open import file_source
+from streamboost.connectors.messages.decoded import explain
+from streamboost.connectors.messages.inference import absent
+from streamboost.errors import DataError
+
+__all__ = ["Answers", "LabelFields", "as_text"]
+
+_log = logging.getLogger(__name__)
+
+_PAGE = 1_000
+_SAMPLE = 200
+"""Lines kept to say of a file that answers nothing what is in it."""
+
+
+class LabelFields(NamedTuple):
+    """Where labelled records have their id and their label, and whether every label is text."""
+
+    id: str = "id"
+    label: str = "label"
+    as_text: bool = True
+
+
+class Answers:
+    """The labels that a file holds, by the ids of their records; read when they are first wanted.
+
+    Records without a label are no answers. Of two records of one id the later one holds.
+
+    Parameters
+    ----------
+    path : path to labelled records, or to label messages, as `file_source` reads them
+    fields : where id and label stand in them
+    max_bytes : longer records are left out
+
+    Raises
+    ------
+    ConnectorError
+        On the first use, when the file cannot be read.
+    DataError
+        On the first use, when not one record in it has an id and a label.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "records.jsonl"
+    >>> _ = path.write_bytes(b'{"id": 7, "a": 1.5, "fraud": true}\\n{"id": 8, "fraud": null}\\n')
+    >>> answers = Answers(path, LabelFields(label="fraud"))
+    >>> answers.message("7"), answers.message("8")
+    (b'{"id":"7","label":"true"}', None)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        fields: LabelFields = LabelFields(),  # noqa: B008 - it cannot change
+        max_bytes: int = 1_000_000,
+    ) -> None:
+        self._path = os.fspath(path)
+        self._fields = fields
+        self._max_bytes = max_bytes
+        self._left_out = Counter[str]()
+
+    def message(self, id: str) -> bytes | None:
+        """Return the label message of a record; None where nobody knows its label."""
+        label = self._labels.get(id)
+        return None if label is None else b'{"id":%b,"label":%b}' % (msgspec.json.encode(id), label)
+
+    def __str__(self) -> str:
+        """Say how many answers there are, and how many records are none."""
+        return self._sentence(self._labels)
+
+    def _sentence(self, labels: Mapping[str, bytes]) -> str:
+        said = f"{len(labels):,} answers, {len(set(labels.values())):,} labels, in {self._path}"
+        return f"{said}; left out: {self._faults}" if self._left_out else said
+
+    @property
+    def _faults(self) -> str:
+        return ", ".join(f"{n:,} {fault}" for fault, n in self._left_out.items())
+
+    @cached_property
+    def _labels(self) -> dict[str, bytes]:
+        """The labels as they stand in JSON."""
+        found = self._read()
+        _log.log(logging.WARNING if self._left_out else logging.INFO, "%s", self._sentence(found))
+        return found
+
+    def _read(self) -> dict[str, bytes]:
+        """Read the file; each label is kept once, however often it is given."""
+        row = _row(self._fields)
+        text = {self._fields.id} | ({self._fields.label} if self._fields.as_text else set())
+        found: dict[str, bytes] = {}
+        kept: dict[bytes, bytes] = {}
+        sample: list[bytes] = []
+        with closing(file_source(self._path, text, self._max_bytes)) as source:
+            while messages := source.poll(_PAGE):
+                sample += [message.payload for message in messages[: _SAMPLE - len(sample)]]
+                for message in messages:
+                    id, label, fault = self._parsed(row, message)
+                    if fault:
+                        self._left_out[fault] += 1
+                    else:
+                        found[id] = kept.setdefault(label, label)
+        if not found:
+            raise self._useless(sample)
+        return found
+
+    def _parsed(
+        self, row: "msgspec.json.Decoder[Any]", message: Message
+    ) -> tuple[str, bytes, str | None]:
+        """Return id and label of a record, or why it is left out."""
+        if message.size > len(message.payload):
+            return "", b"", "too large"
+        try:
+            parsed = row.decode(message.payload)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            reason, _ = explain(message.payload, error)
+            return "", b"", reason.replace("_", " ")
+        label = bytes(parsed.label)
+        if parsed.id is None or parsed.id == "":
+            return "", b"", "without an id"
+        if label in (b"null", b'""'):
+            return "", b"", "without a label"
+        if label[:1] in (b"{", b"["):
+            return "", b"", "whose label is nested"
+        return str(parsed.id), as_text(label) if self._fields.as_text else label, None
+
+    def _useless(self, sample: Sequence[bytes]) -> DataError:
+        """Return the error of a file without one answer."""
+        names = (self._fields.id, self._fields.label)
+        why = absent(sample, names) or self._faults
+        return DataError(
+            f"{self._path} holds no answer: {why or 'it is empty'}. Its records must have their id "
+            f"as {names[0]!r} and their label as {names[1]!r}; name others in [labels.fields]"
+        )
+
+
+def as_text(label: bytes) -> bytes:
+    """Return a label in JSON as text in JSON.
+
+    >>> as_text(b'"sky"'), as_text(b"true"), as_text(b"3")
+    (b'"sky"', b'"true"', b'"3"')
+    """
+    return label if label.startswith(b'"') else msgspec.json.encode(label.decode())
+
+
+def _row(fields: LabelFields) -> "msgspec.json.Decoder[Any]":
+    nothing = msgspec.Raw(b"null")
+    wanted = [("id", str | int | None, None), ("label", msgspec.Raw, nothing)]
+    struct = msgspec.defstruct("Row", wanted, rename={"id": fields.id, "label": fields.label})
+    return msgspec.json.Decoder(struct)

@@ -1,0 +1,137 @@
+"""Accuracy over labels bought: what each strategy comes to for its labels, drawn in a terminal."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rich.text import Text
+
+from streamboost.pipelines.demo.compare import STRATEGIES, RunProgress
+from streamboost.pipelines.demo.table import name_of
+
+__all__ = ["Axes", "Curves", "Point", "drawn"]
+
+Point = tuple[int, float]
+"""Labels bought, and the accuracy over the newest records then."""
+
+_MARKS = {"margin": "*", "random": "o", "repeat_last": ".", "all": "+"}
+_COLOURS = {"margin": "bold blue", "random": "yellow", "repeat_last": "dim", "all": "magenta"}
+_ON_TOP = ("repeat_last", "all", "random", "margin")
+_HEIGHT, _MARGIN = 15, 6
+
+
+@dataclass(slots=True)
+class Curves:
+    """Takes in where runs stand, and keeps for each number of labels the newest accuracy."""
+
+    _points: dict[str, dict[int, float]] = field(default_factory=dict)
+
+    def note(self, progress: RunProgress) -> None:
+        """Take in where a run stands."""
+        known = {progress.strategy: progress.recent}
+        if progress.strategy == "margin":
+            known["repeat_last"] = progress.repeated
+        for name, accuracy in known.items():
+            if accuracy is not None and progress.labels:
+                self._points.setdefault(name, {})[progress.labels] = accuracy
+
+    def of(self, strategies: Sequence[str], most: int = 200) -> dict[str, list[Point]]:
+        """Return at most about `most` points of each strategy, evenly over the axis."""
+        wanted = [name for name in STRATEGIES if name in strategies and name in self._points]
+        return {name: _thinned(list(self._points[name].items()), most) for name in wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """From labels, whose logarithm counts, and accuracies to places between 0 and 1."""
+
+    first: int
+    last: int
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, curves: dict[str, list[Point]]) -> "Axes":
+        """Return axes with room for all `curves`, of which there must be a point."""
+        points = [point for curve in curves.values() for point in curve]
+        labels, heights = [n for n, _ in points], [height for _, height in points]
+        low = math.floor(min(heights) * 10) / 10
+        return cls(
+            min(labels), max(labels), min(low, 0.9), max(math.ceil(max(heights) * 10), 1) / 10
+        )
+
+    def x(self, labels: int) -> float:
+        """Return how far to the right so many labels stand."""
+        if self.last == self.first:
+            return 0.5
+        return math.log(labels / self.first) / math.log(self.last / self.first)
+
+    def y(self, accuracy: float) -> float:
+        """Return how far up an accuracy stands."""
+        return (accuracy - self.low) / max(self.high - self.low, 0.1)
+
+    def ticks(self) -> Iterator[int]:
+        """Give the numbers of labels to be named: round ones, and where there is but one, it."""
+        found = [
+            step * 10**power
+            for power in range(len(str(self.last)))
+            for step in (1, 2, 5)
+            if self.first <= step * 10**power <= self.last
+        ]
+        tens = [n for n in found if str(n)[0] == "1"]
+        yield from tens if len(tens) > 2 else found or [self.last]
+
+
+def drawn(curves: dict[str, list[Point]], width: int) -> Text:
+    """Return the curves as text of at most `width` columns."""
+    axes = Axes.around(curves)
+    columns = max(width - _MARGIN - 2, 20)
+    cells: dict[tuple[int, int], str] = {}
+    for name in _ON_TOP:
+        for labels, accuracy in _each_column(curves.get(name, []), axes, columns):
+            row = round((1 - axes.y(accuracy)) * (_HEIGHT - 1))
+            cells[row, labels] = name
+    text = Text("accuracy on the newest records, by labels bought\n")
+    for row in range(_HEIGHT):
+        height = axes.high - (axes.high - axes.low) * row / (_HEIGHT - 1)
+        named = row in (0, _HEIGHT // 2, _HEIGHT - 1)
+        text.append(f"{height:>{_MARGIN - 1}.0%} |" if named else f"{'':>{_MARGIN}}|")
+        for column in range(columns):
+            name = cells.get((row, column), "")
+            text.append(_MARKS.get(name, " "), style=_COLOURS.get(name))
+        text.append("\n")
+    text.append(f"{'':>{_MARGIN}}+{'-' * columns}\n{'':>{_MARGIN + 1}}{_named(axes, columns)}\n")
+    for name in curves:
+        text.append(f"{'':>{_MARGIN + 1}}")
+        text.append(_MARKS[name], style=_COLOURS[name])
+        text.append(f" {name_of(name)}\n")
+    return text
+
+
+def _each_column(curve: Sequence[Point], axes: Axes, columns: int) -> Iterator[tuple[int, float]]:
+    """Give a column and its accuracy from the first point of a curve to its last."""
+    for (labels, accuracy), (until, _) in zip(curve, [*curve[1:], *curve[-1:]], strict=True):
+        start, end = (round(axes.x(n) * (columns - 1)) for n in (labels, until))
+        for column in range(start, max(end, start + 1)):
+            yield column, accuracy
+
+
+def _named(axes: Axes, columns: int) -> str:
+    """Return the line below the axis."""
+    line = ""
+    for tick in axes.ticks():
+        word = f"{tick:,}"
+        start = min(
+            max(round(axes.x(tick) * (columns - 1)) - len(word) // 2, 0), columns - len(word)
+        )
+        if start > len(line) or not line:
+            line = line.ljust(start) + word
+    return line.rstrip()
+
+
+def _thinned(points: list[Point], most: int) -> list[Point]:
+    """Return the last point of each of `most` parts of the axis."""
+    if len(points) <= most:
+        return points
+    axes = Axes(points[0][0], points[-1][0], 0.0, 1.0)
+    return list({int(axes.x(point[0]) * (most - 1)): point for point in points}.values())

@@ -1,0 +1,207 @@
+"""Anybody's own labelled records for the demo: a file is split into records and answers.
+
+The label is taken out of the records, so that no run can see it before it has bought it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from streamboost.connectors.answers.table import as_text
+from streamboost.connectors.files.open import file_source
+from streamboost.connectors.messages.inference import absent, is_nameable
+from streamboost.connectors.messages.schema import LONGEST_LABEL
+from streamboost.connectors.messages.written import Label
+from streamboost.errors import ConfigurationError, DataError, StateError
+from streamboost.pipelines.config.file import Tables
+from streamboost.pipelines.demo.compare import DELAY, Stream
+
+__all__ = ["RECORDS", "Own", "open_own"]
+
+RECORDS, ANSWERS = "records.jsonl", "answers.jsonl"
+"""What stands in the demo's folder."""
+
+MOST_CLASSES = 1_000
+FEW_CLASSES = 50
+"""Labels that may be as rare as they like; of more, each must come twice on average."""
+
+_PAGE = 1_000
+_SAMPLE = 200
+
+Record = dict[str, msgspec.Raw]
+
+
+class Own:
+    """Takes records in one by one, and knows in the end what is true of them.
+
+    Parameters
+    ----------
+    path : what is read, as errors call it
+    label : the field with the label
+    id : the field that names a record; None: its line does
+    """
+
+    def __init__(self, path: Path, label: str, id: str | None) -> None:
+        self.truth: dict[str, str] = {}
+        self.left_out = Counter[str]()
+        self._path = path
+        self._label = label
+        self._id = id
+        self._lines = 0
+        self._sample: list[bytes] = []
+        self._decode = msgspec.json.Decoder(Record).decode
+
+    def take(self, payload: bytes) -> tuple[bytes, bytes] | None:
+        """Return a record without its label, and the label's message; None: it is left out."""
+        self._lines += 1
+        if len(self._sample) < _SAMPLE:
+            self._sample.append(payload)
+        try:
+            record = self._decode(payload)
+            label = _label_of(record.pop(self._label, None))
+            id = self._named(record)
+        except (msgspec.MsgspecError, RecursionError):
+            self.left_out["damaged"] += 1
+        except _LeftOutError as reason:
+            self.left_out[str(reason)] += 1
+        else:
+            self.truth[id] = label
+            return msgspec.json.encode(record), Label(id, label).encode()
+        return None
+
+    def _named(self, record: Record) -> str:
+        """Return the record's id, which stands in its field "id" from then on."""
+        if self._id is None:
+            id = str(self._lines)
+        else:
+            found = record.pop(self._id, None)
+            id = "" if found is None else _text(found)
+        if not id:
+            raise _LeftOutError("without an id")
+        if id in self.truth:
+            raise _LeftOutError("whose id came before")
+        record["id"] = msgspec.Raw(msgspec.json.encode(id))
+        return id
+
+    def sentence(self) -> str:
+        """Say what was found.
+
+        Raises DataError or ConfigurationError where nothing can be learned from it.
+        """
+        n = len(self.truth)
+        if not n:
+            raise self._useless()
+        classes = Counter(self.truth.values())
+        if len(classes) == 1:
+            raise DataError(
+                f"{self._path}: the label {self._label!r} of all {n:,} records is "
+                f"{next(iter(classes))!r}, so there is nothing to tell apart: name another field "
+                "with --label, or records of two labels at least"
+            )
+        if len(classes) > MOST_CLASSES or len(classes) > max(FEW_CLASSES, n // 2):
+            shown = ", ".join(repr(name[:40]) for name in list(classes)[:3])
+            raise ConfigurationError(
+                f"--label {self._label}: {n:,} records of {self._path} have {len(classes):,} "
+                f"different values there ({shown}, ...), as an amount, a time or a name has: name "
+                "the field with the class of each record"
+            )
+        common = ", ".join(f"{name[:40]} {amount:,}" for name, amount in classes.most_common(5))
+        more = f" and {len(classes) - 5} more" if len(classes) > 5 else ""
+        said = f"{self._path.name}: {n:,} records of {len(classes)} labels: {common}{more}"
+        return f"{said}; left out: {self._faults}" if self.left_out else said
+
+    @property
+    def _faults(self) -> str:
+        return ", ".join(f"{n:,} {fault}" for fault, n in self.left_out.items())
+
+    def _useless(self) -> DataError | ConfigurationError:
+        """Return the error of a file of which no record can be used."""
+        if not self._lines:
+            return DataError(f"{self._path} is empty: name a file with labelled records")
+        for option, name in (("--label", self._label), ("--id", self._id)):
+            if name is not None and (missing := absent(self._sample, [name])):
+                return ConfigurationError(f"{option} {name}: {missing} ({self._path})")
+        return DataError(
+            f"{self._path}: not one of {self._lines:,} records can be used ({self._faults}): each "
+            f"must be a JSON object, or a row of a table, with a label in {self._label!r}"
+        )
+
+
+def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
+    """Split a file into records and answers, in `folder`, and return what can be played.
+
+    Parameters
+    ----------
+    path : JSON Lines, CSV, either of them compressed (.gz), or Parquet
+    label : the field with the label
+    id : the field that names a record; None: its line does
+
+    Raises
+    ------
+    ConfigurationError, DataError
+        When the fields are not those of the file, or there is nothing to tell apart.
+    ConnectorError
+        When the file cannot be read.
+    """
+    for option, name in (("--label", label), ("--id", id)):
+        if name is not None and not is_nameable(name):
+            raise ConfigurationError(
+                f"{option} {name!r}: a field's name is text without quotes, backslashes and "
+                "control characters"
+            )
+    if label == id:
+        raise ConfigurationError(f"--id {id}: this is the label's field: name another")
+    own = Own(path, label, id)
+    written = [folder / RECORDS, folder / ANSWERS]
+    if any(file.exists() for file in written):
+        raise StateError(
+            f"{folder} holds an earlier demo: name another folder, or move that one away"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with written[0].open("wb") as records, written[1].open("wb") as answers:
+            _split(own, path, [label, *([] if id is None else [id])], records, answers)
+        about = own.sentence()
+    except BaseException:
+        for file in written:  # what is left of a mistake would be taken for a demo
+            file.unlink(missing_ok=True)
+        raise
+    sections: Tables = {
+        "source": {"connector": "files", "path": f"../{RECORDS}"},
+        "labels": {"connector": "answers", "path": f"../{ANSWERS}", "delay": DELAY},
+    }
+    batch = min(max(len(own.truth) // 200, 10), 100)
+    return Stream(path.name, own.truth, sections, about, batch)
+
+
+def _split(own: Own, path: Path, text: Sequence[str], records: BinaryIO, answers: BinaryIO) -> None:
+    with closing(file_source(path, text)) as source:
+        while messages := source.poll(_PAGE):
+            taken = [own.take(message.payload) for message in messages]
+            records.writelines(pair[0] + b"\n" for pair in taken if pair)
+            answers.writelines(pair[1] + b"\n" for pair in taken if pair)
+
+
+class _LeftOutError(Exception):
+    """Why a record cannot be used."""
+
+
+def _label_of(found: msgspec.Raw | None) -> str:
+    label = "" if found is None else _text(found)
+    if not label:
+        raise _LeftOutError("without a label")
+    if len(label) > LONGEST_LABEL or "\0" in label:
+        raise _LeftOutError("with a label too long or damaged")
+    return label
+
+
+def _text(raw: msgspec.Raw) -> str:
+    """Return a value as text; "" for null."""
+    value = bytes(raw)
+    if value[:1] in (b"{", b"["):
+        raise _LeftOutError("with an object or a list for its label or id")
+    return "" if value == b"null" else msgspec.json.decode(as_text(value), type=str)

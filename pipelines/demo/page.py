@@ -1,0 +1,153 @@
+"""The demo's result as one page for a browser, which loads nothing from elsewhere.
+
+Colours and panels are those of the service's pages (`service/static/pages.css`).
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+from streamboost.pipelines.demo.compare import Result
+from streamboost.pipelines.demo.curve import Axes, Point
+from streamboost.pipelines.demo.table import NO_FIGURE, name_of
+
+__all__ = ["page"]
+
+_STYLE = """
+:root { color-scheme: light dark;
+  --page: #f6f7f8; --surface: #ffffff; --text: #1b2126; --muted: #56616c; --border: #dde1e6;
+  --series-1: #1f66c7; --series-2: #b4540a; --series-3: #6d4bb5; --grey: #6c7680; }
+@media (prefers-color-scheme: dark) { :root {
+  --page: #131619; --surface: #1b1f24; --text: #e7eaed; --muted: #a3adb7; --border: #31373e;
+  --series-1: #6cabff; --series-2: #f2a65e; --series-3: #b79cf5; --grey: #98a2ac; } }
+body { margin: 0 auto; max-width: 1000px; padding: 24px 20px 48px; background: var(--page);
+  color: var(--text); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }
+h2 { font-size: 1.05rem; margin: 0; }
+p { margin: 4px 0; color: var(--muted); overflow-wrap: anywhere; }
+section { background: var(--surface); border: 1px solid var(--border); border-radius: 10px;
+  padding: 18px 20px; margin-top: 18px; overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem;
+  font-variant-numeric: tabular-nums; }
+th, td { padding: 5px 10px; text-align: right; border-bottom: 1px solid var(--border);
+  font-weight: 400; }
+th:first-child { text-align: left; padding-left: 0; }
+thead th { color: var(--muted); font-size: .8rem; }
+svg { display: block; width: 100%; height: auto; font-size: 12px; }
+svg text { fill: var(--muted); }
+.grid { stroke: var(--border); }
+.curve { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.key { display: inline-block; width: 22px; margin: 0 6px 3px 0; border-top: 3px; }
+.legend span { margin-right: 18px; white-space: nowrap; }
+summary { cursor: pointer; font-size: .85rem; color: var(--muted); }
+"""
+_LOOKS = {
+    "margin": ("--series-1", ""),
+    "random": ("--series-2", "7 4"),
+    "repeat_last": ("--grey", "2 4"),
+    "all": ("--series-3", "12 3 2 3"),
+}
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 960, 340, 52, 16, 12, 44
+_HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "seconds", "records/s")
+
+
+def page(records: str, about: str, rows: Sequence[Result], curves: dict[str, list[Point]]) -> str:
+    """Return the page: the table of `rows`, and the curves over the labels bought.
+
+    `records` names what was predicted, and `about` says a sentence on it; both may hold anything.
+    """
+    title = f"{escape(records)}, every record predicted on arrival"
+    chart = f"<section>{_chart(curves)}</section>" if curves else ""
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>{_STYLE}</style></head>\n<body><main><h1>{title}</h1>\n"
+        f"<p>{escape(about)}</p>\n<section>{_figures(rows)}"
+        "<p>2nd half: accuracy on the later half of the records; balanced: mean over the classes."
+        f"</p></section>\n{chart}\n</main></body></html>\n"
+    )
+
+
+def _figures(rows: Sequence[Result]) -> str:
+    lines = []
+    for row in rows:
+        ran = row.strategy != "repeat_last"  # which is read off another row's run
+        lines.append(
+            (
+                name_of(row.strategy),
+                f"{row.labels:,}",
+                f"{row.accuracy:.1%}",
+                f"{row.accuracy_second_half:.1%}",
+                f"{row.balanced_accuracy:.1%}",
+                f"{row.seconds:.1f}" if ran else NO_FIGURE,
+                f"{row.records_per_second:,.0f}" if ran else NO_FIGURE,
+            )
+        )
+    return _table(_HEADINGS, lines)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in headings)
+    lines = (
+        f'<tr><th scope="row">{escape(row[0])}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _chart(curves: dict[str, list[Point]]) -> str:
+    """Return the curves with their legend, and their points for whoever cannot see them."""
+    legend = "".join(
+        f'<span><i class="key" style="border-top-color: var({_LOOKS[name][0]}); '
+        f'border-top-style: {"dashed" if _LOOKS[name][1] else "solid"}"></i>{name_of(name)}</span>'
+        for name in curves
+    )
+    points = [
+        (name_of(name), f"{labels:,}", f"{accuracy:.1%}")
+        for name, curve in curves.items()
+        for labels, accuracy in curve
+    ]
+    return (
+        "<h2>Accuracy over labels bought</h2>"
+        "<p>Over the newest records, when so many labels had been bought. The scale of the labels "
+        f'is logarithmic.</p>\n{_svg(curves)}\n<p class="legend">{legend}</p>\n'
+        "<details><summary>The figures</summary>"
+        f"{_table(('strategy', 'labels', 'accuracy'), points)}</details>"
+    )
+
+
+def _svg(curves: dict[str, list[Point]]) -> str:
+    axes = Axes.around(curves)
+    bottom = _HEIGHT - _BOTTOM
+    parts = []
+    steps = max(round((axes.high - axes.low) * 10), 1)
+    for step in range(steps + 1):
+        height = axes.low + step / 10
+        y = _y(axes, height)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{height:.0%}</text>')
+    for tick in axes.ticks():
+        x = _x(axes, tick)
+        parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP}" y2="{bottom}"/>')
+        parts.append(f'<text x="{x}" y="{bottom + 18}" text-anchor="middle">{tick:,}</text>')
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">labels bought</text>')
+    for name, curve in reversed(curves.items()):
+        colour, dashes = _LOOKS[name]
+        places = " ".join(f"{_x(axes, n)},{_y(axes, height)}" for n, height in curve)
+        parts.append(
+            f'<polyline class="curve" style="stroke: var({colour})" stroke-dasharray="{dashes}" '
+            f'points="{places}"><title>{name_of(name)}</title></polyline>'
+        )
+    inner = "\n".join(parts)
+    said = f"Accuracy over labels bought: {', '.join(name_of(name) for name in curves)}"
+    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{said}">\n{inner}</svg>'
+
+
+def _x(axes: Axes, labels: int) -> float:
+    return round(_LEFT + axes.x(labels) * (_WIDTH - _LEFT - _RIGHT), 1)
+
+
+def _y(axes: Axes, accuracy: float) -> float:
+    return round(_TOP + (1 - axes.y(accuracy)) * (_HEIGHT - _TOP - _BOTTOM), 1)

@@ -1,0 +1,288 @@
+"""`streamboost demo FILE`: the comparison on anybody's own labelled records."""
+
+import gzip
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamboost.errors import ConfigurationError, ConnectorError, DataError, StateError
+from streamboost.pipelines.config.file import load
+from streamboost.pipelines.demo import compare as demo
+from streamboost.pipelines.demo import page as page_of_demo
+from streamboost.pipelines.demo.own import RECORDS, open_own
+from streamboost.pipelines.job.run import run
+from streamboost.pipelines.stop import Stop
+from tests.pipelines.demo.test_compare import FIELDS
+
+
+def payments(n=400, **more):
+    """Records whose label follows from two numbers."""
+    draw = np.random.default_rng(5).normal(size=(n, 3)).round(3).tolist()
+    return [
+        {"payment": f"p{i}", "a": a, "b": b, "c": c, "is_fraud": a + b > 0.3} | more
+        for i, (a, b, c) in enumerate(draw)
+    ]
+
+
+def written(path, records):
+    text = "".join(json.dumps(record) + "\n" for record in records).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+def opened(path, folder, label="is_fraud", id=None):
+    return open_own(path, label, id, folder)
+
+
+def kept(folder):
+    lines = (folder / RECORDS).read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_the_records_are_kept_without_their_label(tmp_path):
+    records = payments(60)
+    stream = opened(written(tmp_path / "r.jsonl", records), tmp_path / "demo")
+    found = kept(tmp_path / "demo")
+    assert [record.keys() for record in found] == [{"id", "payment", "a", "b", "c"}] * 60
+    assert [record["id"] for record in found] == [str(n) for n in range(1, 61)], "the lines"
+    assert stream.truth["1"] == str(records[0]["is_fraud"]).lower()
+    assert stream.about.startswith("r.jsonl: 60 records of 2 labels: ")
+
+
+def test_a_field_may_name_the_records(tmp_path):
+    stream = opened(written(tmp_path / "r.jsonl", payments(60)), tmp_path / "demo", id="payment")
+    assert list(stream.truth)[:2] == ["p0", "p1"]
+    assert kept(tmp_path / "demo")[0].keys() == {"id", "a", "b", "c"}
+
+
+@pytest.mark.parametrize("ending", ["jsonl.gz", "csv", "csv.gz", "parquet"])
+def test_a_file_of_any_kind_is_played_the_same(tmp_path, ending):
+    pandas = pytest.importorskip("pandas")
+    records = payments(60)
+    table = pandas.DataFrame(records)
+    path = tmp_path / f"r.{ending}"
+    if ending == "parquet":
+        table.to_parquet(path)
+    elif ending.startswith("csv"):
+        table.to_csv(path, index=False)
+    else:
+        written(path, records)
+    plain = opened(written(tmp_path / "r.jsonl", records), tmp_path / "plain")
+    other = opened(path, tmp_path / "other")
+    assert kept(tmp_path / "other") == kept(tmp_path / "plain")
+    assert {id: label.lower() for id, label in other.truth.items()} == plain.truth
+
+
+def test_what_cannot_be_used_is_left_out_and_counted(tmp_path):
+    path = written(tmp_path / "r.jsonl", payments(60))
+    more = [
+        {"payment": "p1", "is_fraud": True},
+        {"payment": "x", "is_fraud": None},
+        {"payment": "y"},
+        {"is_fraud": True},
+        {"payment": "z", "is_fraud": [1]},
+    ]
+    with path.open("a") as file:
+        file.writelines(json.dumps(record) + "\n" for record in more)
+        file.write("{broken\n")
+    stream = opened(path, tmp_path / "demo", id="payment")
+    assert len(stream.truth) == len(kept(tmp_path / "demo")) == 60
+    for said in (
+        "1 whose id came before",
+        "2 without a label",
+        "1 without an id",
+        "1 with an object",
+    ):
+        assert said in stream.about
+    assert "1 damaged" in stream.about
+
+
+def same(n):
+    return [record | {"is_fraud": "no"} for record in payments(n)]
+
+
+def amounts(n):
+    return [record | {"is_fraud": record["a"] * (1 + i)} for i, record in enumerate(payments(n))]
+
+
+@pytest.mark.parametrize(
+    ("records", "arguments", "error", "told"),
+    [
+        (None, {}, ConnectorError, "there is no file"),
+        ([], {}, DataError, "is empty: name a file with labelled records"),
+        (payments(9), {"label": "is_frod"}, ConfigurationError, "did you mean is_fraud"),
+        (payments(9), {"label": "kind"}, ConfigurationError, "--label kind: none of 9 records"),
+        (payments(9), {"id": "paymnt"}, ConfigurationError, "--id paymnt: .* mean payment"),
+        (payments(9), {"id": "is_fraud"}, ConfigurationError, "--id is_fraud: .* label's field"),
+        (payments(9), {"label": 'a"'}, ConfigurationError, "--label .*a field's name is text"),
+        (same(9), {}, DataError, "label 'is_fraud' of all 9 records is 'no'"),
+        (amounts(5_000), {}, ConfigurationError, "4,9[0-9]+ different values there"),
+        (amounts(200), {}, ConfigurationError, "different values there .*name the field with"),
+        ([1, 2], {}, DataError, "not one of 2 records can be used .2 damaged.*JSON object"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_an_error_with_its_mend(
+    tmp_path, records, arguments, error, told
+):
+    path = tmp_path / "r.jsonl"
+    if records is not None:
+        written(path, records)
+    for _ in range(2):  # and leaves nothing behind that would be taken for a demo
+        with pytest.raises(error, match=told) as caught:
+            opened(path, tmp_path / "demo", **arguments)
+    said = str(caught.value)
+    assert any(place in said for place in (str(path), "--label", "--id"))
+
+
+def test_many_classes_are_no_mistake_where_each_comes_often(tmp_path):
+    records = [record | {"is_fraud": i % 300} for i, record in enumerate(payments(900))]
+    assert len(set(opened(written(tmp_path / "r.jsonl", records), tmp_path).truth.values())) == 300
+
+
+def test_an_earlier_demo_is_left_as_it_is(tmp_path):
+    path = written(tmp_path / "r.jsonl", payments(60))
+    opened(path, tmp_path / "demo")
+    before = (tmp_path / "demo" / RECORDS).read_bytes()
+    written(path, payments(30))
+    with pytest.raises(StateError, match="holds an earlier demo"):
+        opened(path, tmp_path / "demo")
+    assert (tmp_path / "demo" / RECORDS).read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    stream = opened(written(folder / "r.jsonl", payments()), folder / "demo")
+    seen = []
+    rows = demo.play(
+        demo.STRATEGIES, folder / "demo", stream, seed=0, budget=0.1, stop=Stop(), show=seen.append
+    )
+    return folder / "demo", list(rows), seen
+
+
+def test_all_four_rows_are_over_all_records(played):
+    _, rows, _ = played
+    assert [row.strategy for row in rows] == list(demo.STRATEGIES)
+    assert {row.records for row in rows} == {400}
+    labels = [row.labels for row in rows]
+    assert max(labels[:3]) <= 40 < 400 == labels[3]
+    later = {row.strategy: row.accuracy_second_half for row in rows}
+    assert later["all"] > 0.9 > 0.65 > later["repeat_last"]
+
+
+def test_what_is_kept_is_a_pipeline_that_can_be_run(played):
+    folder, _, _ = played
+    assert run(load(folder / "margin" / "pipeline.toml"), until_idle=True) > 0
+
+
+def test_the_accuracy_is_told_over_the_newest_records(played):
+    _, _, seen = played
+    margin = [progress for progress in seen if progress.strategy == "margin"]
+    assert margin[-1].recent > margin[-1].accuracy, "it learns"
+    assert margin[-1].repeated < margin[-1].recent
+
+
+def test_the_command_prints_table_and_curves_and_writes_a_page(streamboost_command, tmp_path: Path):
+    written(tmp_path / "<b>r.jsonl", payments())
+    words = ("demo", "<b>r.jsonl", "--label", "is_fraud", "--budget", "0.1", "--html", "out.html")
+    out, err = streamboost_command(*words)
+    assert "<b>r.jsonl: 400 records of 2 labels" in err
+    assert "<b>r.jsonl, every record predicted on arrival" in out
+    assert "accuracy on the newest records, by labels bought" in out
+    for legend in ("* margin", "o random", ". repeat last", "+ all"):
+        assert legend in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+    page = (tmp_path / "out.html").read_text()
+    assert "<b>" not in page, "a name is text"
+    assert page.count("<polyline") == 4
+    tags = Tags(page)
+    assert not tags.open
+    assert not tags.names & {"script", "link", "img", "iframe", "object"}
+    assert not tags.attributes & {"src", "href"}
+    assert "url(" not in page
+    assert "@import" not in page
+    assert "prefers-color-scheme: dark" in page
+    for line in out.splitlines()[3:7]:
+        cells = line.split()
+        assert all(cell in page for cell in cells[-6:-2]), "the same figures in both"
+
+
+def test_the_pages_colours_are_those_of_the_service():
+    colours = set(re.findall(r"--[\w-]+: #\w+", page_of_demo._STYLE))
+    assert len(colours) > 10
+    css = Path(page_of_demo.__file__).parents[1] / "service" / "static" / "pages.css"
+    assert colours <= set(re.findall(r"--[\w-]+: #\w+", css.read_text()))
+
+
+class Tags(HTMLParser):
+    """The elements of a page: which there are, with what, and which are not closed."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.attributes, self.open = set(), set(), []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.names.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_one_object_a_row_has_the_fields_it_always_had(streamboost_command, tmp_path):
+    written(tmp_path / "r.jsonl", payments(100))
+    words = ("demo", "r.jsonl", "--label", "is_fraud", "--json", "--strategy", "margin")
+    out, _ = streamboost_command(*words)
+    (line,) = out.splitlines()
+    assert json.loads(line).keys() == FIELDS
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["r.jsonl"], 2, "which field holds the label is not said: give it as --label FIELD"),
+        (["--label", "x"], 2, "name it first, as in `streamboost demo records.jsonl --label"),
+        (["r.jsonl", "--label", "x", "--serve"], 2, "leave out a file"),
+        (["none.jsonl", "--label", "x"], 1, "there is no file none.jsonl: create it, or mend"),
+        (["r.jsonl", "--label", "x"], 2, "--label x: none of 30 records has the field 'x'"),
+        (["r.jsonl", "--label", "is_fraud", "--budget", "7"], 2, "budget"),
+        (["r.jsonl", "--label", "is_fraud", "--html", "r.jsonl/x.html"], 1, "is not a folder"),
+    ],
+)
+def test_the_command_ends_with_what_is_wrong(streamboost_command, tmp_path, words, code, told):
+    written(tmp_path / "r.jsonl", payments(30))
+    out, err = streamboost_command("demo", *words, code=code)
+    assert out == ""
+    assert told in err
+    assert "Traceback" not in err
+
+
+def test_a_setting_that_is_wrong_leaves_the_folder_to_the_next_run(streamboost_command, tmp_path):
+    written(tmp_path / "r.jsonl", payments(60))
+    words = ("demo", "r.jsonl", "--label", "is_fraud", "--state", "kept", "--strategy", "random")
+    streamboost_command(*words, "--budget", "7", code=2)
+    streamboost_command(*words, "--label", "is_frod", code=2)
+    streamboost_command(*words, "--json")
+    assert (tmp_path / "kept" / "random" / "state").is_dir()
+
+
+def test_records_that_are_no_use_to_the_pipeline_are_counted(streamboost_command, tmp_path):
+    records = payments(300)
+    records[250]["a"] = 1e300  # beyond what a feature can be
+    written(tmp_path / "r.jsonl", records)
+    out, err = streamboost_command(
+        "demo", "r.jsonl", "--label", "is_fraud", "--strategy", "random", "--json"
+    )
+    assert "1 records could not be used: --state keeps their dead letters" in err
+    assert json.loads(out)["records"] == 299
