@@ -66,13 +66,24 @@ def test_margin_queries_beat_random_ones_and_both_the_last_label(rows):
 def test_the_seed_drives_the_learner_and_never_the_order(tmp_path):
     order = {}
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
-        row = play(tmp_path / name, seed=seed, budget=0.03)["margin"]
-        state = tmp_path / name / "margin" / "state"
-        ids = [json.loads(payload)["id"] for payload in read(state / "log.db", "predictions")]
-        asked = [json.loads(payload)["id"] for payload in read(state / "log.db", "requests")]
-        order[name] = (ids, asked, row.accuracy)
+        stop = Stop()
+        list(
+            demo.play(
+                ("margin",),
+                tmp_path / name,
+                seed=seed,
+                budget=0.1,
+                stop=stop,
+                show=lambda progress, stop=stop: progress.records >= 600 and stop.request(),
+            )
+        )
+        log = tmp_path / name / "margin" / "state" / "log.db"
+        order[name] = [
+            [json.loads(payload)["id"] for payload in read(log, stream)]
+            for stream in ("predictions", "requests")
+        ]
     assert order["one"] == order["same"]
-    assert order["one"][0] == order["other"][0] == [str(i) for i in range(2310)]
+    assert order["one"][0] == order["other"][0] == [str(i) for i in range(600)]
     assert order["one"][1] != order["other"][1]
 
 
@@ -118,10 +129,9 @@ def test_a_stop_ends_the_demo_without_a_row(tmp_path):
     assert rows == []
 
 
-def test_an_earlier_demo_is_not_gone_on_with(tmp_path):
-    play(tmp_path, budget=0.01)
+def test_an_earlier_demo_is_not_gone_on_with(rows, folder):
     with pytest.raises(StateError, match="holds an earlier demo"):
-        play(tmp_path)
+        play(folder)
 
 
 def test_the_command_prints_one_object_a_row(streamboost_command, tmp_path):
@@ -134,6 +144,7 @@ def test_the_command_prints_one_object_a_row(streamboost_command, tmp_path):
     assert list((tmp_path / "kept" / "margin" / "state" / "checkpoints").iterdir())
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_says_so(streamboost_command, tmp_path):
     process = streamboost_command.start("demo", "--state", "kept")
     end = time.monotonic() + 60
@@ -150,6 +161,7 @@ def test_an_interrupted_command_says_so(streamboost_command, tmp_path):
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table(streamboost_command):
     out, _ = streamboost_command("demo", "--strategy", "margin", "--budget", "0.02")
     assert "margin " in out
