@@ -40,11 +40,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(folder):
-    return play(folder, demo.STRATEGIES)
+    return play(folder, [strategy for strategy in demo.STRATEGIES if strategy != "all"])
 
 
-def test_all_four_rows_are_over_all_records(rows):
-    assert list(rows) == ["margin", "random", "repeat_last", "all"]
+def test_every_row_is_over_all_records(rows):
+    assert list(rows) == ["margin", "random", "repeat_last"]
     assert {row.records for row in rows.values()} == {2310}
     assert {frozenset(dataclasses.asdict(row)) for row in rows.values()} == {frozenset(FIELDS)}
 
@@ -53,14 +53,21 @@ def test_no_more_labels_are_bought_than_the_budget_allows(rows):
     assert 200 <= rows["margin"].labels <= 231
     assert 200 <= rows["random"].labels <= 231
     assert rows["repeat_last"].labels == rows["margin"].labels
-    assert rows["all"].labels == 2310
 
 
 def test_margin_queries_beat_random_ones_and_both_the_last_label(rows):
     later = {name: row.accuracy_second_half for name, row in rows.items()}
     assert later["margin"] >= 0.95
     assert later["margin"] > later["random"] > 0.9 > 0.2 > later["repeat_last"]
-    assert later["all"] > 0.97
+
+
+@pytest.mark.slow
+def test_all_labels_are_the_last_row_and_the_best(tmp_path):
+    rows = play(tmp_path, demo.STRATEGIES)
+    assert list(rows) == ["margin", "random", "repeat_last", "all"]
+    assert (rows["all"].records, rows["all"].labels) == (2310, 2310)
+    assert frozenset(dataclasses.asdict(rows["all"])) == FIELDS
+    assert rows["all"].accuracy_second_half > max(0.97, rows["margin"].accuracy_second_half)
 
 
 def test_the_seed_drives_the_learner_and_never_the_order(tmp_path):
@@ -74,7 +81,7 @@ def test_the_seed_drives_the_learner_and_never_the_order(tmp_path):
                 seed=seed,
                 budget=0.1,
                 stop=stop,
-                show=lambda progress, stop=stop: progress.records >= 600 and stop.request(),
+                show=lambda progress, stop=stop: progress.records >= 300 and stop.request(),
             )
         )
         log = tmp_path / name / "margin" / "state" / "log.db"
@@ -83,10 +90,11 @@ def test_the_seed_drives_the_learner_and_never_the_order(tmp_path):
             for stream in ("predictions", "requests")
         ]
     assert order["one"] == order["same"]
-    assert order["one"][0] == order["other"][0] == [str(i) for i in range(600)]
+    assert order["one"][0] == order["other"][0] == [str(i) for i in range(300)]
     assert order["one"][1] != order["other"][1]
 
 
+@pytest.mark.slow
 def test_the_budget_sets_the_share(tmp_path):
     row = play(tmp_path, budget=0.02)["margin"]
     assert 35 <= row.labels <= 46
