@@ -181,6 +181,7 @@ def test_a_changed_value_of_the_environment_is_not_gone_on_with(
     assert "an environment variable it names (DIR) has another value" in err
 
 
+@pytest.mark.slow
 def test_a_second_process_on_the_same_state_is_refused(streamboost_command, tmp_path, prepared):
     prepared(tmp_path, n=40)
     process = streamboost_command.start("run", "p.toml")

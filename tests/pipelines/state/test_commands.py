@@ -19,6 +19,7 @@ from streamboost.pipelines.state.commands import FILE, STREAM, Command, CommandS
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.stop import Stop
+from tests.slow import slow
 from tests.waiting import until
 
 
@@ -45,7 +46,13 @@ LOSSES = {
 }
 
 
-@pytest.fixture(params=LOSSES.values(), ids=LOSSES.keys())
+SELDOM = ("of zero bytes", "cut within its header", "random")
+
+
+@pytest.fixture(
+    params=[slow(lose)[0] if name in SELDOM else lose for name, lose in LOSSES.items()],
+    ids=LOSSES.keys(),
+)
 def lose(request):
     """What a queue may suffer."""
     return request.param
