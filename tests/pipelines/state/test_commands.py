@@ -81,8 +81,11 @@ def config(folder):
 
 
 def grow(folder, n):
-    text = "".join(json.dumps({"id": i, "a": i % 7}) + "\n" for i in range(n))
-    (folder / "records.jsonl").write_text(text)
+    """Append records up to so many, as a pipeline may be reading the file."""
+    with (folder / "records.jsonl").open("a+") as file:
+        file.seek(0)
+        there = len(file.readlines())
+        file.write("".join(f"{json.dumps({'id': i, 'a': i % 7})}\n" for i in range(there, n)))
 
 
 def entries(folder):
