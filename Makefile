@@ -8,8 +8,9 @@ BIN := .venv/bin
 demo: .venv/$(if $(SERVE),serve,demo)-ready
 	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
-# One worker holds the broker and one the browser: see tests/conftest.py.
-PYTEST = $(BIN)/pytest -n auto --maxprocesses 4
+# Two workers have a broker each and one the browser, see tests/conftest.py. They wait half of the
+# time, so four keep two cores busy.
+PYTEST = $(BIN)/pytest -n 4
 
 test: .venv/ready
 	$(PYTEST) -m "not slow"

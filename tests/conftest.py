@@ -19,26 +19,39 @@ settings.register_profile("new", deadline=None)
 settings.load_profile("repeatable")
 
 
-SHARED = ("kafka", "browser")
-"""The marks of what a session has one of."""
+TESTS = Path(__file__).parent
+PROCESSES = "starts processes"
+ORDER = ("Kafka of pipelines", "browser", "Kafka of connectors", PROCESSES)
+"""Who begins first: those that wait most, and then those that are long."""
 
 
 @cache
 def part_of(path):
-    """Return what the tests of a file share with other files', or else the file itself."""
-    text = Path(path).read_text(encoding="utf-8")
-    return next((part for part in SHARED if f"pytest.mark.{part}" in text), path)
+    """Return what the tests of a file share with other files' - a broker, the browser -, or None.
+
+    The tests of connectors have one broker and those of pipelines another.
+    """
+    text = path.read_text(encoding="utf-8")
+    if "pytest.mark.kafka" in text:
+        return f"Kafka of {path.relative_to(TESTS).parts[0]}"
+    return "browser" if "in_a_browser" in text else None
+
+
+@cache
+def turn_of(path):
+    """Return the place of a file's tests in the order."""
+    kind = part_of(path) or ("streamboost_command" in path.read_text("utf-8") and PROCESSES)
+    return ORDER.index(kind) if kind else len(ORDER)
 
 
 def pytest_collection_modifyitems(items):
-    """Let those that wait most, for the broker and the browser, begin first."""
-    order = {part: n for n, part in enumerate(SHARED)}
-    items.sort(key=lambda item: order.get(part_of(str(item.path)), len(order)))
+    """Let those that take long begin first, so that no worker has one alone at the end."""
+    items.sort(key=lambda item: turn_of(item.path))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Give a worker whole files, and one worker all that use the broker, or the browser.
+    """Give a worker whole files, and one worker all that share a broker, or the browser.
 
     So each is started once, and nobody freezes or kills the broker under another's test.
     """
@@ -46,10 +59,28 @@ def pytest_xdist_make_scheduler(config, log):
 
     class ByPart(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return part_of(str(config.rootpath / nodeid.partition("::")[0]))
+            path = nodeid.partition("::")[0]
+            return part_of(config.rootpath / path) or path
 
     config.option.loadscopereorder = False  # they begin in the order above
     return ByPart(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _each_kernel_is_compiled_once(request, tmp_path_factory):
+    """Let one worker compile a kernel and the others wait for it, where there are several."""
+    if not hasattr(request.config, "workerinput"):
+        yield
+        return
+    from numba.core import event
+
+    from tests.compiling import OneAtATime
+
+    with (tmp_path_factory.getbasetemp().parent / "compiling").open("a") as file:
+        listener = OneAtATime(file)
+        event.register("numba:compiler_lock", listener)
+        yield
+        event.unregister("numba:compiler_lock", listener)
 
 
 class KafkaSocket(socket.socket):

@@ -41,6 +41,17 @@ ESTIMATORS = [
 ]
 """All that are public, with trees of their own."""
 
+KINDS = [
+    AdaBoostMHClassifier,
+    CDMCBoostClassifier,
+    GambleClassifier,
+    LogitBoostClassifier,
+    RebelClassifier,
+    SammeClassifier,
+    SketchLogitBoostClassifier,
+]
+"""One of each kind: those that share a base share most of what can go wrong at an edge."""
+
 TREE_VARIANTS = [
     ABCLogitBoostClassifier(base="search"),
     AOSOLogitBoostClassifier(leaf="pair"),
@@ -60,9 +71,11 @@ CATEGORICAL = [model for model in TREES if getattr(model, "pruning", None) is No
 """Those that know categories."""
 
 
-def variants_slow(models):
-    """The families by themselves, and their variants marked slow."""
-    return [model if model in DEFAULTS else slow(model)[0] for model in models]
+def others_slow(models):
+    """One family of each kind of loop by itself; the others and all variants marked slow."""
+    return [
+        model if model in DEFAULTS and type(model) in KINDS else slow(model)[0] for model in models
+    ]
 
 
 def two_classes_only(estimator):

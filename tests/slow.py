@@ -6,8 +6,9 @@ __all__ = ["seeds", "slow"]
 
 
 def slow(*values):
-    """Mark values to parametrize by."""
-    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+    """Mark values to parametrize by, or tuples of such."""
+    each = (value if isinstance(value, tuple) else (value,) for value in values)
+    return [pytest.param(*one, marks=pytest.mark.slow) for one in each]
 
 
 def seeds(n):

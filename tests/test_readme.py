@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipelines.command import Command
+from tests.slow import slow
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -62,7 +63,15 @@ def test_the_commands_it_names_exist():
     assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+LONG = ["drifting_stream"]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path if path.stem not in LONG else slow(path)[0] for path in EXAMPLES],
+    ids=lambda path: path.stem,
+)
 def test_examples_run(path, tmp_path):
     said = run(path, tmp_path)
     shares = [float(share) for share in re.findall(r"([\d.]+)%", said)]

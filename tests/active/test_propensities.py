@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from asking import decide, pool, querier, stream
+from slow import slow
 
 from streamboost.active.budget import Budget
 
@@ -31,7 +32,7 @@ def test_at_random_a_requests_propensity_follows_the_pace():
 
 
 @pytest.mark.parametrize(
-    ("utility", "budget"), [("margin", 0.05), ("margin", 0.2), ("random", 0.1)]
+    ("utility", "budget"), [("margin", 0.05), ("random", 0.1), *slow(("margin", 0.2))]
 )
 def test_counts_weighted_by_inverse_propensity_are_unbiased(utility, budget):
     """The number of records, and of those that are wrong, estimated from the requests alone.
@@ -60,7 +61,7 @@ def test_counts_weighted_by_inverse_propensity_are_unbiased(utility, budget):
         assert abs(np.mean(plain) - truth) > 0.15
 
 
-@pytest.mark.parametrize("budget", [0.05, 0.3])
+@pytest.mark.parametrize("budget", [0.05, *slow(0.3)])
 def test_a_drawn_decision_comes_out_as_often_as_its_propensity_says(budget):
     """The same state asked about the same record, 10,000 times with fresh numbers."""
     one = querier(3, budget=budget)

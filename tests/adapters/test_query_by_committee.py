@@ -3,6 +3,7 @@ import pickle
 import numpy as np
 import pytest
 from river import active, checks, datasets, linear_model, naive_bayes, preprocessing, tree
+from slow import slow
 
 from streamboost.adapters.query_by_committee import QueryByCommittee
 from streamboost.adapters.river import StreamBoostClassifier
@@ -39,8 +40,13 @@ def run(model, records=SEGMENTS):
 @pytest.mark.parametrize(
     "check", CHECKS, ids=[f"{i}-{check.__name__}" for i, check in enumerate(CHECKS)]
 )
-def test_river_check(check):
-    check(quick())
+@pytest.mark.parametrize(
+    "make",
+    [lambda: QueryByCommittee(linear_model.SoftmaxRegression()), *slow(quick)],
+    ids=["softmax", "ours"],
+)
+def test_river_check(check, make):
+    check(make())
 
 
 def test_no_river_check_is_skipped():

@@ -20,7 +20,7 @@ def estimator(request):
     return request.param(n_estimators=5, random_state=0)
 
 
-@pytest.fixture(params=[*families.variants_slow(families.TREES), SIMILARITIES], ids=str)
+@pytest.fixture(params=[*families.others_slow(families.TREES), SIMILARITIES], ids=str)
 def any_family(request):
     return clone(request.param).set_params(n_estimators=5, random_state=0)
 
@@ -149,7 +149,7 @@ def test_edges_are_fitted_scored_and_extended(any_family, edge):
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
 @pytest.mark.parametrize("edge", [edge for edge in EDGES if edge != "200 classes"])
-@pytest.mark.parametrize("model", families.variants_slow(families.CATEGORICAL), ids=str)
+@pytest.mark.parametrize("model", families.others_slow(families.CATEGORICAL), ids=str)
 def test_edges_of_categories_are_fitted_scored_and_extended(model, edge):
     X, y, weight = rows(edge)
     if edge in ("huge numbers", "tiny numbers", "50 rows, 5,000 columns"):

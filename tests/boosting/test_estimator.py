@@ -41,17 +41,19 @@ VARIANTS = [
 
 # What is checked are conventions, for which two rounds do.
 @parametrize_with_checks(
-    [one.set_params(n_estimators=2) for one in (*(one() for one in ESTIMATORS), *KINDS)]
+    [one.set_params(n_estimators=2) for one in (*(one() for one in families.KINDS), *KINDS)]
 )
 @pytest.mark.filterwarnings("default")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks(VARIANTS)
+@parametrize_with_checks(
+    [*(one(n_estimators=2) for one in ESTIMATORS if one not in families.KINDS), *VARIANTS]
+)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_scikit_learn_conventions_of_variants(estimator, check):
+def test_scikit_learn_conventions_of_the_others(estimator, check):
     check(estimator)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from slow import slow
 
 from streamboost import (
     AdaBoostCostClassifier,
@@ -64,7 +65,7 @@ def test_scores_and_probabilities_are_finite(name, what):
     assert set(model.predict(X)) <= set(y)
 
 
-@pytest.mark.parametrize("kind", ["paper", "linear"])
+@pytest.mark.parametrize("kind", ["paper", *slow("linear")])
 @pytest.mark.parametrize("weak_learner", ["tree", "localized_similarity"])
 @pytest.mark.parametrize("what", [name for name in DATA if name != "one class"])
 def test_so_they_are_under_costs(what, kind, weak_learner):

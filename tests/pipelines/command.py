@@ -46,7 +46,7 @@ class Command:
 
     def start(self, *words):
         """Start a process, for what only one can show: signals, kills, several at once."""
-        _have_kernels()
+        have_kernels()
         command = [sys.executable, "-m", "streamboost.pipelines.cli", *words]
         process = subprocess.Popen(
             command,
@@ -66,7 +66,7 @@ class Command:
 
 
 @cache
-def _have_kernels():
+def have_kernels():
     """Compile what the processes will load, so that no deadline runs meanwhile."""
     warm_up(lambda _: None, ["sketch"])
 

@@ -1,6 +1,7 @@
 """A learner restored from a snapshot goes on as if never stopped."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from streamboost.errors import ConfigurationError, ModelFileError
 from streamboost.storage import pack_json, read_arrays, unpack_json, write_arrays
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner, WorkingSet
 
-FOREIGN = GambleClassifier(n_estimators=3).train(X, np.array(Y), seed=1)
 NAMES = ["score", "query", "learn", "arrive", "expire", "swap", "foreign", "widen"]
 NAMES += ["learn", "retrain", "pause", "go_on"]
 STEPS = st.lists(
@@ -46,6 +46,12 @@ SCHEDULES = st.sampled_from(
 )
 
 
+@cache
+def foreign():
+    """Return a committee of another family, trained when it is first asked for."""
+    return GambleClassifier(n_estimators=3).train(X, np.array(Y), seed=1)
+
+
 class Run:
     """One learner taken through steps; every step's answer is comparable."""
 
@@ -75,7 +81,7 @@ class Run:
             self.first_committee = self.first_committee or self.learner.committee
             return self.learner.swap(self.first_committee)
         if name == "foreign":
-            return self.learner.swap(FOREIGN)
+            return self.learner.swap(foreign())
         if name == "arrive":
             running = self.learner.trainer.running
             return self.learner.swap(

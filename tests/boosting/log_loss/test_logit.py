@@ -8,7 +8,7 @@ import pytest
 from naive_logit import SETTINGS, scores, small, transcribe
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
-from slow import seeds
+from slow import seeds, slow
 
 from streamboost import (
     ABCLogitBoostClassifier,
@@ -36,7 +36,7 @@ def estimator(request):
     return request.param.__class__(**request.param.get_params()).set_params(random_state=0)
 
 
-@pytest.mark.parametrize("K", [2, 3, 4])
+@pytest.mark.parametrize("K", [2, 3, *slow(4)])
 @pytest.mark.parametrize("seed", seeds(3))
 def test_logitboost_is_the_plain_transcription(seed, K):
     X, y, w = small(seed, K=K)
@@ -49,7 +49,8 @@ def test_logitboost_is_the_plain_transcription(seed, K):
 
 
 @pytest.mark.parametrize(
-    ("base", "K"), [("worst", 2), ("worst", 3), ("worst", 4), ("search", 2), ("search", 3)]
+    ("base", "K"),
+    [("worst", 2), ("worst", 3), ("search", 2), *slow(("worst", 4), ("search", 3))],
 )
 @pytest.mark.parametrize("seed", seeds(3))
 def test_abc_logitboost_is_the_plain_transcription(seed, K, base):

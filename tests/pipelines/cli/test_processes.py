@@ -181,6 +181,7 @@ def test_a_changed_value_of_the_environment_is_not_gone_on_with(
     assert "an environment variable it names (DIR) has another value" in err
 
 
+@pytest.mark.slow
 def test_a_second_process_on_the_same_state_is_refused(streamboost_command, tmp_path, prepared):
     prepared(tmp_path, n=40)
     process = streamboost_command.start("run", "p.toml")
@@ -194,6 +195,7 @@ def test_a_second_process_on_the_same_state_is_refused(streamboost_command, tmp_
     assert process.returncode == 0, err
 
 
+@pytest.mark.slow
 def test_further_signals_are_ignored_while_it_stops(streamboost_command, tmp_path, prepared):
     prepared(tmp_path)
     process = streamboost_command.start("run", "p.toml")
@@ -240,6 +242,7 @@ def journal(folder):
         return [entry for _, entry in transaction.journal()]
 
 
+@pytest.mark.slow
 def test_a_killed_pipeline_shows_the_open_requests_exactly_when_it_runs_again(
     streamboost_command, tmp_path, prepared
 ):

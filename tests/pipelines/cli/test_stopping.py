@@ -46,6 +46,7 @@ def test_while_no_record_comes(streamboost_command, tmp_path):
     stopped(process)
 
 
+@pytest.mark.slow
 def test_while_a_training_runs_that_takes_long(streamboost_command, tmp_path, make_records):
     write(tmp_path, make_records, 2_000, rounds=50_000)
     process = streamboost_command.start("run", "p.toml")
@@ -94,8 +95,9 @@ def test_while_a_broker_does_not_answer_a_beginning(made, frozen, streamboost_co
         stopped(process)
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
-@pytest.mark.parametrize("more", [pytest.param(0, marks=pytest.mark.slow), 500])
+@pytest.mark.parametrize("more", [0, 500])
 def test_while_a_broker_does_not_answer_a_pipeline_at_work(
     made, frozen, make_records, streamboost_command, more
 ):

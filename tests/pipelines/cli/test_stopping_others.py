@@ -81,6 +81,7 @@ class TestServe:
             assert "sid" in browser.recv()
             assert "Traceback" not in stopped(serving.process)
 
+    @pytest.mark.slow
     def test_while_somebody_else_holds_what_labels_are_written_to(self, start, asking):
         serving = start()
         id = serving.post("labelling/next")["request"]["id"]
@@ -127,6 +128,7 @@ class TestLabelStudio:
                 assert connection.recv(100).startswith(b"GET /api/projects/7/")
                 assert "Traceback" not in stopped(process)
 
+    @pytest.mark.slow
     def test_while_a_server_does_not_answer_an_import(self, start, studio):
         asked, may_answer = threading.Event(), threading.Event()
 
@@ -149,6 +151,7 @@ class TestLabelStudio:
         stopped(process)
         assert studio.by_record() == made, "no task is made twice"
 
+    @pytest.mark.slow
     def test_while_somebody_else_holds_what_labels_are_written_to(self, start, studio, asking):
         process = start(studio.url)
         until(studio.by_record)

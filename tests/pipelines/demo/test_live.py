@@ -49,6 +49,7 @@ def is_alive(pid):
     return True
 
 
+@pytest.mark.slow
 def test_a_newcomer_labels_a_record_and_the_pipeline_learns_it(started):
     process, folder = started
     log = folder / "state" / "log.db"

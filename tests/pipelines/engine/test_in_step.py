@@ -65,11 +65,11 @@ def records(n, **more):
         yield json.dumps({"id": str(i), "a": a, "b": b, **at}), "left" if a > b else "right"
 
 
-def written(folder, every=50, order=1, record_times=None, label_times=None):
-    """Write records and the label of every `every`-th into files, the labels in `order`."""
+def written(folder, every=50, order=1, record_times=None, label_times=None, n=N):
+    """Write `n` records and the label of every `every`-th into files, the labels in `order`."""
     answers = []
     with (folder / "records.jsonl").open("w") as file:
-        for i, (record, label) in enumerate(records(N, **(record_times or {}))):
+        for i, (record, label) in enumerate(records(n, **(record_times or {}))):
             file.write(record + "\n")
             if i % every == 0:
                 at = {key: time_of(i) for key, time_of in (label_times or {}).items()}
@@ -83,14 +83,14 @@ def counts(folder):
     return State(folder / "state").checkpoints.newest()[1]
 
 
-def assert_every_label_was_learned(folder, n):
+def assert_every_label_was_learned(folder, n, of=N):
     known = counts(folder)
     assert known["committee"]["labels"] == n, known["join"]
     assert known["join"]["unknown"] == known["join"]["late"] == known["join"]["expired"] == 0
-    assert known["join"]["records"] == N
+    assert known["join"]["records"] == of
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("order", [1, *slow(-1)])
 def test_a_few_labels_of_a_backlog_in_files_are_all_learned(tmp_path, order):
     n = written(tmp_path, order=order)
     run(load(tmp_path / "p.toml"), until_idle=True)
@@ -112,18 +112,21 @@ def test_labels_that_bear_times_are_all_learned_however_late_they_are(tmp_path, 
     )
 
 
-@pytest.mark.parametrize("more", [*slow({}, {"later": 100}), {"later": 10 * N}])
-def test_labels_that_are_read_too_slowly_are_all_learned(tmp_path, more):
+@pytest.mark.parametrize(
+    ("more", "of"),
+    [({"later": 10 * N}, N // 5), *slow(({}, N), ({"later": 100}, N), ({"later": 10 * N}, N))],
+)
+def test_labels_that_are_read_too_slowly_are_all_learned(tmp_path, more, of):
     later = more.get("later", 0)
     times = {
         "record_times": {"at": lambda i: 1_000 + i},
         "label_times": {"time": lambda i: 1_000 + i + later},
     }
-    n = written(tmp_path, every=1, **(times if more else {}))
+    n = written(tmp_path, every=1, n=of, **(times if more else {}))
     file = tmp_path / "p.toml"
     file.write_text(file.read_text().replace("[schema]", "batch_labels = 10\n[schema]", 1))
     run(load(file), until_idle=True)
-    assert_every_label_was_learned(tmp_path, n)
+    assert_every_label_was_learned(tmp_path, n, of)
 
 
 class Drained(MemorySource):
@@ -147,8 +150,9 @@ class Drained(MemorySource):
         return sorted(given, key=lambda m: (m.partition, m.offset))
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 6])
-@pytest.mark.parametrize("later", [5, 10 * N])
+@pytest.mark.parametrize(
+    ("later", "partitions"), [(5, 3), (10 * N, 6), *slow((5, 1), (5, 6), (10 * N, 1), (10 * N, 3))]
+)
 def test_labels_in_partitions_that_are_drained_one_by_one_are_all_learned(
     make_world, make_records, partitions, later
 ):
@@ -182,9 +186,15 @@ def test_what_is_held_back_is_waited_for_before_it_is_idle():
     assert not held.is_behind
 
 
-@pytest.mark.parametrize("order", ["labels first", *slow("records first", "alternating")])
+@pytest.mark.parametrize(
+    ("order", "of"),
+    [
+        ("labels first", N // 5),
+        *slow(*((order, N) for order in ("labels first", "records first", "alternating"))),
+    ],
+)
 @pytest.mark.kafka
-def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, order):
+def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, order, of):
     from streamboost.pipelines.job.connect import create_topics
 
     name, cluster = f"backlog.{time.time_ns()}", KafkaCluster(kafka_servers)
@@ -193,10 +203,10 @@ def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, 
     config = load(tmp_path / "p.toml")
     create_kafka_topics(cluster, {f"{name}.labels": {"num_partitions": 3}})
     create_topics(config)
-    sent = [(f"{name}.records", record.encode(), i, 1) for i, (record, _) in enumerate(records(N))]
+    sent = [(f"{name}.records", record.encode(), i, 1) for i, (record, _) in enumerate(records(of))]
     answers = [
         (f"{name}.labels", json.dumps({"id": str(i), "label": label}).encode(), i, 2)
-        for i, (_, label) in enumerate(records(N))
+        for i, (_, label) in enumerate(records(of))
         if i % 50 == 0
     ]
     messages = {
@@ -209,7 +219,7 @@ def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, 
             producer.send(topic, payload)
         producer.flush()
     run(config, until_idle=True)
-    assert_every_label_was_learned(tmp_path, len(answers))
+    assert_every_label_was_learned(tmp_path, len(answers), of)
 
 
 def test_labels_wait_for_records_that_come_later_while_the_pipeline_runs(make_world, make_records):
@@ -269,7 +279,7 @@ def test_answers_given_while_the_pipeline_was_down_have_not_expired(make_world, 
 def test_a_replay_of_a_backlog_comes_to_the_same_bits(tmp_path):
     from streamboost.pipelines.job.verify import verify
 
-    written(tmp_path)
+    written(tmp_path, n=N // 5)
     file = tmp_path / "p.toml"
     run(load(file), until_idle=True)
     assert "bit for bit" in verify(load(file))

@@ -115,9 +115,8 @@ port = {port}
 """
 
 
-@pytest.mark.parametrize(
-    "end", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_a_full_disk_keeps_no_run_from_starting(
     tmp_path, small_disk, fill, make_records, streamboost_command, end
 ):

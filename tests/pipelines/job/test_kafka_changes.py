@@ -60,6 +60,7 @@ def test_a_topic_made_again_while_it_was_down_is_never_read_on(made, make_record
     assert len(predicted(made)) == 40
 
 
+@pytest.mark.slow
 def test_a_topic_made_again_under_a_running_pipeline_ends_it(
     made, make_records, streamboost_command
 ):

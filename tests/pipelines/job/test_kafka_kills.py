@@ -128,10 +128,8 @@ def zombie(process, file):
     return elsewhere
 
 
-@pytest.mark.parametrize(
-    "partitions",
-    [3] if KILLS else [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 6))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [3] if KILLS else [1, 2, 3, 6])
 def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learned(
     make_feed, partitions, request
 ):

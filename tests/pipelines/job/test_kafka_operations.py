@@ -254,6 +254,7 @@ def test_partitions_that_join_are_read_and_replayed(made, make_records):
     assert "bit for bit" in verify(made.config)
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_deleted_under_a_pipeline_ends_it_with_its_name(
     made, make_records, streamboost_command
 ):
@@ -271,13 +272,8 @@ def test_a_topic_that_is_deleted_under_a_pipeline_ends_it_with_its_name(
     assert "does not exist: correct the name, or create it" in said
 
 
-@pytest.mark.parametrize(
-    "role",
-    [
-        "predictions",
-        *(pytest.param(role, marks=pytest.mark.slow) for role in ("dead_letters", "journal")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["predictions", "dead_letters", "journal"])
 def test_a_topic_that_is_deleted_where_a_pipeline_writes_ends_it_with_its_name(
     made, make_records, streamboost_command, role
 ):
@@ -363,6 +359,7 @@ def test_a_certificate_is_looked_for_beside_the_pipeline_file(broker, tmp_path, 
     assert refuse_missing_topics(config) == "6 topics are there"
 
 
+@pytest.mark.slow
 def test_a_network_that_cuts_delays_and_loses_commit_replies_costs_nothing(
     made, broker, make_records, streamboost_command
 ):

@@ -105,6 +105,7 @@ def test_the_example_runs_from_init_to_a_graceful_stop(
     assert "goes on after 800 offsets" in out
 
 
+@pytest.mark.slow
 def test_a_stopped_process_that_goes_on_finds_itself_replaced(
     streamboost_command, tmp_path, make_file, make_records
 ):
@@ -128,6 +129,7 @@ def test_a_stopped_process_that_goes_on_finds_itself_replaced(
     assert sorted(p["id"] for p in read(config, "predictions")) == sorted(r["id"] for r in records)
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_killed_under_a_pipeline_costs_nothing(
     streamboost_command, make_file, make_records, broker
 ):

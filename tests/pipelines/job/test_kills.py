@@ -80,9 +80,10 @@ def stream(file, name):
         return [json.loads(message.payload) for message in source.poll(1_000_000)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kills",
-    [drawn(STEPS)] if KILLS else [SHORTEST, pytest.param(SHORT, marks=pytest.mark.slow)],
+    [drawn(STEPS)] if KILLS else [SHORTEST, SHORT],
     ids=lambda kills: "long" if KILLS else f"{len(kills)} kills",
 )
 def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learned(

@@ -7,6 +7,7 @@ import schemathesis
 from hypothesis import given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from serving import TOKEN, put, read, site_of, some_records
+from slow import slow
 
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
@@ -22,13 +23,14 @@ def schema(file):
         yield schemathesis.openapi.from_url(address, headers=AS_PROGRAM)
 
 
-def test_whatever_is_asked_the_answer_is_one_that_the_schema_describes(schema):
+@pytest.mark.parametrize("examples", [8, *slow(50)])
+def test_whatever_is_asked_the_answer_is_one_that_the_schema_describes(schema, examples):
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) > 15
     for operation in operations:
 
         @given(case=operation.as_strategy())
-        @settings(max_examples=25, deadline=None)
+        @settings(max_examples=examples, deadline=None)
         def ask(case):
             # A schema cannot say which texts are a name, or a label that the pipeline can read.
             case.call_and_validate(headers=AS_PROGRAM, excluded_checks=[positive_data_acceptance])

@@ -68,6 +68,7 @@ def kill_while_posting(serving, pipelines=("test",)):
     return acknowledged
 
 
+@pytest.mark.slow
 def test_a_label_acknowledged_before_a_kill_is_never_lost(serve, file, tmp_path):
     other = make_file(tmp_path / "other", FILES)
     other.write_text(other.read_text().replace('name = "test"', 'name = "other"'))
@@ -103,6 +104,7 @@ def fails(serving):
     return answer.status_code >= 500
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can limit another process")
 def test_a_pipeline_goes_on_whatever_happens_to_serve(serve, streamboost_command, file):
     config = load(file)

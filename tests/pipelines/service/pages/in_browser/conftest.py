@@ -15,6 +15,7 @@ from serving import put
 from waiting import until
 
 import streamboost
+from tests.pipelines.command import have_kernels
 from tests.pipelines.service.pages.in_browser.browsing import CHROMIUM, PIPELINE, SCRIPT, Job
 
 ROOT = Path(streamboost.__file__).parents[1]
@@ -39,6 +40,7 @@ def process(folder, *words):
 @pytest.fixture(scope="package")
 def job(tmp_path_factory):
     """A pipeline that has learned from its first records, and waits for answers about others."""
+    have_kernels()
     folder = tmp_path_factory.mktemp("browser")
     (folder / "p.toml").write_text(PIPELINE)
     job = Job(folder / "p.toml")

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from slow import slow
 from waiting import until
 
 from tests.pipelines.service.pages.in_browser.browsing import (
@@ -76,8 +77,10 @@ def test_an_unknown_pipeline_is_a_plain_404(job, chromium):
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", [DASHBOARD, "/label"])
+@pytest.mark.parametrize(
+    ("path", "theme"),
+    [(DASHBOARD, "light"), ("/label", "dark"), *slow((DASHBOARD, "dark"), ("/label", "light"))],
+)
 def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, visit, tmp_path):
     folder = Path(os.environ.get("STREAMBOOST_SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
