@@ -18,6 +18,7 @@ __all__ = [
     "Endpoint",
     "Expiring",
     "Input",
+    "LabelNames",
     "Output",
     "Place",
     "Section",
@@ -104,6 +105,13 @@ class Endpoint(Section):
         raise NotImplementedError
 
 
+class LabelNames(Section):
+    """[labels.fields]: what id and label are called in label messages."""
+
+    id: Text | None = Field(None, description="the field that names the record")
+    label: Text = Field("label", description="the field that holds the label")
+
+
 class Input(Endpoint):
     """A section that is read.
 
@@ -112,6 +120,8 @@ class Input(Endpoint):
     changeable : keys that may change between two runs on one state
     answers_requests : whether it answers the requests itself; its position is one in these then
     """
+
+    fields: LabelNames | None = Field(None, description="what id and label are called")
 
     changeable: ClassVar[frozenset[str]] = frozenset()
     answers_requests: ClassVar[bool] = False
