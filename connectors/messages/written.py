@@ -114,7 +114,7 @@ class Request(_Outgoing, frozen=True):
 
     id: str
     time: Time
-    features: Mapping[str, float | None]
+    features: Mapping[str, Any]
     label: str | int | None
     probabilities: Mapping[str | int, float | None]
     utility: float

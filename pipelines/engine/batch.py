@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -12,7 +12,7 @@ from streamboost.active.query import Requests
 from streamboost.connectors.base import Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import DeadLetter, Prediction, Request, features_of
-from streamboost.pipelines.engine.held_records import HeldRecord, Label
+from streamboost.pipelines.engine.held_records import HeldRecord, Label, unpacked
 from streamboost.pipelines.state.commands import Command
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
@@ -59,18 +59,20 @@ class Joined:
     """Labels that met their records, in the order to learn them."""
 
     ids: list[str] = field(default_factory=list)
-    rows: list[np.ndarray] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     propensity: list[float] = field(default_factory=list)
     predicted: list[Label | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
 
     def take(self, id: str, record: HeldRecord, label: Label, propensity: float) -> None:
         """Append one labelled record."""
         self.ids.append(id)
-        self.rows.append(record.x)
+        self.rows.append(record.x if record.x.size or record.values is None else None)
         self.labels.append(label)
         self.propensity.append(propensity)
         self.predicted.append(record.predicted)
+        self.values.append(record.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def request_of(
     return Request(
         id=id,
         time=record.time,
-        features=features_of(features, record.x[-len(features) :]),  # behind the labels' lags
+        features=shown(features, record),
         label=scored.labels[row],
         probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
         utility=utility,
@@ -184,6 +186,13 @@ def request_of(
         expires=expires,
         sequence=sequence,
     )
+
+
+def shown(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
+    """Return what a record holds, as it came, or by its row where nothing else is kept."""
+    if record.values is not None:
+        return dict(zip(features, unpacked(record.values), strict=False))
+    return features_of(features, record.x[-len(features) :])  # behind the labels' lags
 
 
 def chain(

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
+from streamboost.pipelines.engine.held_records import held_values
 from streamboost.stream.checks import Label
 
 __all__ = ["Known", "known_beforehand"]
@@ -16,10 +17,11 @@ __all__ = ["Known", "known_beforehand"]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Labelled records: ids, features float32 (n, D), labels."""
+    """Labelled records: ids, features float32 (n, D), what fields hold besides, labels."""
 
     ids: list[str]
     X: npt.NDArray[np.float32]
+    values: list[bytes | None]
     labels: list[Label]
 
 
@@ -44,6 +46,7 @@ def known_beforehand(
     label_of = {id(m): label for m, label in zip(labels.messages, labels.labels, strict=True)}
     rows = [row for row, message in enumerate(records.messages) if id(message) in label_of]
     usable = records.take(rows)
-    known = Known(usable.ids, usable.X, [label_of[id(message)] for message in usable.messages])
+    named = [label_of[id(message)] for message in usable.messages]
+    known = Known(usable.ids, usable.X, held_values(usable), named)
     dead = {tuple(letter.position.items()): letter for letter in (*unread, *damaged)}
     return known, [dead[place] for place in sorted(dead)]

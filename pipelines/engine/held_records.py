@@ -3,13 +3,29 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
+from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import Time
+from streamboost.features.layout import Values
+from streamboost.features.words import LONGEST
 from streamboost.pipelines.span import Moment, Span
-from streamboost.stream.checks import Label
+from streamboost.storage import Arrays
+from streamboost.stream.checks import Label, as_wide
 
-__all__ = ["HeldRecord", "Label", "Window"]
+__all__ = [
+    "HeldRecord",
+    "Label",
+    "Window",
+    "held_values",
+    "packed",
+    "unpacked",
+    "values_from_arrays",
+    "values_in_arrays",
+]
+
+_LONGEST_NESTED = 100_000
 
 
 class HeldRecord(NamedTuple):
@@ -19,6 +35,61 @@ class HeldRecord(NamedTuple):
     arrived: Moment
     predicted: Label | None
     time: Time = None
+    values: bytes | None = None
+    """Its fields' values as they came (`packed`), where it has fields of several kinds."""
+
+
+def packed(values: Values) -> bytes:
+    """Return a record's values as JSON, without what of them is too long to be of use.
+
+    >>> unpacked(packed((1.5, None, "a" * 20_000)))[2] == "a" * 10_000
+    True
+    """
+    return msgspec.json.encode([_kept(value) for value in values])
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:LONGEST]
+    if isinstance(value, int):  # JSON's may have any length
+        return value if -(2**63) <= value < 2**63 else str(value)[:LONGEST]
+    if isinstance(value, list | dict):
+        return value if len(str(value)) <= _LONGEST_NESTED else None
+    return value
+
+
+def held_values(records: Records) -> list[bytes | None]:
+    """Return what is held of each record's values."""
+    if records.values is None:
+        return [None] * len(records)
+    return [packed(values) for values in records.values]
+
+
+def unpacked(held: bytes) -> Values:
+    """Return the values that `packed` packed."""
+    return tuple(msgspec.json.decode(held))
+
+
+def values_in_arrays(values: Sequence[bytes | None]) -> Arrays:
+    """Return values held, for `values_from_arrays`; nothing where no record has any."""
+    if not any(one is not None for one in values):
+        return {}
+    return {
+        "values": np.frombuffer(b"".join(filter(None, values)), dtype=np.uint8),
+        "values.lengths": np.array([-1 if one is None else len(one) for one in values]),
+    }
+
+
+def values_from_arrays(arrays: Arrays, n: int) -> list[bytes | None]:
+    """Return the values held of `n` records."""
+    if "values" not in arrays:
+        return [None] * n
+    held, start = arrays["values"].tobytes(), 0
+    values: list[bytes | None] = []
+    for length in arrays["values.lengths"].tolist():
+        values.append(held[start : start + length] if length >= 0 else None)
+        start += max(length, 0)
+    return values
 
 
 class Window:
@@ -38,6 +109,7 @@ class Window:
         self._ids: list[str] = []
         self._predicted: list[Label | None] = []
         self._times: list[Time] = []
+        self._values: list[bytes | None] = []
         self._X = np.empty((256, n_features), dtype=np.float32)
         self._records = np.empty(256, dtype=np.int64)
         self._ticks = np.empty(256, dtype=np.int64)
@@ -58,11 +130,13 @@ class Window:
         predicted: Sequence[Label | None],
         now: Moment,
         times: Sequence[Time] | None = None,
+        values: Sequence[bytes | None] | None = None,
     ) -> None:
         """Append records that arrive one after the other, the first right after `now`."""
         records = np.arange(now.records, now.records + len(ids)) + 1
         ticks = np.full(len(ids), now.tick)
-        self._append(ids, X, predicted, times or [None] * len(ids), records, ticks)
+        none = [None] * len(ids)
+        self._append(ids, X, predicted, times or none, values or none, records, ticks)
 
     def leave(self, span: Span, now: Moment) -> Iterator[tuple[str, HeldRecord]]:
         """Remove the records whose `span` is over at `now`, oldest first, and give them."""
@@ -79,6 +153,10 @@ class Window:
         """Return the features of the records held, float32 of shape (n, n_features)."""
         return self._X[self._start : self._end].copy()
 
+    def values(self) -> list[bytes | None]:
+        """Return the values of the records held."""
+        return self._values[self._start : self._end]
+
     def to_json(self) -> dict[str, Any]:
         """Return everything but the features, for `restore`."""
         live = slice(self._start, self._end)
@@ -91,7 +169,9 @@ class Window:
         }
 
     @classmethod
-    def restore(cls, state: dict[str, Any], X: np.ndarray) -> "Window":
+    def restore(
+        cls, state: dict[str, Any], X: np.ndarray, values: Sequence[bytes | None]
+    ) -> "Window":
         """Return a window that holds what `to_json` and `rows` gave."""
         window = cls(X.shape[1])
         window._append(
@@ -99,6 +179,7 @@ class Window:
             X,
             state["predicted"],
             state["times"],
+            values,
             state["records"],
             state["ticks"],
         )
@@ -106,7 +187,8 @@ class Window:
 
     def _arrival(self, row: int) -> HeldRecord:
         moment = Moment(int(self._records[row]), int(self._ticks[row]))
-        return HeldRecord(self._X[row].copy(), moment, self._predicted[row], self._times[row])
+        x = self._X[row].copy()
+        return HeldRecord(x, moment, self._predicted[row], self._times[row], self._values[row])
 
     def _append(
         self,
@@ -114,18 +196,28 @@ class Window:
         X: np.ndarray,
         predicted: Sequence[Label | None],
         times: Sequence[Time],
+        values: Sequence[bytes | None],
         records: Any,
         ticks: Any,
     ) -> None:
+        self._widen(X.shape[1])
         self._make_room(len(ids))
         rows = slice(self._end, self._end + len(ids))
         first = self._base + self._end
+        X = as_wide(X, self.n_features)
         self._X[rows], self._records[rows], self._ticks[rows] = X, records, ticks
         self._ids += ids
         self._predicted += predicted
         self._times += times
+        self._values += values
         self._number.update(zip(ids, range(first, first + len(ids)), strict=True))
         self._end = rows.stop
+
+    def _widen(self, n_features: int) -> None:
+        """Let rows have at least so many features; the ones held miss the new ones."""
+        if n_features > self.n_features:
+            self._X = as_wide(self._X, n_features)
+            self.n_features = n_features
 
     def _make_room(self, n: int) -> None:
         if self._end + n <= len(self._X):
@@ -140,7 +232,7 @@ class Window:
             new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
             new[: len(self)] = old[live]
             setattr(self, name, new)
-        for held in (self._ids, self._predicted, self._times):
+        for held in (self._ids, self._predicted, self._times, self._values):
             del held[: self._start]
         self._base += self._start
         self._start, self._end = 0, live.stop - live.start

@@ -40,10 +40,17 @@ import numpy as np
 
 from streamboost.connectors.messages.written import Time
 from streamboost.pipelines.engine.batch import IGNORED, JoinCounts, Joined
-from streamboost.pipelines.engine.held_records import HeldRecord, Label, Window
+from streamboost.pipelines.engine.held_records import (
+    HeldRecord,
+    Label,
+    Window,
+    values_from_arrays,
+    values_in_arrays,
+)
 from streamboost.pipelines.span import Lived, Moment, Span
 from streamboost.pipelines.state.journal import JOINED
 from streamboost.storage import Arrays, pack_json, unpack_json
+from streamboost.stream.checks import as_wide
 
 __all__ = ["Join"]
 
@@ -168,6 +175,7 @@ class Join:
         asked: Sequence[str],
         propensity: np.ndarray,
         times: Sequence[Time] | None = None,
+        values: Sequence[bytes | None] | None = None,
     ) -> Joined:
         """Hold a batch's records, note its requests, and return the labels that waited for them.
 
@@ -176,9 +184,9 @@ class Join:
         ids, X, predicted : the batch's records, features of shape (n, D), and predictions
         asked, propensity : whose labels are asked for now, and with what probability each was;
             these may be records of earlier batches that are still held
-        times : the times that the batch's records bear, if any
+        times, values : what the batch's records bear besides, if anything: see `HeldRecord`
         """
-        self._window.add(ids, X, predicted, self._held_at, times)
+        self._window.add(ids, X, predicted, self._held_at, times, values)
         self.counts.records += len(ids)
         self._now = Moment(self.counts.records, self._now.tick)
         for id, p in zip(asked, propensity, strict=True):
@@ -302,12 +310,13 @@ class Join:
             "gone": [(id, *gone) for id, gone in self._gone.items()],
             "waiting": [(id, *waiting) for id, waiting in self._waiting.items()],
         }
-        pinned = [arrival.x for arrival in self._pinned.values()]
-        shape = (len(pinned), self._window.n_features)
+        pinned = list(self._pinned.values())
+        held = [*self._window.values(), *(record.values for record in pinned)]
         return {
             "state": pack_json(state),
             "window": self._window.rows(),
-            "pinned": np.array(pinned, dtype=np.float32).reshape(shape),
+            "pinned": as_wide([record.x for record in pinned], self._window.n_features),
+            **values_in_arrays(held),
         }
 
     def restore(self, arrays: Arrays) -> None:
@@ -315,11 +324,13 @@ class Join:
         state = unpack_json(arrays["state"])
         self.counts = JoinCounts(**state["counts"])
         self._now = Moment(*state["now"])
-        self._window = Window.restore(state["window"], arrays["window"])
+        n = len(arrays["window"])
+        values = values_from_arrays(arrays, n + len(state["pinned"]))
+        self._window = Window.restore(state["window"], arrays["window"], values[:n])
         self._pinned = {
-            id: HeldRecord(x, Moment(*arrived), predicted, time)
-            for (id, arrived, predicted, time), x in zip(
-                state["pinned"], arrays["pinned"], strict=True
+            id: HeldRecord(x, Moment(*arrived), predicted, time, held)
+            for (id, arrived, predicted, time), x, held in zip(
+                state["pinned"], arrays["pinned"], values[n:], strict=True
             )
         }
         self._met = Moment(*state.get("met", state["now"]))

@@ -7,7 +7,7 @@ they arrive or are replayed.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from streamboost.pipelines.engine.batch import (
     request_of,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand
-from streamboost.pipelines.engine.held_records import HeldRecord
+from streamboost.pipelines.engine.held_records import HeldRecord, held_values, unpacked
 from streamboost.pipelines.engine.intake import Inputs
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.span import Moment
@@ -35,6 +35,7 @@ from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import Arrays, part
+from streamboost.stream.checks import as_wide
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
@@ -91,7 +92,7 @@ class Pipeline:
         self.learner.expire(expired)
         records, damaged = self._decode(inputs)
         self.lap("decode")
-        X = self.learner.with_lags(records.X)
+        records, X = self._arrive(records)
         scored = self.learner.score(X)
         self.lap("score")
         asked = self.learner.query(X, scored, records.ids)
@@ -240,7 +241,15 @@ class Pipeline:
     def _hold(self, records: Records, X: np.ndarray, scored: Scored, asked: Requests) -> Joined:
         """Hold the records of a batch for their labels; return those that waited for them."""
         predicted = scored.labels.tolist()
-        return self.join.add(records.ids, X, predicted, asked.ids, asked.propensity, records.times)
+        return self.join.add(
+            records.ids,
+            X,
+            predicted,
+            asked.ids,
+            asked.propensity,
+            records.times,
+            held_values(records),
+        )
 
     def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the labels of a batch to those that are learned."""
@@ -252,9 +261,11 @@ class Pipeline:
         """Add the records whose labels are known beforehand to those that are learned."""
         known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick)
         arrived = Moment(self.join.counts.records, inputs.tick)
-        X = self.learner.with_lags(known.X)
-        for id, x, label in zip(known.ids, X, known.labels, strict=True):
-            joined.take(id, HeldRecord(x, arrived, None), label, float("nan"))
+        mixed = self.learner.features is not None  # their rows are made one after another
+        X = known.X if mixed else self.learner.with_lags(known.X)
+        for id, x, values, label in zip(known.ids, X, known.values, known.labels, strict=True):
+            held = HeldRecord(x, arrived, None, None, values)
+            joined.take(id, held, label, float("nan"))
         self.bootstrapped += len(known.ids)
         return unusable
 
@@ -275,14 +286,23 @@ class Pipeline:
     def _learn(self, joined: Joined) -> Sequence[Training]:
         if not joined.ids:
             return ()
+        mixed = self.learner.features is not None
         return self.learner.learn(
             joined.ids,
-            np.stack(joined.rows),
+            joined.rows if mixed else np.stack(joined.rows),
             joined.labels,
             tick=self.tick,
             propensity=np.array(joined.propensity),
             predicted=joined.predicted,
+            records=[unpacked(held or b"[]") for held in joined.values] if mixed else None,
         )
+
+    def _arrive(self, records: Records) -> tuple[Records, np.ndarray]:
+        """Return records with their columns made, and their rows (n, D) behind the labels' lags."""
+        features = self.learner.features
+        if features is not None and records.values is not None:
+            records = replace(records, X=features.arrive(records.values))
+        return records, self.learner.with_lags(records.X)
 
     def _keep(self, swap: Committee | None, served: Committee | None) -> int | None:
         """Keep the committees of this batch; return the version that came to serve in it."""
@@ -293,8 +313,8 @@ class Pipeline:
     def _requests(self, asked: Requests) -> list[bytes]:
         """Put what is asked for into messages, as the committee that asks sees it."""
         held = [self.join.held(id) for id in asked.ids]
-        X = np.array([record.x for record in held], dtype=np.float32)
-        scored = self.learner.score(X.reshape(len(held), self.learner.n_features or 0))
+        X = as_wide([record.x for record in held], self.learner.n_features or 0)
+        scored = self.learner.score(X)
         expires = self.join.expires_after.end(Moment(self.join.counts.records, self.tick))
         return [
             request_of(

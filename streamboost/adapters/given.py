@@ -1,14 +1,14 @@
-"""What stood beside a record when it was predicted, until its label comes."""
+"""The rows of records that were predicted, until their labels come."""
 
 import numpy as np
 
-__all__ = ["Given"]
+from streamboost.features.layout import Values
 
-_MISSING = np.full(1, np.nan, dtype=np.float32).tobytes()
+__all__ = ["Given"]
 
 
 class Given:
-    """Remembers rows by what they were given beside: labels may come long after predictions.
+    """Remembers rows by what they were made of: labels may come long after predictions.
 
     River hands over the same features twice and says nothing else that would tell one record from
     another. Of equal records the first predicted is the first whose label comes.
@@ -21,23 +21,23 @@ class Given:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._beside: dict[bytes, list[np.ndarray]] = {}
+        self._rows: dict[str, list[np.ndarray]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def note(self, row: np.ndarray, beside: np.ndarray) -> None:
-        """Remember that `row` (1, D) was predicted with `beside` (1, n)."""
-        self._beside.setdefault(_key(row), []).append(beside)
+    def note(self, values: Values, row: np.ndarray) -> None:
+        """Remember that a record of `values` was predicted by its `row` (D,)."""
+        self._rows.setdefault(_key(values), []).append(row)
         self._count += 1
         if self._count > self._size:
-            self._drop(next(iter(self._beside)), 1)
+            self._drop(next(iter(self._rows)), 1)
 
-    def take(self, row: np.ndarray) -> np.ndarray | None:
-        """Return, and forget, what `row` was predicted with; None if that is not known."""
-        key = _key(row)
-        noted = self._beside.get(key)
+    def take(self, values: Values) -> np.ndarray | None:
+        """Return, and forget, the row that a record was predicted by; None if not known."""
+        key = _key(values)
+        noted = self._rows.get(key)
         if noted is None:
             return None
         first = noted[0]
@@ -46,16 +46,16 @@ class Given:
         self._drop(key, same)
         return first
 
-    def _drop(self, key: bytes, n: int) -> None:
+    def _drop(self, key: str, n: int) -> None:
         self._count -= n
-        del self._beside[key][:n]
-        if not self._beside[key]:
-            del self._beside[key]
+        del self._rows[key][:n]
+        if not self._rows[key]:
+            del self._rows[key]
 
 
-def _key(row: np.ndarray) -> bytes:
-    """Return the row's bytes, without columns at its end that it lacks or that joined later."""
-    key = row.tobytes()
-    while key.endswith(_MISSING):
-        key = key[: -len(_MISSING)]
-    return key
+def _key(values: Values) -> str:
+    """Return the values as text, without those at the end that are missing or joined later."""
+    n = len(values)
+    while n and values[n - 1] is None:
+        n -= 1
+    return repr(values[:n])

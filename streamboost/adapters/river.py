@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from river import base
 
-from streamboost.adapters.columns import Columns
+from streamboost.adapters.fields import Fields
 from streamboost.adapters.given import Given
 from streamboost.errors import ConfigurationError
+from streamboost.features import Features
+from streamboost.features.layout import Values
 from streamboost.stream.estimators import Trainable, every_label_estimator
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
@@ -28,8 +30,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     It keeps the newest labelled records and boosts small trees on them: at every label at first,
     then whenever there are some per cent more. Between two trainings `learn_one` only stores the
     record. Features may come and go: new ones become columns, those that a record lacks are
-    missing values. Numbers and booleans are numbers. A feature whose first value is text holds
-    categories; a text that has not been learned is a missing value.
+    missing values. Numbers, booleans, categories, texts, times and lists of numbers are learned
+    as they are (`Fields` says by what they are told apart), also in dictionaries within.
 
     On streams whose labels follow one another give `schedule=Schedule.per_label()`.
 
@@ -93,7 +95,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 f"label_lags is {label_lags!r}, and {type(self._trained).__name__} takes no "
                 "categories, which labels are: choose an estimator with categorical_features"
             )
-        self._columns = Columns(text=takes_categories)
+        self._features = Features({})
+        self._fields = Fields(self._features, categories=takes_categories)
         self._given = Given(_MOST_WAITING)
         # River's labels may be booleans or of several kinds: the learner sees their numbers.
         self._labels: list[base.typing.ClfTarget] = []
@@ -102,12 +105,11 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             estimator=self._trained,
             working_set=working_set,
             schedule=schedule or Schedule(growth=1.15, extend_every=None),
-            n_features=label_lags,
             random_state=_entropy() if seed is None else seed,
             coverage=0.9 if coverage is None else coverage,
             label_lags=label_lags,
+            features=self._features,
         )
-        self._tell_categories()
 
     @property
     def _multiclass(self) -> bool:
@@ -115,21 +117,22 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget) -> None:
         """Learn that the record `x` has the label `y`."""
-        known = len(self._columns)
-        row = self._columns.row(x, grow=True)
-        if len(self._columns) > known:
-            self._tell_categories()
-            self._learner.widen(self.label_lags + len(self._columns))
+        known = len(self._features)
+        values = self._fields.values(x, grow=True)
+        if len(self._features) > known:
+            self._learner.follow_features()
         number = self._numbers.get(y)
         if number is None:
             number = self._numbers[y] = len(self._labels)
             self._labels.append(y)
-        if self.label_lags:
-            lags = self._given.take(row)
-            row = self._learner.with_lags(row) if lags is None else np.hstack([lags, row])
+        row = self._given.take(values) if self._moves else None
+        if row is None:
+            row = self._learner.arrive([values])[0]
+        else:
+            self._features.note(values)
         if self.coverage is not None:
-            self._learner.judge.observe(self._learner.score(row), [number])
-        self._learner.learn([""], row, [number])
+            self._learner.judge.observe(self._learner.score([row]), [number])
+        self._learner.learn([""], [row], [number], records=[values])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order."""
@@ -141,14 +144,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of every label learned so far; nothing before the first."""
-        scored = self._learner.score(self._with_lags(self._columns.row(x)))
+        scored = self._learner.score(self._rows([self._fields.values(x)]))
         return dict(zip(self._labels, self._probabilities(scored)[0].tolist(), strict=True))
 
     def predict_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> base.typing.ClfTarget | None:
         """Return the likeliest label; None before the first was learned."""
-        number = self._learner.predict(self._with_lags(self._columns.row(x)))[0]
+        number = self._learner.predict(self._rows([self._fields.values(x)]))[0]
         return None if number is None else self._labels[number]
 
     def predict_set_one(
@@ -170,38 +173,41 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "coverage is None: give StreamBoostClassifier(coverage=0.9) or another share for "
                 "predict_set_one"
             )
-        row = self._with_lags(self._columns.row(x))
+        row = self._rows([self._fields.values(x)])
         numbers = self._learner.predict_set(row)[0]
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return a DataFrame: a row for each of `X`'s, a column for every label so far."""
         pd = import_module("pandas")  # optional, and needed only by those who bring a DataFrame
-        scored = self._learner.score(self._with_lags(self._columns.table(X)))
+        scored = self._learner.score(self._rows(self._values_of(X)))
         columns = pd.Index(self._labels, dtype=object)
         return pd.DataFrame(self._probabilities(scored), index=X.index, columns=columns)
 
     def predict_many(self, X: Any) -> Any:
         """Return a Series: the likeliest label of each row of `X` (DataFrame)."""
         pd = import_module("pandas")
-        numbers = self._learner.predict(self._with_lags(self._columns.table(X)))
+        numbers = self._learner.predict(self._rows(self._values_of(X)))
         labels = [None if number is None else self._labels[number] for number in numbers]
         return pd.Series(labels, index=X.index, dtype=object)
 
-    def _with_lags(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows (n, D) behind the labels known now, which are remembered with them."""
-        lagged = self._learner.with_lags(rows)
-        if self.label_lags:
-            for i in range(len(rows)):
-                self._given.note(rows[i : i + 1], lagged[i : i + 1, : self.label_lags])
-        return lagged
+    @property
+    def _moves(self) -> bool:
+        """Whether the row of a record depends on when it is made."""
+        return self.label_lags > 0 or not self._features.fixed
 
-    def _tell_categories(self) -> None:
-        """Let the estimator know which columns hold categories."""
-        lags = list(range(self.label_lags))
-        columns = lags + [self.label_lags + place for place in self._columns.categorical]
-        if columns:
-            self._trained.set_params(categorical_features=columns)
+    def _rows(self, values: list[Values]) -> np.ndarray:
+        """Return the rows (n, D) of records that are predicted now, which are remembered so."""
+        rows = self._learner.rows(values)
+        if self._moves:
+            for one, row in zip(values, rows, strict=True):
+                self._given.note(one, row)
+        return rows
+
+    def _values_of(self, X: Any) -> list[Values]:
+        """Return the values of the rows of a DataFrame."""
+        records = X.astype(object).where(X.notna(), None).to_dict("records")
+        return [self._fields.values(record) for record in records]
 
     def _probabilities(self, scored: Scored) -> np.ndarray:
         """Return (n, labels so far): a label the committee has not met yet has probability 0."""

@@ -11,8 +11,9 @@ from streamboost.active.budget import Ledger
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.storage import Arrays
+from streamboost.stream.blend import Blend
 from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.scoring import Scored, evidence, uncalibrated
+from streamboost.stream.scoring import Scored, evidence, score_with_committee, uncalibrated
 from streamboost.stream.training.per_label import Recent
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ class Asking:
         seeds: np.random.SeedSequence,
         rows: LabelledRows,
         recent: Recent,
+        blend: Blend | None = None,
     ) -> None:
         self.strategy = strategy
         self._rows = rows
         self._recent = recent
+        self._blend = blend
         self._querier = Querier(strategy, seeds)
         self._answered = 0
         self._expired = 0
@@ -96,6 +99,8 @@ class Asking:
         corrected = self._recent.over(committee)
         if corrected is None:
             return np.ones(len(X))
+        if scored is None and self._blend is not None:
+            scored = self._blend.over(score_with_committee(corrected, X), X)
         return self.strategy.measure(evidence(self.strategy.needs, corrected, X, scored))
 
     def _noted(self, asked: Requests) -> Requests:

@@ -15,9 +15,11 @@ __all__ = [
     "as_labels",
     "as_predictions",
     "as_propensity",
+    "as_records",
     "as_rows",
     "as_seed",
     "as_tick",
+    "as_wide",
 ]
 
 Label = str | int
@@ -59,6 +61,21 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
             "float32: give a finite number, or NaN for a missing value"
         )
     return rows
+
+
+def as_wide(rows: Any, n_features: int) -> np.ndarray:
+    """Return rows, (n, D) or a list of n, as float32 (n, `n_features`): NaN where they are short.
+
+    Columns may have joined since a row was made; what the row lacks is missing, all of it where
+    there is None in place of a row. Rows that are long enough stay as they are.
+    """
+    if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] >= n_features:
+        return rows
+    wide = np.full((len(rows), n_features), np.nan, dtype=np.float32)
+    for out, row in zip(wide, rows, strict=True):
+        if row is not None:
+            out[: len(row)] = row
+    return wide
 
 
 def _narrow(table: np.ndarray) -> np.ndarray:
@@ -143,6 +160,21 @@ def as_predictions(predicted: Any, n: int) -> list[Label | None]:
     if len(known) != n:
         raise DataError(f"{len(known)} predictions for {n} records: give one each, None for none")
     return known
+
+
+def as_records(
+    records: Sequence[tuple[Any, ...]] | None, n: int, wanted: bool
+) -> Sequence[tuple[Any, ...]]:
+    """Return the values of `n` records, which are needed where `wanted`, and only there."""
+    if wanted != (records is not None):
+        raise DataError(
+            "records is missing: features learn from the values that rows were made of"
+            if wanted
+            else "records were given to a learner without features, which cannot use them"
+        )
+    if records is not None and len(records) != n:
+        raise DataError(f"{len(records)} records for {n} rows: give one each")
+    return [()] * n if records is None else records
 
 
 def as_seed(name: str, seed: Any) -> int:

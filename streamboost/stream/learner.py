@@ -7,17 +7,22 @@ import numpy as np
 
 from streamboost.active.budget import Ledger
 from streamboost.active.query import QueryStrategy, Requests
-from streamboost.errors import DataError
+from streamboost.errors import ConfigurationError, DataError
+from streamboost.features import Features
+from streamboost.features.layout import Values
 from streamboost.storage import Arrays
 from streamboost.stream.asking import Asking
+from streamboost.stream.blend import Blend
 from streamboost.stream.checks import (
+    Label,
     as_ids,
     as_labels,
     as_predictions,
     as_propensity,
-    as_rows,
+    as_records,
     as_seed,
     as_tick,
+    as_wide,
 )
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.evaluation.judge import Judge
@@ -69,6 +74,10 @@ class StreamLearner(Predictor):
     label_lags
         The newest so many labels learned are features too: `with_lags` puts them first, and they
         count in D. The estimator's `categorical_features` should name them.
+    features
+        What makes columns of the fields of records, for `arrive`, `rows` and `learn`; the
+        estimator is told which of them are categories, and where there are texts, what they say
+        has a voice of its own (`Blend`). None: records are rows of arrays.
 
     Attributes
     ----------
@@ -78,7 +87,8 @@ class StreamLearner(Predictor):
     Raises
     ------
     ConfigurationError
-        When `random_state`, `coverage` or `label_lags` is out of its range.
+        When `random_state`, `coverage` or `label_lags` is out of its range, or there are
+        categories and the estimator takes none.
 
     Examples
     --------
@@ -105,6 +115,7 @@ class StreamLearner(Predictor):
         calibrate: bool = True,
         coverage: float = 0.9,
         label_lags: int = 0,
+        features: Features | None = None,
     ) -> None:
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
@@ -115,7 +126,9 @@ class StreamLearner(Predictor):
         self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
         self._recent = Recent(self.schedule)
         self._lags = Lags(label_lags)
-        self._asking = Asking(self.strategy, asking, self._rows, self._recent)
+        self.features = features
+        self._blend = None if features is None else Blend(features, label_lags)
+        self._asking = Asking(self.strategy, asking, self._rows, self._recent, self._blend)
         self._drift = DriftWatch(self.schedule, watching)
         self.judge = Judge(
             self._asking.block,
@@ -124,7 +137,9 @@ class StreamLearner(Predictor):
             pool=self.strategy.window if self.strategy.mode == "pool" else 0,
         )
         self.n_features = None
-        if n_features is not None:
+        if features is not None:
+            self.follow_features()
+        elif n_features is not None:
             self.widen(n_features)
 
     @property
@@ -139,6 +154,8 @@ class StreamLearner(Predictor):
         """
         rows = self._admit(X)
         ids = as_ids(ids, len(rows))
+        if self._blend is not None:
+            self._blend.note(ids, scored)
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
         self._drift.watch(scored, self.committee, self._rows, self._asking.records)
@@ -174,6 +191,7 @@ class StreamLearner(Predictor):
         tick: int = 0,
         propensity: Any = None,
         predicted: Any = None,
+        records: Sequence[Values] | None = None,
     ) -> tuple[Training, ...]:
         """Learn labels `y` (n,) of records `X` (n, D) in their order, training where it is due.
 
@@ -193,6 +211,9 @@ class StreamLearner(Predictor):
             (n,), the labels that were predicted when the records arrived, for `on_drift` to judge
             the committee by; where None, that of the committee there is just before the label is
             learned.
+        records
+            The values (n) that the rows were made of, where there are features: they learn, too.
+            A row that `X` has None for is made of them then, after the labels before it.
 
         Returns
         -------
@@ -205,18 +226,22 @@ class StreamLearner(Predictor):
         DataError
             When anything given cannot be used; nothing has been learned then.
         """
-        rows = as_rows(X, self.n_features)
+        rows = self._admit(X)
         ids = as_ids(ids, len(rows))
         labels = as_labels(y, len(rows), self._kind)
         chances = as_propensity(propensity, len(rows))
         guesses = as_predictions(predicted, len(rows))
         tick = as_tick(tick)
-        if self.n_features is None:
-            self.widen(rows.shape[1])
+        values = as_records(records, len(rows), self.features is not None)
         self._asking.answer(ids, chances)
         self.judge.label(ids, labels)
         started: list[Training] = []
-        for row, label, chance, guess in zip(rows, labels, chances.tolist(), guesses, strict=True):
+        to_make = [row is None for row in X]
+        for id, given, label, chance, guess, value, is_made in zip(
+            ids, rows, labels, chances.tolist(), guesses, values, to_make, strict=True
+        ):
+            row = self.arrive([value])[0] if is_made else given
+            row = self._teach(id, row, label, value)
             self._rows.append(row, label, tick, chance, self._asking.records)
             if self._drift.judges and self.committee is not None:
                 said = self.predict(row[None])[0] if guess is None else guess
@@ -225,6 +250,34 @@ class StreamLearner(Predictor):
             self._lags.add(label)
             started += self.trainer.follow(row, label)
         return tuple(started)
+
+    def _teach(self, id: str, row: np.ndarray, label: Label, value: Values) -> np.ndarray:
+        """Let blend and features learn a label; return its `row` with as many columns as then."""
+        if self.features is None:
+            return row
+        assert self._blend is not None
+        if len(row) < (self.n_features or 0):  # columns may have joined with the label before
+            row = as_wide([row], self.n_features or 0)[0]
+        says_now = self.committee is not None and not self._blend.knows(id)
+        self._blend.learn(id, label, self.score(row[None]) if says_now else None)
+        self.features.learn(value, label)
+        self.follow_features()
+        return np.asarray(as_wide(row[None], self.n_features or 0)[0])
+
+    def follow_features(self) -> None:
+        """Take on the columns that features have gained; fields may have joined them."""
+        assert self.features is not None
+        self.widen(self._lags.n + len(self.features))
+        if not self.features.categorical:
+            return
+        if "categorical_features" not in self.estimator.get_params():
+            raise ConfigurationError(
+                f"{type(self.estimator).__name__} takes no categories: choose an estimator with "
+                "categorical_features, or leave out the fields that are categories"
+            )
+        lags = list(range(self._lags.n))
+        columns = lags + [self._lags.n + column for column in self.features.categorical]
+        self.estimator.set_params(categorical_features=columns)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Give up requests whose labels will not come; their tokens stay spent.

@@ -1,12 +1,16 @@
 """The half of a learner that predicts: what it says about records, from all it knows by now."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamboost.errors import DataError
+from streamboost.features import Features
+from streamboost.features.layout import Values
 from streamboost.stream.asking import Asking
-from streamboost.stream.checks import Label, as_rows
+from streamboost.stream.blend import Blend, blended
+from streamboost.stream.checks import Label, as_rows, as_wide
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.evaluation.windows import Evaluation
@@ -33,11 +37,15 @@ class Predictor:
         The trainings: what is under way, pausing, training anew.
     judge
         What the labels asked for say of the predictions.
+    features
+        What makes columns of records' fields; None where records are arrays.
     """
 
     n_features: int | None
     trainer: Trainer
     judge: Judge
+    features: Features | None
+    _blend: Blend | None
     _rows: LabelledRows
     _recent: Recent
     _lags: Lags
@@ -68,6 +76,23 @@ class Predictor:
         """How good the predictions were that `query` was told of, by the labels it asked for."""
         return self.judge.evaluation
 
+    def arrive(self, values: Sequence[Values]) -> np.ndarray:
+        """Take in that records arrived (`Features.values`); return their rows, float32 (n, D).
+
+        A record keeps its row: it is scored, queried and, when its label comes, learned with the
+        same. DataError where the learner was given no features.
+        """
+        return self.with_lags(self._known_features().arrive(values))
+
+    def rows(self, values: Sequence[Values]) -> np.ndarray:
+        """Return the rows (n, D) that records would have, without taking in that they arrived."""
+        return self.with_lags(self._known_features().rows(values))
+
+    def _known_features(self) -> Features:
+        if self.features is None:
+            raise DataError("this learner takes arrays: give it features= to take records")
+        return self.features
+
     def with_lags(self, X: np.ndarray) -> np.ndarray:
         """Return `X` float32 (n, D - lags) behind the newest labels learned by now, (n, D).
 
@@ -85,7 +110,8 @@ class Predictor:
         committee = self._recent.over(self.committee)
         if committee is None:
             return score_with_shares(self._rows.counts, len(rows))
-        return self.judge.calibrated(score_with_committee(committee, rows))
+        scored = score_with_committee(committee, rows)
+        return self.judge.calibrated(blended(self._blend, scored, rows))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the labels, object (n,), that `score` predicts, with less work."""
@@ -93,7 +119,9 @@ class Predictor:
         committee = self._recent.over(self.committee)
         if committee is None:
             return score_with_shares(self._rows.counts, len(rows)).labels
-        return labels_of(committee, rows)
+        if self._blend is None:
+            return labels_of(committee, rows)
+        return self._blend.over(score_with_committee(committee, rows), rows).labels
 
     def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.
@@ -125,6 +153,8 @@ class Predictor:
         return self._rows.kind
 
     def _admit(self, X: Any) -> np.ndarray:
+        if self.features is not None:
+            X = as_wide(X, self.n_features or 0)
         rows = as_rows(X, self.n_features)
         if self.n_features is None:
             self.widen(rows.shape[1])

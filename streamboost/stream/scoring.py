@@ -42,7 +42,9 @@ class Scored:
     version
         The committee that scored; 0 before there is one.
     temperature
-        By what the committee's log probabilities were divided.
+        By what the log probabilities were divided.
+    experts
+        float64 (E, n, K), the log probabilities of each expert, where there are several.
     """
 
     labels: np.ndarray
@@ -51,6 +53,7 @@ class Scored:
     margins: np.ndarray
     version: int
     temperature: float = 1.0
+    experts: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

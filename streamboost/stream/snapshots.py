@@ -8,6 +8,7 @@ import numpy as np
 
 from streamboost.active.query import QueryStrategy
 from streamboost.errors import ModelFileError
+from streamboost.features import Features
 from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.estimators import describe, rebuild
 from streamboost.stream.labelled_rows.working_set import WorkingSet
@@ -46,7 +47,14 @@ def pack(learner: "StreamLearner") -> Arrays:
         "label_lags": learner._lags.n,
         "lags": learner._lags.state(),
     }
+    mixed: Arrays = {}
+    if learner.features is not None and learner._blend is not None:
+        about["features"], tables = learner.features.state()
+        about["blend"], said = learner._blend.state()
+        mixed = {f"features.{name}": array for name, array in tables.items()}
+        mixed |= {f"blend.{name}": array for name, array in said.items()}
     return {
+        **mixed,
         "about": pack_json(about),
         **{f"rows.{name}": array for name, array in rows.items()},
         **{f"window.{name}": array for name, array in window.items()},
@@ -77,6 +85,9 @@ def unpack(kind: type["StreamLearner"], arrays: Mapping[str, np.ndarray]) -> "St
 def _from(
     kind: type["StreamLearner"], about: dict[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> "StreamLearner":
+    features = None
+    if (fields := about.get("features")) is not None:  # release 0.1 knew only arrays
+        features = Features.restore(fields, part(arrays, "features."))
     learner = kind(
         estimator=rebuild(about["estimator"]),
         working_set=WorkingSet(**about["working_set"]),
@@ -86,7 +97,10 @@ def _from(
         calibrate=about["calibrate"],
         coverage=about["coverage"],
         label_lags=about["label_lags"],
+        features=features,
     )
+    if learner._blend is not None:
+        learner._blend.resume(about["blend"], part(arrays, "blend."))
     learner._rows.resume(about["labelled"], part(arrays, "rows."))
     learner._asking.resume(about["asking"], part(arrays, "window."))
     learner._lags.resume(about["lags"])

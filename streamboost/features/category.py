@@ -1,0 +1,161 @@
+"""Categories: values told apart by the labels that taught them."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamboost.features.layout import Layout, Values
+from streamboost.storage import Arrays
+
+__all__ = ["MOST_VALUES", "Categories", "as_category"]
+
+MOST_VALUES = 65_536
+"""Values of a field that are counted; later ones are among the rare, so that names that never come
+again cannot fill the memory."""
+
+_SET = 253
+"""Values with a number: trees split sets of 254, of which the rare share one."""
+
+_RARE = 0.0
+_LONGEST = 256
+_RATED_CLASSES = 16
+"""Classes with a rate column, the first to be learned."""
+
+_PRIOR = 10.0
+"""Labels that the rate over all values counts as, beside those of a value."""
+
+
+def as_category(value: Any) -> str | None:
+    """Return `value` as text, "" where it is missing and None where it is no category.
+
+    >>> as_category("Paris"), as_category(7.0), as_category(True), as_category(["a"])
+    ('Paris', '7', 'true', None)
+    """
+    if isinstance(value, str):
+        return value[:_LONGEST]
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, int | np.integer):
+        return str(value)
+    if isinstance(value, float | np.floating):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return None
+
+
+class Categories:
+    """Gives one field a column of numbers, and rates where there are too many for a set.
+
+    A value gets its number once `min_frequency` labels of its own were learned, the first 253
+    of them; the others share the number 0. Where more are known, each class has a column with its
+    running rate among the labels learned of the value, shrunk towards that of all values
+    (Micci-Barreca 2001): what stands there never knows the record's own label.
+    """
+
+    def __init__(self, layout: Layout, name: Hashable, place: int, min_frequency: int) -> None:
+        self._layout = layout
+        self._name = name
+        self._place = place
+        self._min_frequency = min_frequency
+        self._column = layout.take(str(name), categorical=True)
+        self._rates: list[int] = []  # the columns of the classes' rates
+        self._rows: dict[str, int] = {}  # the values, by their row in the counts
+        self._codes: list[float] = []  # by row
+        self._numbered = 0
+        self._counts = np.zeros((16, 2), dtype=np.float32)
+        self._classes: list[Hashable] = []
+
+    def note(self, value: Values) -> None:
+        """Only labels teach categories."""
+
+    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+        """See `Maker`."""
+        unreadable: Counter[Hashable] = Counter()
+        rows, codes, place, column = self._rows, self._codes, self._place, self._column
+        for i, value in enumerate(values):
+            given = value[place]
+            text = given if type(given) is str and len(given) < _LONGEST else as_category(given)
+            if text is None:
+                unreadable[self._name] += 1
+            elif text:
+                known = rows.get(text)
+                X[i, column] = _RARE if known is None else codes[known]
+                if self._rates:
+                    X[i, self._rates] = self._rate(known)
+        return unreadable
+
+    def _rate(self, row: int | None) -> np.ndarray:
+        """Return the rates of the classes that have a column, for the value at `row`."""
+        n = len(self._rates)
+        overall = self._counts[:, :n].sum(axis=0) + 1.0
+        prior = overall / overall.sum() * _PRIOR
+        counts = 0.0 if row is None else self._counts[row, :n]
+        return np.asarray((counts + prior) / (np.sum(counts) + _PRIOR))
+
+    def learn(self, value: Values, k: int) -> None:
+        """See `Maker`."""
+        text = as_category(value[self._place])
+        if not text:
+            return
+        row = self._rows.get(text)
+        if row is None:
+            if len(self._rows) >= MOST_VALUES:
+                return
+            row = self._rows[text] = len(self._rows)
+            self._codes.append(_RARE)
+            if row == len(self._counts):
+                self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
+        if k < self._counts.shape[1]:
+            self._counts[row, k] += 1.0
+        if self._codes[row] == _RARE and self._counts[row].sum() >= self._min_frequency:
+            self._number(row)
+
+    def _number(self, row: int) -> None:
+        """Give the value at `row` its number, or where all are taken, have rates beside them."""
+        if self._numbered < _SET:
+            self._numbered += 1
+            self._codes[row] = float(self._numbered)
+        elif not self._rates:
+            self._take_rates()
+
+    def _take_rates(self) -> None:
+        for label in self._classes[len(self._rates) : _RATED_CLASSES]:
+            self._rates.append(self._layout.take(f"{self._name}: rate of {label}"))
+
+    def grow(self, classes: Sequence[Hashable]) -> None:
+        """See `Maker`."""
+        self._classes = list(classes)
+        wanted = min(len(classes), _RATED_CLASSES)
+        if wanted > self._counts.shape[1]:
+            wider = np.zeros((len(self._counts), wanted), dtype=np.float32)
+            wider[:, : self._counts.shape[1]] = self._counts
+            self._counts = wider
+        if self._rates:
+            self._take_rates()
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """See `Maker`."""
+        state = {
+            "column": self._column,
+            "values": list(self._rows),
+            "codes": self._codes,
+            "numbered": self._numbered,
+            "rates": self._rates,
+            "classes": self._classes,
+        }
+        return state, {"counts": self._counts[: len(self._rows)].copy()}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """See `Maker`."""
+        self._column = state["column"]
+        self._rows = {value: row for row, value in enumerate(state["values"])}
+        self._codes = list(state["codes"])
+        self._numbered = state["numbered"]
+        self._rates = list(state["rates"])
+        self._classes = list(state["classes"])
+        counts = arrays["counts"]
+        self._counts = np.zeros((max(16, len(counts)), counts.shape[1]), dtype=np.float32)
+        self._counts[: len(counts)] = counts

@@ -1,0 +1,57 @@
+"""The columns that fields become, and what makes them."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from streamboost.storage import Arrays
+
+__all__ = ["Layout", "Maker", "Values"]
+
+Values = tuple[Any, ...]
+"""A record's values as they came, in the order of the fields; None where one is missing."""
+
+
+class Layout:
+    """The columns there are: they join at the end, and never leave or move."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.categorical: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def take(self, name: str, *, categorical: bool = False) -> int:
+        """Return the place of a new column."""
+        self.names.append(name)
+        if categorical:
+            self.categorical.append(len(self.names) - 1)
+        return len(self.names) - 1
+
+
+class Maker(Protocol):
+    """Makes the columns of one or more fields of a kind."""
+
+    def note(self, value: Values) -> None:
+        """Take in that a record arrived, before its columns are made."""
+
+    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+        """Write the columns of records into `X` (n, D), NaN before.
+
+        Returns how many values of each field could not be read.
+        """
+
+    def learn(self, value: Values, k: int) -> None:
+        """Learn that a record is of class number `k`."""
+
+    def grow(self, classes: Sequence[Hashable]) -> None:
+        """Let these be the classes, in the order first learned; more join behind."""
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from what `state` returned."""

@@ -1,0 +1,84 @@
+"""Numbers, also as text; true and false are 1 and 0."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamboost.features.layout import Layout, Values
+from streamboost.storage import Arrays
+
+__all__ = ["Numbers", "as_number"]
+
+_LARGEST = float(np.finfo(np.float32).max)
+_NAN = float("nan")
+
+
+def as_number(value: Any) -> float | None:
+    """Return `value` as a float, NaN where it is missing and None where it is no number.
+
+    >>> as_number(" 75.29"), as_number(True), as_number(""), as_number("dear")
+    (75.29, 1.0, nan, None)
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return _NAN
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None if abs(number) > _LARGEST else number
+
+
+class Numbers:
+    """Gives every field of numbers a column."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._names: list[Hashable] = []
+        self._places: list[int] = []  # among a record's values
+        self._columns: list[int] = []
+
+    def add(self, name: Hashable, place: int) -> None:
+        """Take on the field that stands at `place` among a record's values."""
+        self._names.append(name)
+        self._places.append(place)
+        self._columns.append(self._layout.take(str(name)))
+
+    def note(self, value: Values) -> None:
+        """Numbers depend on nothing else."""
+
+    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+        """See `Maker`."""
+        places = self._places
+        rows = [[value[place] for place in places] for value in values]
+        try:
+            table = np.array(rows, dtype=np.float64).reshape(len(rows), len(places))
+            if not (np.abs(table) > _LARGEST).any():
+                X[:, self._columns] = table
+                return Counter()
+        except (TypeError, ValueError, OverflowError):
+            pass  # one of them is no number
+        unreadable: Counter[Hashable] = Counter()
+        for row, out in zip(rows, X, strict=True):
+            for name, column, value in zip(self._names, self._columns, row, strict=True):
+                number = as_number(value)
+                if number is None:
+                    unreadable[name] += 1
+                else:
+                    out[column] = number
+        return unreadable
+
+    def learn(self, value: Values, k: int) -> None:
+        """Labels teach nothing about numbers."""
+
+    def grow(self, classes: Sequence[Hashable]) -> None:
+        """A number is a number, whatever the classes."""
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """See `Maker`."""
+        return {"columns": self._columns}, {}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """See `Maker`."""
+        self._columns = list(state["columns"])

@@ -1,0 +1,102 @@
+"""Times: their hour, weekday and day of the year, and how long after the record before they are."""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from datetime import UTC, date, datetime, tzinfo
+from typing import Any
+
+import numpy as np
+
+from streamboost.features.fields import as_zone
+from streamboost.features.layout import Layout, Values
+from streamboost.storage import Arrays
+
+__all__ = ["Times", "as_moment"]
+
+_MILLISECONDS = 1e11
+"""Numbers from here on are milliseconds since the epoch: as seconds they were in the year 5138."""
+
+
+def as_moment(value: Any, zone: tzinfo) -> datetime | None:
+    """Return the time that `value` stands for, in `zone`; None where it stands for none.
+
+    >>> from zoneinfo import ZoneInfo
+    >>> as_moment("2026-03-01T07:30:00Z", ZoneInfo("Europe/Berlin")).isoformat()
+    '2026-03-01T08:30:00+01:00'
+    >>> as_moment(1772350200000, UTC).isoformat()
+    '2026-03-01T07:30:00+00:00'
+    """
+    try:
+        if isinstance(value, datetime):
+            moment = value
+        elif isinstance(value, date):
+            moment = datetime(value.year, value.month, value.day)
+        elif isinstance(value, str) and not _is_decimal(value):
+            moment = datetime.fromisoformat(value.strip())
+        else:
+            seconds = float(value)
+            seconds = seconds / 1000.0 if abs(seconds) >= _MILLISECONDS else seconds
+            moment = datetime.fromtimestamp(seconds, UTC)
+        return moment.replace(tzinfo=zone) if moment.tzinfo is None else moment.astimezone(zone)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def _is_decimal(text: str) -> bool:
+    """Tell whether `text` is a number; eight digits are a date, as ISO 8601 has it."""
+    bare = text.strip().removeprefix("-")
+    return bare.replace(".", "", 1).isdecimal() and len(bare) != 8
+
+
+class Times:
+    """Gives one field of times its columns."""
+
+    def __init__(self, layout: Layout, name: Hashable, place: int, zone: str) -> None:
+        self._name = name
+        self._place = place
+        self._zone = as_zone(zone)
+        parts = ("hour", "weekday", "day of the year", "seconds since the record before")
+        self._columns = [layout.take(f"{name}: {part}") for part in parts]
+        self._before = math.nan  # seconds since the epoch of the record before the newest
+        self._newest = math.nan
+
+    def note(self, value: Values) -> None:
+        """See `Maker`."""
+        moment = as_moment(value[self._place], self._zone)
+        if moment is not None:
+            self._before, self._newest = self._newest, moment.timestamp()
+
+    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+        """See `Maker`."""
+        unreadable: Counter[Hashable] = Counter()
+        for value, row in zip(values, X, strict=True):
+            given = value[self._place]
+            if given is None or given == "":
+                continue
+            moment = as_moment(given, self._zone)
+            if moment is None:
+                unreadable[self._name] += 1
+                continue
+            at = moment.timestamp()
+            hour = moment.hour + moment.minute / 60.0
+            # A record that was noted is the newest: the one before it counts.
+            since = at - (self._before if at == self._newest else self._newest)
+            row[self._columns] = (hour, moment.weekday(), moment.timetuple().tm_yday, since)
+        return unreadable
+
+    def learn(self, value: Values, k: int) -> None:
+        """Labels teach nothing about times."""
+
+    def grow(self, classes: Sequence[Hashable]) -> None:
+        """Times are times, whatever the classes."""
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """See `Maker`."""
+        state = {"columns": self._columns, "before": self._before, "newest": self._newest}
+        return state, {}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """See `Maker`."""
+        self._columns = list(state["columns"])
+        self._before, self._newest = state["before"], state["newest"]
