@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,9 +14,11 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.decoded import explain
 from streamboost.connectors.messages.inference import absent
+from streamboost.connectors.messages.values import id_reader
 from streamboost.errors import DataError
+from streamboost.features.paths import getter
 
-__all__ = ["Answers", "LabelFields", "as_text"]
+__all__ = ["Answers", "AnswerFields", "as_text"]
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ _SAMPLE = 200
 """Lines kept to say of a file that answers nothing what is in it."""
 
 
-class LabelFields(NamedTuple):
+class AnswerFields(NamedTuple):
     """Where labelled records have their id and their label, and whether every label is text."""
 
     id: str = "id"
@@ -56,15 +58,15 @@ class Answers:
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "records.jsonl"
     >>> _ = path.write_bytes(b'{"id": 7, "a": 1.5, "fraud": true}\\n{"id": 8, "fraud": null}\\n')
-    >>> answers = Answers(path, LabelFields(label="fraud"))
+    >>> answers = Answers(path, AnswerFields(label="fraud"))
     >>> answers.message("7"), answers.message("8")
-    (b'{"id":"7","label":"true"}', None)
+    (b'{"id":"7","fraud":"true"}', None)
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
-        fields: LabelFields = LabelFields(),  # noqa: B008 - it cannot change
+        fields: AnswerFields = AnswerFields(),  # noqa: B008 - it cannot change
         max_bytes: int = 1_000_000,
     ) -> None:
         self._path = os.fspath(path)
@@ -75,7 +77,12 @@ class Answers:
     def message(self, id: str) -> bytes | None:
         """Return the label message of a record; None where nobody knows its label."""
         label = self._labels.get(id)
-        return None if label is None else b'{"id":%b,"label":%b}' % (msgspec.json.encode(id), label)
+        return None if label is None else b"{%b:%b,%b:%b}" % (
+            msgspec.json.encode(self._fields.id),
+            msgspec.json.encode(id),
+            msgspec.json.encode(self._fields.label),
+            label,
+        )
 
     def __str__(self) -> str:
         """Say how many answers there are, and how many records are none."""
@@ -98,7 +105,7 @@ class Answers:
 
     def _read(self) -> dict[str, bytes]:
         """Read the file; each label is kept once, however often it is given."""
-        row = _row(self._fields)
+        row = _reader(self._fields)
         text = {self._fields.id} | ({self._fields.label} if self._fields.as_text else set())
         found: dict[str, bytes] = {}
         kept: dict[bytes, bytes] = {}
@@ -117,24 +124,24 @@ class Answers:
         return found
 
     def _parsed(
-        self, row: "msgspec.json.Decoder[Any]", message: Message
+        self, row: Callable[[bytes], tuple[Any, Any]], message: Message
     ) -> tuple[str, bytes, str | None]:
         """Return id and label of a record, or why it is left out."""
         if message.size > len(message.payload):
             return "", b"", "too large"
         try:
-            parsed = row.decode(message.payload)
+            id, value = row(message.payload)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             reason, _ = explain(message.payload, error)
             return "", b"", reason.replace("_", " ")
-        label = bytes(parsed.label)
-        if parsed.id is None or parsed.id == "":
+        label = msgspec.json.encode(value)
+        if id is None or id == "":
             return "", b"", "without an id"
         if label in (b"null", b'""'):
             return "", b"", "without a label"
         if label[:1] in (b"{", b"["):
             return "", b"", "whose label is nested"
-        return str(parsed.id), as_text(label) if self._fields.as_text else label, None
+        return str(id), as_text(label) if self._fields.as_text else label, None
 
     def _useless(self, sample: Sequence[bytes]) -> DataError:
         """Return the error of a file without one answer."""
@@ -155,8 +162,13 @@ def as_text(label: bytes) -> bytes:
     return label if label.startswith(b'"') else msgspec.json.encode(label.decode())
 
 
-def _row(fields: LabelFields) -> "msgspec.json.Decoder[Any]":
-    nothing = msgspec.Raw(b"null")
-    wanted = [("id", str | int | None, None), ("label", msgspec.Raw, nothing)]
-    struct = msgspec.defstruct("Row", wanted, rename={"id": fields.id, "label": fields.label})
-    return msgspec.json.Decoder(struct)
+def _reader(fields: AnswerFields) -> Callable[[bytes], tuple[Any, Any]]:
+    """Return what gives a record's id and label."""
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    id, label = id_reader(fields.id), getter(fields.label)
+
+    def read(payload: bytes) -> tuple[Any, Any]:
+        record = decode(payload)
+        return id(record), label(record)
+
+    return read

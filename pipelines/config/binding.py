@@ -4,9 +4,10 @@ Between two runs on the same state these may change: `state` (the folder may be 
 `batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `checkpoint_copy`, `on_gap`
 and `keep_versions` of [pipeline], `follow` and `on_corrupt` of [source] and [labels], all but
 `transactions` of [kafka], [monitor], [label_studio], and where [predictions], [requests] and
-[dead_letters] go, unless a dataset or a file answers what stands there. All else decides what the
-state means, and a change is refused, also one of an environment variable's value. Paths are the
-same when they lead to the same place.
+[dead_letters] go, unless a dataset or a file answers what stands there. To [schema.fields] a field
+may be added, which older records miss. All else decides what the state means, and a change is
+refused, also one of an environment variable's value. Paths are the same when they lead to the same
+place.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from typing import Any
 
 from streamboost.errors import StateError
 from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.field_changes import field_changes
 from streamboost.pipelines.config.file import Config, Tables
 from streamboost.pipelines.endpoints.registry import as_written, sections_for
 from streamboost.pipelines.state.folder import State
@@ -46,6 +48,9 @@ _PIPELINE = {
 }
 _ASIDE = {"label_studio"}
 """Sections that say nothing of the pipeline itself: they may come, change and go."""
+
+_OF_FIELDS = {"schema": ("exclude",), "labels": ("fields",)}
+"""Keys that are not there where they say nothing."""
 
 _ITERATIONS = 100_000
 """Of the fingerprint's hash, so that a guess at a value in it costs something."""
@@ -96,6 +101,8 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
         )
     if begun and not same:
         raise _made_by_another(config, state, _kept(state))
+    if begun and (changes := field_changes(config, state.schema(), _kept(state))):
+        raise _refused(config, state, changes)
     return same
 
 
@@ -131,18 +138,24 @@ def units(state: State) -> dict[str, str]:
 
 def _bound(config: Config, tables: Tables) -> Tables:
     free = _changeable(config)
-    return {
+    binding = {
         section: {k: v for k, v in values.items() if k not in free.get(section, ())}
         for section, values in tables.items()
         if section not in _ASIDE
     }
+    # What no file said before there was "auto": the schema in the state knows what holds.
+    return binding | {"schema": binding["schema"] | {"label": _label(binding["schema"]["label"])}}
+
+
+def _label(label: str) -> str:
+    return "string" if label == "auto" else label
 
 
 def _changeable(config: Config) -> dict[str, set[str]]:
     """Return the keys of each section that may change between two runs on one state."""
     read = {key for section in sections_for("input") for key in section.changeable}
     written = {key for section in sections_for("output") for key in section.model_fields}
-    free = {"pipeline": _PIPELINE, "source": read, "labels": read}
+    free = {"pipeline": _PIPELINE, "schema": {"fields"}, "source": read, "labels": read}
     free |= dict.fromkeys(("predictions", "requests", "dead_letters"), written)
     free["monitor"] = set(type(config.sections.monitor).model_fields)
     if config.sections.kafka is not None:
@@ -171,13 +184,20 @@ def _kept(state: State) -> Tables:
 
 
 def _made_by_another(config: Config, state: State, old: Tables) -> StateError:
+    return _refused(config, state, _changes(config, state, old))
+
+
+def _refused(config: Config, state: State, changes: list[str]) -> StateError:
     free = ", ".join(
-        f"[{section}] {' '.join(sorted(names))}" for section, names in _changeable(config).items()
+        f"[{section}] {' '.join(sorted(names))}"
+        for section, names in _changeable(config).items()
+        if section != "schema"
     )
     return StateError(
         f"{state.path}: this state was made by another configuration: "
-        f"{'; '.join(_changes(config, state, old))}. Undo the change, or set [pipeline] state to "
-        f"a new folder to begin anew. On an existing state these may change: {free}"
+        f"{'; '.join(changes)}. Undo the change, or set [pipeline] state to a new folder to begin "
+        f"anew. On an existing state these may change: {free}; and fields may be added to "
+        "[schema.fields]"
     )
 
 
@@ -188,10 +208,14 @@ def _changes(config: Config, state: State, old: Tables) -> list[str]:
     changes = []
     for section, values in bound(config).items():
         known = old.get(section, {})
-        for key in values:
-            before, now = _plain(known.get(key)), _plain(values[key])
+        gone = [key for key in _OF_FIELDS.get(section, ()) if key in known and key not in values]
+        for key in [*values, *gone]:
+            before, now = _plain(known.get(key)), _plain(values.get(key))
             if before == now or (key == "path" and _same_place(config, before, now)):
                 continue
+            if key == "label" and _label(before or "auto") == now:
+                continue
+            now = config.written[section].get(key, now)
             changes.append(f"[{section}] {key} was {_shown(before)} and is {_shown(now)}")
     names = ", ".join(config.variables.names)
     if changes or not names:

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError
+from streamboost.features.fields import as_field
 from streamboost.pipelines.config.problems import Problem
 from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import names_in
@@ -45,11 +46,23 @@ def _check_name(tables: Mapping[str, Any]) -> list[Problem]:
 
 
 def _check_schema(sections: Sections) -> list[Problem]:
+    problems = []
+    for name, given in sections.schema_.named.items():
+        try:
+            as_field(name, given)
+        except ConfigurationError as error:
+            text = str(error).removeprefix(f"field {name!r}: ")
+            problems.append(Problem("schema.fields", name, text))
+    if sections.source.fields is not None:
+        text = "is for labels: what the fields of records hold stands in [schema.fields]"
+        problems.append(Problem("source", "fields", text))
     try:
-        sections.schema_.build()
+        sections.build_schema()
     except ConfigurationError as error:
-        return [Problem("schema", None, str(error).removeprefix("[schema] "))]
-    return []
+        section, _, text = str(error).partition("] ")
+        section = section.removeprefix("[")
+        problems += [] if problems else [Problem(section, None, text)]
+    return problems
 
 
 def _check_places(sections: Sections, around: Surroundings) -> list[Problem]:

@@ -21,7 +21,7 @@ from streamboost.pipelines.config.checks import contradictions
 from streamboost.pipelines.config.problems import Problem, describe
 from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import Variables, names_in
-from streamboost.pipelines.endpoints.base import Surroundings, resolve
+from streamboost.pipelines.endpoints.base import Input, LabelNames, Surroundings, resolve
 from streamboost.pipelines.span import Span
 
 if TYPE_CHECKING:
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["Config", "Tables", "load", "parse"]
 
 Tables = dict[str, dict[str, Any]]
+
+_SAID_OF_FIELDS = (
+    ("schema", "fields"),
+    ("schema", "exclude"),
+    ("source", "fields"),
+    ("labels", "fields"),
+)
 
 
 @dataclass(frozen=True)
@@ -191,11 +198,14 @@ def _check(
         for entry in error.errors(include_url=False, include_input=False):
             section, *rest = entry["loc"]
             given = tables.get(str(section))
+            model = _model_of(str(section), given)
+            if "fields" in rest[:-1] and issubclass(model, Input):
+                given, model = tables[str(section)]["fields"], LabelNames
+                entry |= {"loc": (f"{section}.fields", rest[-1])}
             for key in rest[-1:]:
                 given = given.get(key) if isinstance(given, dict) else None
             if entry["type"] == "union_tag_invalid":
                 given = tables[str(section)]["connector"]
-            model = _model_of(str(section), tables.get(str(section)))
             problems.append(describe(entry, given, known, model))
         return None
 
@@ -215,8 +225,15 @@ def _model_of(section: str, table: Any) -> type[BaseModel]:
 
 
 def _resolved(sections: Sections, core: "Core | None") -> Tables:
-    """Return every section with its defaults."""
+    """Return every section with its defaults.
+
+    What says something of single fields is left out where it says nothing: a file of a release
+    that did not know it stays the same.
+    """
     tables = sections.model_dump(by_alias=True) | (core.settings if core else {})
+    for section, key in _SAID_OF_FIELDS:
+        if not tables[section][key]:
+            del tables[section][key]
     return {section: values for section, values in tables.items() if values is not None}
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from streamboost.pipelines.config import toml
+
 __all__ = ["Problem", "describe", "unknown_key"]
 
 _WORDS = {
@@ -40,8 +42,48 @@ class Problem:
         return f"{place}: {self.text}"
 
 
-def unknown_key(section: str, key: str, known: Iterable[str]) -> Problem:
+_KIND_OF = {
+    "category": "categorical categories category categoricals categorical_features nominal cat",
+    "text": "text texts text_features string strings words",
+    "time": "datetime datetimes date dates times timestamp timestamps time_features",
+    "number": "number numbers numerical numerics numeric_features boolean booleans bool",
+    "vector": "vector vectors embedding embeddings",
+}
+_INSTEAD = {
+    "exclude = {}": "ignore ignored drop dropped skip leave_out excluded excludes without",
+    "[labels.fields] label = {}": "target label_field label_name target_field y answer class",
+    "id = {}": "id_field key record_id id_name",
+    "time = {}": "time_field timestamp_field time_name event_time",
+    '[schema.fields], with a line such as amount = "number" for each': "features columns inputs "
+    "feature_names feature_columns x",
+    '[schema.fields], with a line such as ts = { type = "time", zone = "Europe/Berlin" }': "zone "
+    "timezone tz time_zone",
+}
+"""What keys that people guess would be called in [schema]."""
+
+
+def _meant(key: str, given: Any) -> str | None:
+    """Return what to write for a guessed `key` of [schema]; None where it is no such guess."""
+    key = key.lower()
+    for kind, guesses in _KIND_OF.items():
+        if key in guesses.split():
+            names = given if isinstance(given, list) and given else [given]
+            names = [name for name in names if isinstance(name, str)] or ["x"]
+            value = {"type": kind, "size": 384} if kind == "vector" else kind
+            lines = [f"{toml.key_of(name)} = {toml.render(value)}" for name in names[:3]]
+            return "[schema.fields] " + ", ".join(lines + ["..."] * (len(names) > 3))
+    for instead, guesses in _INSTEAD.items():
+        if key in guesses.split():
+            shown = given if isinstance(given, str | list) and given else "x"
+            listed = shown if isinstance(shown, list) or "exclude" not in instead else [shown]
+            return instead.format(toml.render(listed)) if "{}" in instead else instead
+    return None
+
+
+def unknown_key(section: str, key: str, known: Iterable[str], given: Any = None) -> Problem:
     """Say that `section` has no `key`, and which of the `known` ones was probably meant."""
+    if section == "schema" and (meant := _meant(key, given)) is not None:
+        return Problem(section, key, f"unknown key; write {meant}")
     known = sorted(known)
     near = get_close_matches(key, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"its keys are {', '.join(known)}"
@@ -74,7 +116,7 @@ def describe(
     if kind == "extra_forbidden" and key is None:
         return unknown_section(section, sections)
     if kind == "extra_forbidden" and key is not None:
-        return unknown_key(section, key, model.model_fields)
+        return unknown_key(section, key, model.model_fields, given)
     if kind == "missing" and key is None:
         return Problem(section, None, "this section is missing")
     if kind == "missing" and key is not None:

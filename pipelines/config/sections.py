@@ -1,12 +1,14 @@
 """The sections of a pipeline file and their keys, but for those of the connectors."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
-from streamboost.connectors.answers.table import LabelFields
+from streamboost.connectors.answers.table import AnswerFields
+from streamboost.connectors.messages.labels import LabelFields
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.endpoints.base import (
     Expiring,
@@ -24,7 +26,7 @@ from streamboost.pipelines.endpoints.registry import sections_for
 from streamboost.pipelines.endpoints.sqlite import SqliteInput, SqliteOutput, SqliteRequests
 from streamboost.pipelines.state.folder import LOG
 
-__all__ = ["Sections"]
+__all__ = ["Sections", "paths_of"]
 
 
 def _check_name(value: str) -> str:
@@ -73,15 +75,29 @@ class SchemaSection(Section):
 
     id: Text = Field("id", description="the field that names a record")
     time: Text | None = Field(None, description="the field with the record's time")
-    label: Literal["string", "integer"] = Field("string", description="what a label is")
+    label: Literal["auto", "string", "integer", "boolean"] = Field(
+        "auto", description="what a label is"
+    )
     numeric: Annotated[Any, PlainValidator(_check_numeric)] = Field(
         "auto", description="the features"
     )
+    exclude: list[Text] = Field([], description="fields to leave out")
+    fields: dict[str, Any] = Field({}, description="what the fields of records hold")
     max_record_bytes: int = Field(1_000_000, ge=1, description="larger ones are dead letters")
 
-    def build(self) -> Schema:
-        """Return the schema, its features perhaps not known yet."""
-        return Schema(self.id, self.time, self.label, self.numeric, self.max_record_bytes)
+    @property
+    def named(self) -> dict[str, Any]:
+        """What is said of each field, by its dotted path."""
+        return dict(paths_of(self.fields))
+
+
+def paths_of(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Give the fields of a table in which those of an object may stand in a table of their own."""
+    for name, given in table.items():
+        if isinstance(given, dict) and not isinstance(given.get("type"), str):
+            yield from ((f"{name}.{path}", inner) for path, inner in paths_of(given))
+        else:
+            yield name, given
 
 
 class BootstrapSection(Section):
@@ -167,20 +183,38 @@ class Sections(Section):
         """Name the topics that are not, and put all beside the records where those are in one."""
         return name_topics(tables) if isinstance(tables, dict) else tables
 
+    def build_schema(self) -> Schema:
+        """Return the schema, its features perhaps not known yet."""
+        section, names = self.schema_, self.labels.fields
+        return Schema(
+            section.id,
+            section.time,
+            section.label,
+            section.numeric,
+            section.max_record_bytes,
+            named=section.named,
+            exclude=section.exclude,
+            label_fields=LabelFields() if names is None else LabelFields(names.id, names.label),
+        )
+
     def surroundings(self, folder: Path) -> Surroundings:
         """Return what the sections of a file in `folder` need to open what they name."""
-        schema = self.schema_
-        text = {schema.id, "id", "source"} | ({"label"} if schema.label == "string" else set())
+        schema, names = self.schema_, self.labels.fields
+        text = {schema.id, "id", "source"} | ({names.id} if names and names.id else set())
+        if schema.label in ("auto", "string"):
+            text |= {"label"} | ({names.label} if names else set())
         return Surroundings(
             folder,
             resolve(folder, self.pipeline.state) / LOG,
             schema.max_record_bytes,
             frozenset(text),
-            self._label_fields(),
+            self._answer_fields(),
             self.pipeline.on_gap,
             self.kafka,
         )
 
-    def _label_fields(self) -> LabelFields:
+    def _answer_fields(self) -> AnswerFields:
         """Return where labelled records have their id and their label."""
-        return LabelFields(self.schema_.id, "label", self.schema_.label == "string")
+        names, schema = self.labels.fields, self.schema_
+        id = (names.id if names else None) or schema.id
+        return AnswerFields(id, names.label if names else "label", schema.label == "string")

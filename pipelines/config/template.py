@@ -23,7 +23,8 @@ _JOB = """\
 # Once the pipeline has run, these may still be changed: state (if its folder is moved),
 # batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, on_gap,
 # keep_versions, follow, port, and where predictions, dead letters and requests go (unless a
-# dataset or a file answers them). Any other change needs a new state folder.
+# dataset or a file answers them). Fields may be added to [schema.fields]. Any other change needs
+# a new state folder.
 
 [pipeline]
 name = "segments"
@@ -44,9 +45,21 @@ batch_records = 10          # most records in one batch; all are predicted by th
 [schema]
 # id = "id"                 # the field that names a record
 # time = "time"             # the field with the record's time; without it there is none
-# label = "string"          # or "integer"
-# numeric = "auto"          # the features: found in the first records, or a list of names
+# label = "auto"            # what the first label is; or "string", "integer", "boolean"
+# numeric = "auto"          # or a list of names: these fields alone, and all of them numbers
 # max_record_bytes = 1000000
+#
+# What is not said of fields is found out from the first records. Names may be dotted paths. Left
+# out, with all that lies within:
+#   exclude = ["card"]
+# What fields hold:
+#   [schema.fields]
+#   amount = "number"
+#   "device.os" = "category"
+#   zip = { type = "category", min_frequency = 5 }
+#   note = "text"
+#   ts = { type = "time", zone = "Europe/Berlin" }
+#   vec = { type = "vector", size = 384 }
 
 """
 
@@ -63,7 +76,10 @@ dataset = "ImageSegments"
 # stream = "records"
 # path = "log.db"
 
-# Where labels come from: {"id": "7", "label": "grass"}.
+# Where labels come from: {"id": "7", "label": "grass"}. They may be whole records:
+#   [labels.fields]
+#   id = "payment_id"
+#   label = "is_fraud"
 [labels]
 connector = "river"
 dataset = "ImageSegments"
@@ -114,7 +130,10 @@ bootstrap_servers = "localhost:9092"
 connector = "kafka"
 # topic = "segments.records"
 
-# Labels, {"id": "7", "label": "grass"}.
+# Labels, {"id": "7", "label": "grass"}. They may be whole records:
+#   [labels.fields]
+#   id = "payment_id"
+#   label = "is_fraud"
 [labels]
 connector = "kafka"
 # topic = "segments.labels"

@@ -106,7 +106,7 @@ class AnswersLabels(Input):
         return f"{self._known(around)}, given for {self.listens_to[0]}"
 
     def _known(self, around: Surroundings) -> Answers:
-        return Answers(around.resolve(self.path), around.label_fields, around.max_bytes)
+        return Answers(around.resolve(self.path), around.answer_fields, around.max_bytes)
 
 
 CONNECTOR = Connector(labels=AnswersLabels)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
-from streamboost.connectors.answers.table import LabelFields
+from streamboost.connectors.answers.table import AnswerFields
 from streamboost.connectors.base import Sink, Source
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.span import Span
@@ -19,6 +19,7 @@ __all__ = [
     "Endpoint",
     "Expiring",
     "Input",
+    "LabelNames",
     "Output",
     "Place",
     "Section",
@@ -55,7 +56,7 @@ class Surroundings:
     log : the log in the state folder, for streams without a path
     max_bytes : what of a message is held in memory
     text : columns of a table whose values are text whatever they look like
-    label_fields : where labelled records have their id and their label
+    answer_fields : where labelled records have their id and their label
     on_gap : what is done where messages were deleted unread: "stop" or "continue"
     kafka : the section of the cluster; None without one
     """
@@ -64,7 +65,7 @@ class Surroundings:
     log: Path
     max_bytes: int
     text: frozenset[str]
-    label_fields: LabelFields
+    answer_fields: AnswerFields
     on_gap: str
     kafka: Section | None
 
@@ -107,6 +108,13 @@ class Endpoint(Section):
         raise NotImplementedError
 
 
+class LabelNames(Section):
+    """[labels.fields]: what id and label are called in label messages."""
+
+    id: Text | None = Field(None, description="the field that names the record")
+    label: Text = Field("label", description="the field that holds the label")
+
+
 class Input(Endpoint):
     """A section that is read.
 
@@ -114,6 +122,8 @@ class Input(Endpoint):
     ----------
     changeable : keys that may change between two runs on one state
     """
+
+    fields: LabelNames | None = Field(None, description="what id and label are called")
 
     changeable: ClassVar[frozenset[str]] = frozenset()
 

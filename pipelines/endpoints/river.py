@@ -1,7 +1,7 @@
 """Datasets that come with River."""
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,6 +23,11 @@ class RiverInput(Input):
     def closed(self) -> str:
         """Why nothing can be appended to it."""
         return "its dataset cannot be added to"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """See that nobody names the fields of what River's datasets give as labels."""
+        if self.fields is not None:
+            yield "fields", "a dataset gives labels with an id and a label: leave this out"
 
     def place(self, around: Surroundings) -> None:
         """Return None: nothing else is in a dataset."""

@@ -129,7 +129,7 @@ def _standing(config: Config, state: State, transaction: Transaction) -> str:
 
 def _settled(config: Config, state: State, messages: list[Message]) -> str:
     """Say what the features are; DataError where the records at the start do not fit."""
-    named = config.sections.schema_.build()
+    named = config.sections.build_schema()
     schema = state.schema() or named
     if not messages and not schema.resolved:
         return "the numeric fields will be found in the first records"
@@ -147,7 +147,7 @@ def _labels(config: Config, source: Source) -> str:
     if not source.replays:
         return _ONCE
     messages = first_messages(source)
-    dead = _few(config.sections.schema_.build().decode_labels(messages).dead, len(messages))
+    dead = _few(config.sections.build_schema().decode_labels(messages).dead, len(messages))
     return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
 
 
@@ -155,7 +155,7 @@ def _known(state: State, records: list[Message], config: Config, connectors: Con
     """Say how many known records are there; DataError where most of them cannot be used."""
     assert connectors.bootstrap is not None
     messages = first_messages(connectors.bootstrap)
-    schema = state.schema() or config.sections.schema_.build()
+    schema = state.schema() or config.sections.build_schema()
     if not schema.resolved and records:
         schema, _ = schema.infer(records)
     if not messages or not schema.resolved:

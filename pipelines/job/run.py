@@ -74,7 +74,7 @@ def _settle_schema(
     known = state.schema()
     if known is not None:
         return known
-    schema = config.sections.schema_.build()
+    schema = config.sections.build_schema()
     if not schema.resolved:
         interval = config.sections.pipeline.poll_interval
         found = _infer(schema, records, stop, interval, until_idle)

@@ -5,11 +5,11 @@ from contextlib import closing
 import pytest
 
 from streamboost.connectors.answers.oracle import AnswersOracle, Young
-from streamboost.connectors.answers.table import Answers, LabelFields
+from streamboost.connectors.answers.table import Answers, AnswerFields
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import ConnectorError, DataError
 
-FIELDS = LabelFields("payment_id", "is_fraud")
+FIELDS = AnswerFields("payment_id", "is_fraud")
 
 
 def as_json(**record):

@@ -41,7 +41,7 @@ class Served:
     def of(cls, config: Config) -> "Served":
         """Return the pipeline of `config`; nothing is opened before it is used."""
         state, mask = State(config.state), config.mask
-        schema = state.schema() or config.sections.schema_.build()
+        schema = state.schema() or config.sections.build_schema()
         status = StatusReader(state.path)
         labels = LabelWriter(_feeder(config, "labels", config.sections.labels), schema, mask)
         records = RecordWriter(_feeder(config, "source", config.sections.source), schema, mask)

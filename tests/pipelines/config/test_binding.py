@@ -52,6 +52,7 @@ MUST_NOT = {
         "time": "at",
         "label": "integer",
         "numeric": ["a"],
+        "exclude": ["a"],
         "max_record_bytes": 7,
     },
     "requests": {"expires_after": 7},
@@ -112,7 +113,7 @@ MUST_NOT = {
 }
 MUST_NOT_SQLITE = {
     "source": {"connector": "river", "path": "b"},
-    "labels": {"connector": "files", "stream": "other", "path": "o.db"},
+    "labels": {"connector": "files", "stream": "other", "path": "o.db", "fields": {"label": "y"}},
 }
 MUST_NOT_KAFKA = {
     "source": {"topic": "other"},

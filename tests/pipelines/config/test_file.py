@@ -141,7 +141,11 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
         ("pipeline", {"seed": "7"}, "seed: must be a whole number, and is '7'"),
         ("pipeline", {"seed": -1}, "seed: must be at least 0, and is -1"),
         ("pipeline", {"poll_interval": 0}, "poll_interval: must be greater than 0, and is 0"),
-        ("schema", {"label": "text"}, "label: must be 'string' or 'integer', and is 'text'"),
+        (
+            "schema",
+            {"label": "text"},
+            "label: must be 'auto', 'string', 'integer' or 'boolean', and is 'text'",
+        ),
         (
             "schema",
             {"numeric": "a"},

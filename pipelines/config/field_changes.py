@@ -1,0 +1,50 @@
+"""What a file says of fields, against what a state was made with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamboost.connectors.messages.schema import Schema
+from streamboost.features.fields import Field, as_field
+from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.config.sections import paths_of
+
+__all__ = ["added_fields", "field_changes"]
+
+
+def added_fields(config: Config, known: Schema) -> dict[str, Field]:
+    """Return the fields that the file names and a state's schema does not know yet."""
+    named = config.sections.build_schema().named
+    return {name: field for name, field in named.items() if name not in known.features}
+
+
+def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) -> list[str]:
+    """Say what of the fields cannot change so.
+
+    `known` is the state's schema, None where it is not settled; `old` the configuration the state
+    was made with.
+    """
+    if known is None:
+        return []
+    changes = []
+    label = config.sections.schema_.label
+    if label not in ("auto", known.label):
+        changes.append(f'[schema] label was "{known.label}" and is "{label}"')
+    named = config.sections.build_schema().named
+    if isinstance(known.fields, str):
+        if named:
+            numbers = "the numbers that the first records showed"
+            changes.append(f"[schema.fields] is new, and this state reads {numbers} alone")
+        return changes
+    before = dict(paths_of(old.get("schema", {}).get("fields", {})))
+    for name, given in before.items():
+        if name not in named:
+            was = toml.render(as_field(name, given).given())
+            changes.append(f"[schema.fields] {toml.key_of(name)} was {was} and is not set")
+    for name, field in named.items():
+        held = known.fields.get(name, field)
+        if held != field:
+            was, now = toml.render(held.given()), toml.render(field.given())
+            found = "" if name in before else " (found in the first records)"
+            changes.append(f"[schema.fields] {toml.key_of(name)} was {was}{found} and is {now}")
+    return changes
