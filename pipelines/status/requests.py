@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.engine.batch import Effects, request_of
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.file import Row
+from streamboost.stream.checks import as_wide
 
 __all__ = ["Asked", "OpenRequests", "RequestRows", "other_fields"]
 
@@ -135,7 +135,7 @@ class OpenRequests:
         """Make requests anew that nothing is at hand for."""
         pipeline, join = self._pipeline, self._pipeline.join
         held = [join.requested(id) for id in ids]
-        X = np.array([record.x for record in held], dtype=np.float32)
+        X = as_wide([record.x for record in held], pipeline.learner.n_features or 0)
         scored, utilities = pipeline.learner.score(X), pipeline.learner.utility(X)
         for row, id in enumerate(ids):
             asked = join.open_requests[id]
@@ -144,7 +144,7 @@ class OpenRequests:
                 held[row],
                 scored,
                 row,
-                features=pipeline.schema.features,
+                schema=pipeline.schema,
                 utility=float(utilities[row]),
                 propensity=asked.propensity,
                 expires=join.expires_after.end(asked.asked),
