@@ -57,8 +57,13 @@ _ITERATIONS = 100_000
 
 
 def bound(config: Config) -> Tables:
-    """Return the part of the configuration that must not change between runs, masked."""
-    return _bound(config, config.written)
+    """Return the part of the configuration that must not change between runs, masked.
+
+    What it says of fields is there, too, which may only grow.
+    """
+    fields = config.written["schema"].get("fields")
+    tables = _bound(config, config.written)
+    return tables | {"schema": tables["schema"] | ({"fields": fields} if fields else {})}
 
 
 def fingerprint(config: Config, salt: str) -> str:
@@ -101,9 +106,10 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
         )
     if begun and not same:
         raise _made_by_another(config, state, _kept(state))
-    if begun and (changes := field_changes(config, state.schema(), _kept(state))):
+    changes = field_changes(config, state.schema(), _kept(state)) if same else []
+    if begun and changes:
         raise _refused(config, state, changes)
-    return same
+    return same and not changes
 
 
 def refuse_another(config: Config, state: State, print_: str, configuration: str) -> None:
@@ -206,7 +212,7 @@ def _changes(config: Config, state: State, old: Tables) -> list[str]:
     if not old:
         return [f"{state.config} cannot be read, so what has changed is not known"]
     changes = []
-    for section, values in bound(config).items():
+    for section, values in _bound(config, config.written).items():
         known = old.get(section, {})
         gone = [key for key in _OF_FIELDS.get(section, ()) if key in known and key not in values]
         for key in [*values, *gone]:

@@ -42,7 +42,7 @@ def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) 
             was = toml.render(as_field(name, given).given())
             changes.append(f"[schema.fields] {toml.key_of(name)} was {was} and is not set")
     for name, field in named.items():
-        held = known.fields.get(name, field)
+        held = known.fields.get(name, as_field(name, before.get(name, field)))
         if held != field:
             was, now = toml.render(held.given()), toml.render(field.given())
             found = "" if name in before else " (found in the first records)"

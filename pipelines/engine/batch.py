@@ -11,6 +11,8 @@ import numpy as np
 from streamboost.active.query import Requests
 from streamboost.connectors.base import Sink
 from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.labels import LabelKind, as_json
+from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Prediction, Request, features_of
 from streamboost.pipelines.engine.held_records import HeldRecord, Label, unpacked
 from streamboost.pipelines.state.commands import Command
@@ -138,21 +140,30 @@ class Effects:
     journal: bytes
 
 
-def predictions(records: Records, scored: Scored, asked: Requests, sequence: int) -> list[bytes]:
-    """Return the predictions of a batch, in the order of its records."""
+def predictions(
+    records: Records, scored: Scored, asked: Requests, sequence: int, kind: LabelKind | None = None
+) -> list[bytes]:
+    """Return the predictions of a batch, in the order of its records; labels are of `kind`."""
     best = scored.probabilities.max(axis=1, initial=-np.inf)
     known = set(asked.ids)
     rows = zip(
         records.ids,
         records.times,
-        scored.labels.tolist(),
+        [as_json(label, kind) for label in scored.labels.tolist()],
         np.where(best < 0, np.nan, best).tolist(),
         scored.margins.tolist(),
         strict=True,
     )
     return [
         Prediction(
-            id, time, label, probability, margin, scored.version, id in known, sequence
+            id,
+            time,
+            as_json(label, kind),
+            probability,
+            margin,
+            scored.version,
+            id in known,
+            sequence,
         ).encode()
         for id, time, label, probability, margin in rows
     ]
@@ -164,7 +175,7 @@ def request_of(
     scored: Scored,
     row: int,
     *,
-    features: Sequence[str],
+    schema: Schema,
     utility: float,
     propensity: float,
     expires: int | None,
@@ -178,8 +189,8 @@ def request_of(
     return Request(
         id=id,
         time=record.time,
-        features=shown(features, record),
-        label=scored.labels[row],
+        features=shown(schema.features, record),
+        label=as_json(scored.labels[row], schema.labels_are),
         probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
         utility=utility,
         propensity=propensity,

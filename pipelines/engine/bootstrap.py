@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamboost.connectors.base import Message
+from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.engine.held_records import held_values
@@ -23,6 +24,7 @@ class Known:
     X: npt.NDArray[np.float32]
     values: list[bytes | None]
     labels: list[Label]
+    kind: LabelKind | None
 
 
 def known_beforehand(
@@ -47,6 +49,6 @@ def known_beforehand(
     rows = [row for row, message in enumerate(records.messages) if id(message) in label_of]
     usable = records.take(rows)
     named = [label_of[id(message)] for message in usable.messages]
-    known = Known(usable.ids, usable.X, held_values(usable), named)
+    known = Known(usable.ids, usable.X, held_values(usable), named, labels.kind)
     dead = {tuple(letter.position.items()): letter for letter in (*unread, *damaged)}
     return known, [dead[place] for place in sorted(dead)]

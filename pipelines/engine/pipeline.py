@@ -18,6 +18,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
+from streamboost.features.fields import as_field
 from streamboost.pipelines.engine.batch import (
     Effects,
     Joined,
@@ -27,6 +28,7 @@ from streamboost.pipelines.engine.batch import (
     request_of,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand
+from streamboost.pipelines.engine.field_counts import FieldCounts
 from streamboost.pipelines.engine.held_records import HeldRecord, held_values, unpacked
 from streamboost.pipelines.engine.intake import Inputs
 from streamboost.pipelines.engine.join import Join
@@ -50,7 +52,8 @@ class Pipeline:
 
     Parameters
     ----------
-    schema : Schema whose features are known
+    schema : Schema whose features are known; later ones have what the file adds, and what the first
+        label says that labels are
     learner, join : what is known of labels and records
     versions : where committees are kept to roll back to
 
@@ -64,7 +67,9 @@ class Pipeline:
     lost_batches : how many were given up, not learned from, where the journal had a gap
     deleted_unread : messages that retention took away before they were read
     lap : told the name of each part of a step at its end; nothing here depends on it
-    notes : what the next journal entry says besides: `environment`, `origin`, `gap`
+    fields : those that came later, counted
+    notes : what the next journal entry says besides: `environment`, `origin`, `gap`, and `fields`,
+        which the schema gains with it
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class Pipeline:
         self.bootstrapped = 0
         self.lost_batches = 0
         self.deleted_unread = 0
+        self.fields = FieldCounts()
         self.notes: dict[str, Any] = {}
         self.lap: Callable[[str], None] = _nothing
 
@@ -107,7 +113,8 @@ class Pipeline:
         self.lap("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
-        predicted = predictions(records, scored, asked, self.sequence)
+        kind = self.schema.labels_are
+        predicted = predictions(records, scored, asked, self.sequence, kind)
         messages = Messages(predicted, requested, [letter.encode() for letter in dead])
         self.digest = chain(self.digest, records, messages, joined, started)
         promoted = self._keep(swap, before.committee)
@@ -141,6 +148,7 @@ class Pipeline:
             "digest": self.digest,
             "tick": self.tick,
             "notes": self.notes,
+            "schema": self.schema.to_json(),
             "evaluation": self.learner.evaluation.in_numbers(),
         }
         return arrays, manifest
@@ -161,6 +169,7 @@ class Pipeline:
             "bootstrapped": self.bootstrapped,
             "lost_batches": self.lost_batches,
             "deleted_unread": self.deleted_unread,
+            "fields": self._fields_in_numbers(),
             "committee": self._committee_in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
@@ -177,7 +186,19 @@ class Pipeline:
         self.bootstrapped = manifest["bootstrapped"]
         self.lost_batches = manifest["lost_batches"]
         self.deleted_unread = manifest.get("deleted_unread", 0)  # release 0.1 knew none
+        self.fields = FieldCounts(manifest.get("fields", {}).get("unknown"))
+        if "schema" in manifest:
+            self.schema = Schema.from_json(manifest["schema"])
         self.notes = dict(manifest["notes"])
+
+    def _fields_in_numbers(self) -> dict[str, dict[str, int]]:
+        """Return the fields that came later, and how many values of each could not be read."""
+        features = self.learner.features
+        unreadable = {} if features is None else features.unreadable
+        return {
+            "unknown": dict(self.fields.unknown),
+            "unreadable": {str(name): n for name, n in unreadable.items()},
+        }
 
     def _committee_in_numbers(self) -> dict[str, int]:
         """Return how the committee stands, and what is being trained."""
@@ -206,7 +227,21 @@ class Pipeline:
         self.sequence += 1
         self.tick = inputs.tick
         self.deleted_unread += inputs.count_deleted()
+        if "fields" in self.notes:
+            self._gain(self.notes["fields"])
         return _Before(self.join.ignored(), self.learner.committee, self.bootstrapped)
+
+    def _gain(self, given: dict[str, Any]) -> None:
+        """Take on fields that were added to the file; records before miss them."""
+        features = self.learner.features
+        assert features is not None
+        fields = {name: as_field(name, field) for name, field in given.items()}
+        for name, field in fields.items():
+            features.add(name, field)
+        self.learner.follow_features()
+        self.schema = self.schema.extended(fields)
+        self.fields.learn(fields)
+        _log.info("batch %d: fields are learned from now on: %s", self.sequence, ", ".join(fields))
 
     def _obey(self, commands: Sequence[Command]) -> list[Training]:
         """Obey `commands`; return the trainings they started."""
@@ -228,6 +263,7 @@ class Pipeline:
     def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
         """Return the records of a batch, and in their order the dead letters of the others."""
         sound, damaged = self.schema.decode(inputs.records, source="records", time=self.tick)
+        self.fields.add(sound.unknown)
         fresh = self.join.fresh(sound.ids)
         if all(fresh):
             return sound, damaged
@@ -262,12 +298,14 @@ class Pipeline:
     def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the labels of a batch to those that are learned."""
         labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=self.tick)
+        self.schema = self.schema.settled(labels.kind)
         self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
         return unread
 
     def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the records whose labels are known beforehand to those that are learned."""
         known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick)
+        self.schema = self.schema.settled(known.kind)
         arrived = Moment(self.join.counts.records, inputs.tick)
         mixed = self.learner.features is not None  # their rows are made one after another
         X = known.X if mixed else self.learner.with_lags(known.X)
@@ -330,7 +368,7 @@ class Pipeline:
                 held[row],
                 scored,
                 row,
-                features=self.schema.features,
+                schema=self.schema,
                 utility=float(asked.utility[row]),
                 propensity=float(asked.propensity[row]),
                 expires=expires,

@@ -233,6 +233,8 @@ class Replay:
             deleted=entry.deleted,
         )
         inputs = self.loop.intake.reread(known, entry.read)
+        pipeline.notes.pop("fields", None)  # as the checkpoint expected them of the next batch
+        pipeline.notes |= {} if entry.fields is None else {"fields": entry.fields}
         try:
             for command in entry.commands:
                 if command.version is not None:

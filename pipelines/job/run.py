@@ -15,6 +15,7 @@ from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import DataError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.binding import adopt, bound
+from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.in_step import APART
 from streamboost.pipelines.engine.intake import Intake
@@ -189,9 +190,16 @@ def run(
                 recover(loop, checkpoint, newest, on_gap=on_gap, upgrade=upgrade)
                 if stop.requested:
                     return newest
+                _add_fields(config, loop.pipeline)
                 _go_on(loop, state, committed)
                 with stop.interruptible(False), copied(copies, loop):
                     return _work(loop, state, until_idle=until_idle)
+
+
+def _add_fields(config: Config, pipeline: Pipeline) -> None:
+    """Have the next batch, and its journal entry, take on the fields that the file adds."""
+    if fields := added_fields(config, pipeline.schema):
+        pipeline.notes["fields"] = {name: field.given() for name, field in fields.items()}
 
 
 def _work(loop: Loop, state: State, *, until_idle: bool) -> int:

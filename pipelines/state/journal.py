@@ -1,6 +1,7 @@
 """What the journal says of a batch."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -56,6 +57,8 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     origin
         What a lost state folder is made again from: `schema`, `configuration` (what of it binds,
         secrets masked) and its `fingerprint`; given with `environment`.
+    fields
+        Those that were added to the file, learned from with this batch on, each with what it holds.
     """
 
     sequence: int
@@ -74,6 +77,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     deleted: Ranges = {}
     identities: dict[str, str] | None = None
     origin: dict[str, str] | None = None
+    fields: dict[str, Any] | None = None
 
     def encode(self) -> bytes:
         """Return it as JSON."""

@@ -7,6 +7,8 @@
 ``learner``            the committee that serves, what is being trained, the versions kept
 ``ledger``             what was asked, answered, and what the budget had `allowed`
 ``join``               counters of records and labels
+``fields``             records with each field that came later (`unknown`), and values by field that
+                       could not be read (`unreadable`)
 ``evaluation``         the honest figures, since the start and of late
 ``lag``                messages to be read, by source
 ``latency``            median and 99th percentile of the seconds that a batch's parts take
@@ -25,13 +27,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.recent import MOST_CLASSES, Since
 from streamboost.stream.evaluation.report import Report
 
-__all__ = ["about", "point_of", "standing", "state_of"]
+__all__ = ["about", "of_schema", "point_of", "standing", "state_of"]
 
 MOST_LABELS = 500
 """Of the classes that the committee knows, to choose an answer from."""
@@ -42,10 +45,8 @@ def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
     sections, query = config.sections, config.core.query
     return {
         "name": config.name,
-        "features": list(pipeline.schema.features),
         "id_field": pipeline.schema.id,
         "time_field": pipeline.schema.time,
-        "label_type": pipeline.schema.label,
         "connectors": {
             "source": sections.source.connector,
             "labels": sections.labels.connector,
@@ -57,6 +58,14 @@ def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
         "budget": float(query.budget),
         "strategy": {"mode": query.mode, "utility": query.utility, "audit": query.audit},
         "keep_versions": sections.pipeline.keep_versions,
+    }
+
+
+def of_schema(schema: Schema) -> dict[str, Any]:
+    """Return what stays the same until the file adds a field, or a first label comes."""
+    return {
+        "features": list(schema.features),
+        "label_type": schema.labels_are or schema.label,
     }
 
 
@@ -90,6 +99,7 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
             "lost_batches": numbers["lost_batches"],
             "deleted_unread": numbers["deleted_unread"],
         },
+        "fields": numbers["fields"],
         "evaluation": {
             "since_start": _bounded(evaluation.since_start()),
             "recent": _bounded(evaluation.recent()),

@@ -16,7 +16,7 @@ from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.intake import wall_clock
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.status.documents import point_of, standing, state_of
+from streamboost.pipelines.status.documents import of_schema, point_of, standing, state_of
 from streamboost.pipelines.status.recent import Notes
 from streamboost.pipelines.status.requests import OpenRequests
 from streamboost.pipelines.status.writer import Publication, Writer
@@ -137,12 +137,16 @@ class Publisher(Watcher):
             point = point_of(documents, self._notes.since, seconds)
             self._sequence = loop.pipeline.sequence
         # What a batch asked that was not read off yet must not look as if it were closed.
-        documents["pipeline"] = self._about | {
-            "sequence": self._sequence,
-            "started": self._started,
-            "time": self._committed,
-            "state": state,
-        }
+        documents["pipeline"] = (
+            self._about
+            | of_schema(loop.pipeline.schema)
+            | {
+                "sequence": self._sequence,
+                "started": self._started,
+                "time": self._committed,
+                "state": state,
+            }
+        )
         documents["trouble"] = self._trouble
         since, now = self._notes.take(), wall_clock()
         self._writer.take(

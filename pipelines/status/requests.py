@@ -144,7 +144,7 @@ class OpenRequests:
                 held[row],
                 scored,
                 row,
-                features=pipeline.schema.features,
+                schema=pipeline.schema,
                 utility=float(utilities[row]),
                 propensity=asked.propensity,
                 expires=join.expires_after.end(asked.asked),
