@@ -18,7 +18,7 @@ from streamboost.connectors.messages.values import id_reader
 from streamboost.errors import DataError
 from streamboost.features.paths import getter
 
-__all__ = ["Answers", "AnswerFields", "as_text"]
+__all__ = ["AnswerFields", "Answers", "as_text"]
 
 _log = logging.getLogger(__name__)
 
@@ -77,11 +77,16 @@ class Answers:
     def message(self, id: str) -> bytes | None:
         """Return the label message of a record; None where nobody knows its label."""
         label = self._labels.get(id)
-        return None if label is None else b"{%b:%b,%b:%b}" % (
-            msgspec.json.encode(self._fields.id),
-            msgspec.json.encode(id),
-            msgspec.json.encode(self._fields.label),
-            label,
+        return (
+            None
+            if label is None
+            else b"{%b:%b,%b:%b}"
+            % (
+                msgspec.json.encode(self._fields.id),
+                msgspec.json.encode(id),
+                msgspec.json.encode(self._fields.label),
+                label,
+            )
         )
 
     def __str__(self) -> str:

@@ -65,7 +65,7 @@ class Core:
     def learner(self, schema: Schema, seed: int) -> StreamLearner:
         """Return a learner of these parts, for records of `schema`, that knows nothing yet."""
         fields = schema.fields
-        numbers_alone = isinstance(fields, str) or schema.numeric != "auto"
+        mixed = None if isinstance(fields, str) or schema.numeric != "auto" else Features(fields)
         return StreamLearner(
             self.estimator,
             self.working_set,
@@ -75,7 +75,7 @@ class Core:
             random_state=seed,
             calibrate=self.calibrate,
             label_lags=self.label_lags,
-            features=None if numbers_alone else Features(fields),
+            features=mixed,
         )
 
 

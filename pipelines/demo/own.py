@@ -14,7 +14,7 @@ import msgspec
 from streamboost.connectors.answers.table import as_text
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.inference import absent, is_nameable
-from streamboost.connectors.messages.schema import LONGEST_LABEL
+from streamboost.connectors.messages.labels import LONGEST_LABEL
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.pipelines.config.file import Tables

@@ -1,7 +1,7 @@
 """Datasets that come with River."""
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from streamboost.connectors.answers.oracle import AnswersOracle, Young
-from streamboost.connectors.answers.table import Answers, AnswerFields
+from streamboost.connectors.answers.table import AnswerFields, Answers
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import ConnectorError, DataError
 
