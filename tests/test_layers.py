@@ -21,8 +21,8 @@ BELOW = {
     "boosting": {"trees", "kernels"},
     "active": set(),
     "features": set(),
-    "stream": {"boosting", "active"},
-    "adapters": {"stream", "boosting", "active"},
+    "stream": {"boosting", "active", "features"},
+    "adapters": {"stream", "boosting", "active", "features"},
     "connectors": {"features"},
     "pipelines": {"connectors", "features", "stream", "active", "boosting"},
 }

@@ -1,5 +1,6 @@
 """`streamboost check`: is a pipeline file right, and what does it promise?"""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,10 +19,14 @@ def check(
     create_topics: Annotated[
         bool, typer.Option("--create-topics", help="First create the Kafka topics it lacks.")
     ] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Show the file with all its defaults, too.")
+    ] = False,
 ) -> None:
     """Check a pipeline file.
 
-    It is shown with all defaults, its connectors are tried, and what it guarantees is said.
+    Its connectors are tried, and what is wrong is said first; then what becomes of the fields of
+    its records, and what it guarantees.
     """
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import masking
@@ -29,25 +34,32 @@ def check(
     config = load(path)
     from streamboost.pipelines.job import check as checking
 
-    print(f"# {path}, all defaults filled in; relative paths start at {config.folder}\n")
-    print(config.to_toml())
-    failed = 0
     with masking(config.mask):
-        if create_topics:
-            _create_topics(config)
-        for finding in checking.check(config):
+        created = _create_topics(config) if create_topics else []
+        findings = sorted(checking.check(config), key=lambda finding: finding.ok)
+        failed = sum(not finding.ok for finding in findings)
+        print(_verdict(path, failed), *created, sep="\n")
+        for finding in findings:
             print(f"{finding.part:<13} {'ok    ' if finding.ok else 'FAILED'}  {finding.text}")
-            failed += not finding.ok
         if not failed:
             print(f"{'guarantee':<13} {checking.guarantee(config)}")
+    if show:
+        print(f"\n# {path}, all defaults filled in; relative paths start at {config.folder}\n")
+        print(config.to_toml())
     if failed:
         raise typer.Exit(1)
 
 
-def _create_topics(config: "Config") -> None:
+def _verdict(path: Path, failed: int) -> str:
+    if not failed:
+        return f"OK: `streamboost run {path}` can begin"
+    return f"FAILED: {failed} part{'s' * (failed > 1)} of {path} must be mended"
+
+
+def _create_topics(config: "Config") -> list[str]:
     if config.sections.kafka is None:
         raise ConfigurationError("--create-topics: the pipeline file has no section [kafka]")
     from streamboost.pipelines.job.connect import create_topics
 
     created = create_topics(config)
-    print(f"{'topics':<13} ok      {'created ' + ', '.join(created) if created else 'all there'}")
+    return [f"{'topics':<13} ok      {'created ' + ', '.join(created) if created else 'all there'}"]

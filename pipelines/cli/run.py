@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from streamboost.errors import StreamBoostError
+from streamboost.errors import DataError, StreamBoostError
 from streamboost.pipelines.cli.options import (
     DEFAULT_FILE,
     LogJson,
@@ -63,6 +63,8 @@ def run(
             )
         with logs.stamped(lambda: sequence):
             report.close(sequence)
+            if why := report.useless(whole=until_idle):
+                raise DataError(why)
     except Interrupted:
         log.warning("stopped while it waited to begin: nothing has changed")
     except StreamBoostError as error:

@@ -117,8 +117,8 @@ class Effects:
     `ignored` how many of each kind were dropped, `commands` those it obeyed,
     `gap` the batches before it (first, last) whose labels are lost,
     `trainings` those that were started, `committee` the one that serves now, `promoted` its
-    version where it began to in this batch, `dead` the dead letters. `digest` chains it all to the
-    batches before.
+    version where it began to in this batch, `dead` the dead letters, `read` how many messages it
+    took in. `digest` chains it all to the batches before.
     """
 
     sequence: int
@@ -136,6 +136,7 @@ class Effects:
     promoted: int | None
     messages: Messages
     dead: Sequence[DeadLetter]
+    read: dict[str, int]
     digest: str
     journal: bytes
 

@@ -134,6 +134,7 @@ class Pipeline:
             promoted=promoted,
             messages=messages,
             dead=dead,
+            read=inputs.count(),
             digest=self.digest,
             journal=self._journal(inputs, swap, promoted, started).encode(),
         )

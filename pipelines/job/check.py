@@ -132,12 +132,12 @@ def _settled(config: Config, state: State, messages: list[Message]) -> str:
     named = config.sections.build_schema()
     schema = state.schema() or named
     if not messages and not schema.resolved:
-        return "the numeric fields will be found in the first records"
+        return "what the fields hold will be found out from the first records"
     schema, sentence = schema.infer(messages)
     dead = _few(schema.decode(messages).dead, len(messages))
     if named.resolved and (missing := absent([m.payload for m in messages], named.features)):
         raise DataError(missing)
-    return f"{sentence} {dead}" if dead else sentence
+    return f"{dead} {sentence}" if dead else sentence
 
 
 def _labels(config: Config, source: Source) -> str:

@@ -47,8 +47,8 @@ __all__ = ["build_loop", "first_messages", "has_begun", "run"]
 
 _log = logging.getLogger(__name__)
 
-INFERRED_FROM = 200
-"""Records looked at to find the numeric fields."""
+INFERRED_FROM = 500
+"""Records looked at to find what their fields hold."""
 
 CHECKED_BYTES = 1_000_000_000
 """Of the log, whose structure is checked at the start; of a larger one by `inspect --verify`."""

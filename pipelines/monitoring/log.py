@@ -42,7 +42,9 @@ class RunLog(Watcher):
     unlabelled: int = 0
     trainings: int = 0
     sequence: int = 0
+    labels_read: int = 0
     dead: Counter[str] = field(default_factory=Counter)
+    first_dead: dict[str, DeadLetter] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)
     _said: float = field(default_factory=time.monotonic)
     _has_warned: bool = False
@@ -54,6 +56,7 @@ class RunLog(Watcher):
         self.requests += len(effects.asked)
         self.labels += len(effects.joined.ids) - effects.bootstrapped
         self.bootstrapped += effects.bootstrapped
+        self.labels_read += effects.read["labels"]
         self.unlabelled += sum(label is None for label in effects.scored.labels.tolist())
         self.trainings += len(effects.trainings)
         for letter in effects.dead:
@@ -103,6 +106,27 @@ class RunLog(Watcher):
             empty if self.unlabelled else "",
         )
 
+    def useless(self, *, whole: bool) -> str | None:
+        """Return why a run that is over could use no record or no label of those there were.
+
+        `whole` says that it has read all there is, so that no record comes for a label that waits.
+        None: it could, or there were none.
+        """
+        letter = self.first_dead.get("records")
+        if not self.records and letter is not None:
+            return f"no record could be used; the first, {letter.reason}: {letter.detail}"
+        letter = self.first_dead.get("labels")
+        if self.labels or self.labels_read <= self.ignored.total() - self.ignored["unknown"]:
+            return None
+        if letter is not None:
+            return f"no label could be used; the first, {letter.reason}: {letter.detail}"
+        if not whole:
+            return None
+        return (
+            f"none of {_counted(self.labels_read, 'label')} met a record: see that labels bear the "
+            "ids of their records, or name the field that does in [labels.fields] id"
+        )
+
     def _counts(self) -> str:
         parts = [
             f"{_counted(self.records, 'record')} in this run",
@@ -127,6 +151,7 @@ class RunLog(Watcher):
                 where,
             )
         self.dead[letter.reason] += 1
+        self.first_dead.setdefault(letter.source, letter)
 
 
 def _counted(n: int, what: str) -> str:

@@ -45,7 +45,9 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     code, out, _ = call("check", "p.toml")
     assert code == 0
     assert "exactly once" in out
-    assert "Found 18 numeric fields in 200 records" in out
+    assert out.startswith("OK: `streamboost run p.toml` can begin\nstate")
+    assert "18 fields to learn from, by 500 records:" in out
+    assert "[pipeline]" not in out, "the file is shown when asked to"
     assert not (tmp_path / "state").exists(), "check writes nothing"
     code, _, err = call("run", "p.toml", "--until-idle")
     assert code == 0, err
@@ -88,9 +90,9 @@ def test_check_shows_the_configuration_with_defaults_and_without_secrets(
         '[pipeline]\nname = "x"\n[source]\nconnector = "files"\npath = "${WHERE}"\n'
         '[requests]\nconnector = "files"\npath = "requests.jsonl"\n'
     )
-    code, out, _ = call("check", "p.toml")
+    code, out, _ = call("check", "p.toml", "--show")
     assert code == 0
-    shown = tomllib.loads(out.split("\nstate  ")[0])
+    shown = tomllib.loads(out.partition("\n# p.toml, all defaults")[2].partition("\n")[2])
     assert shown["source"] == {"connector": "files", "path": "${WHERE}", "follow": False}
     assert shown["query"]["budget"] == 0.05
     assert "hunter2" not in out
@@ -130,7 +132,7 @@ RECORDS = '{"id": 1, "width": 2}\n{"id": 2, "width": 3}\n'
         (
             RECORDS,
             '{"id": 1, "label": 3}\n' * 3 + '{"id": 2, "label": "x"}\n',
-            "",
+            '[schema]\nlabel = "string"',
             "labels        FAILED  3 of 4 would be dead letters, first: field 'label': expected "
             'text or null, got a whole number, in \'{"id": 1, "label": 3}\'',
         ),
