@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,10 +14,26 @@ from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, write_arrays
 from streamboost.trees.forest import Forest
 
-__all__ = ["Committee"]
+__all__ = ["Committee", "Model"]
 
 _LEARNERS: dict[str, type[WeakLearners]] = {c.kind: c for c in (Forest, Similarities)}
 _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
+
+
+class Model(Protocol):
+    """What `fit` leaves behind to score with: a `Committee`, or what stands in for one."""
+
+    def decision(self, X: np.ndarray) -> np.ndarray:
+        """Return the scores (n, K) of `X` (n, D)."""
+
+    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield `decision` after each round."""
+
+    def best(self, scores: np.ndarray) -> np.ndarray:
+        """Return the place of the predicted class (n,) for `scores` (n, K)."""
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -18,31 +18,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from streamboost.boosting.categorical import categorical_mask, check_categories
-from streamboost.boosting.committee import Committee
+from streamboost.boosting.committee import Committee, Model
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
-from streamboost.boosting.training_data import TrainingData, training_data
+from streamboost.boosting.training_data import (
+    TrainingData,
+    check_class_weight,
+    training_data,
+    weighed_by_class,
+)
 from streamboost.errors import ConfigurationError
 from streamboost.trees.bins import MAX_BINS
 
-__all__ = ["BoostingClassifier", "Model", "Pruning"]
+__all__ = ["BoostingClassifier", "Pruning"]
 
 Pruning = Literal["quick"]
-
-
-class Model(Protocol):
-    """What `fit` leaves behind to score with: a `Committee`, or what stands in for one."""
-
-    def decision(self, X: np.ndarray) -> np.ndarray:
-        """Return the scores (n, K) of `X` (n, D)."""
-
-    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield `decision` after each round."""
-
-    def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the place of the predicted class (n,) for `scores` (n, K)."""
-
-    def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
 
 
 def _has_probabilities(estimator: "BoostingClassifier") -> bool:
@@ -71,6 +60,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "max_features": [Interval(Real, 0, 1, closed="right"), None],
         "subsample": [Interval(Real, 0, 1, closed="right")],
         "categorical_features": ["array-like", None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
         "weight_trimming": [Interval(Real, 0, 1, closed="left")],
         "pruning": [StrOptions({"quick"}), None],
         "random_state": ["random_state"],
@@ -90,6 +80,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     max_features: float | None = None
     subsample: float = 1.0
     categorical_features: Any = None
+    class_weight: dict[Any, float] | Literal["balanced"] | None = None
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 
@@ -111,6 +102,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan")
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        check_class_weight(self.class_weight, y)
         self._learn(X, y, weight)
         return self
 
@@ -182,7 +174,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Committee:
         """Train a committee, and note what it took."""
         known = None if committee is None else committee.classes
-        data = training_data(X, y, sample_weight, known, self._categorical(X))
+        weight = weighed_by_class(self.class_weight, y, sample_weight)
+        data = training_data(X, y, weight, known, self._categorical(X))
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
         return self._boost(data, rounds, rng, committee)

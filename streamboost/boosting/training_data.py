@@ -1,12 +1,14 @@
 """The rows of a training, and how they are made of what users give."""
 
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
-from streamboost.errors import DataError
+from streamboost.errors import ConfigurationError, DataError
 
-__all__ = ["TrainingData", "training_data"]
+__all__ = ["TrainingData", "check_class_weight", "training_data", "weighed_by_class"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,58 @@ def training_data(
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
     classes, codes = _encode(y, known)
     return TrainingData(X, codes, weight, classes, categorical, places)
+
+
+def check_class_weight(class_weight: Any, y: np.ndarray) -> None:
+    """Raise ConfigurationError where `class_weight` names classes that `y` (n,) has not.
+
+    As in scikit-learn, it may name more than there are where it names all that there are.
+    """
+    if not isinstance(class_weight, dict):
+        return
+    classes = np.unique(y).tolist()
+    unknown = [label for label in class_weight if label not in classes]
+    unnamed = [label for label in classes if label not in class_weight]
+    if unknown and unnamed:
+        raise ConfigurationError(
+            f"The classes, {unnamed}, are not in class_weight, which names {unknown}, and no row "
+            "has that label: name the classes as y does"
+        )
+
+
+def weighed_by_class(
+    class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None
+) -> np.ndarray | None:
+    """Return what each row counts as: its own weight times that of its class.
+
+    `class_weight` is None, a dictionary (classes that it does not name weigh 1), or "balanced": n
+    over K times the weight of all rows of the class, so that the K classes met weigh alike. A row
+    of weight 2 counts as two there too.
+
+    >>> weighed_by_class("balanced", np.array([0, 0, 0, 1]), None)
+    array([0.666..., 0.666..., 0.666..., 2.        ])
+    """
+    if class_weight is None:
+        return sample_weight
+    own = np.ones(len(y)) if sample_weight is None else sample_weight
+    classes, codes = np.unique(y, return_inverse=True)
+    if isinstance(class_weight, dict):
+        _check_class_weights(class_weight)
+        of_class = np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
+    else:
+        mass = np.bincount(codes, weights=own, minlength=len(classes))
+        met = mass > 0  # the rows of the others weigh nothing, whatever stands here
+        of_class = np.ones(len(classes))
+        of_class[met] = mass.sum() / (met.sum() * mass[met])
+    return np.asarray(own * of_class[codes])
+
+
+def _check_class_weights(class_weight: dict[Any, Any]) -> None:
+    for label, weight in class_weight.items():
+        if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
+            raise ConfigurationError(
+                f"class_weight[{label!r}] is {weight!r}: give a finite number, 0 or more"
+            )
 
 
 def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -79,6 +79,9 @@ class SketchLogitBoostClassifier(LogLossClassifier):
         whole numbers from 0 on; a split sends a set of them left. Negative numbers, NaN and
         categories not met in training are missing. Beyond 254 the rare ones are as one. None: no
         column.
+    class_weight
+        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
+        and all classes weigh alike; or None.
     random_state
         Seed, generator or None.
     n_jobs
