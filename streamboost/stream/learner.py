@@ -18,6 +18,7 @@ from streamboost.stream.checks import (
     as_rows,
     as_seed,
     as_tick,
+    as_weights,
 )
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.evaluation.judge import Judge
@@ -69,11 +70,6 @@ class StreamLearner(Predictor):
     label_lags
         The newest so many labels learned are features too: `with_lags` puts them first, and they
         count in D. The estimator's `categorical_features` should name them.
-
-    Attributes
-    ----------
-    trainer
-        The trainings: what is under way, pausing, training anew.
 
     Raises
     ------
@@ -174,6 +170,7 @@ class StreamLearner(Predictor):
         tick: int = 0,
         propensity: Any = None,
         predicted: Any = None,
+        weight: Any = None,
     ) -> tuple[Training, ...]:
         """Learn labels `y` (n,) of records `X` (n, D) in their order, training where it is due.
 
@@ -190,9 +187,11 @@ class StreamLearner(Predictor):
             (n,), the chance with which each label was asked for; NaN, or None for all, where
             nobody asked.
         predicted
-            (n,), the labels that were predicted when the records arrived, for `on_drift` to judge
-            the committee by; where None, that of the committee there is just before the label is
-            learned.
+            (n,), the labels that were predicted when the records arrived, for `on_drift`; where
+            None, that of the committee there is just before the label is learned.
+        weight
+            (n,), as how many records each counts in training; 0 teaches nothing and gives the
+            request up. None: one each.
 
         Returns
         -------
@@ -210,18 +209,26 @@ class StreamLearner(Predictor):
         labels = as_labels(y, len(rows), self._kind)
         chances = as_propensity(propensity, len(rows))
         guesses = as_predictions(predicted, len(rows))
+        weights = as_weights(weight, len(rows))
         tick = as_tick(tick)
         if self.n_features is None:
             self.widen(rows.shape[1])
+        if not weights.all():
+            self.expire([id for id, w in zip(ids, weights, strict=True) if not w])
+            kept = np.flatnonzero(weights)
+            ids, labels = [ids[i] for i in kept], [labels[i] for i in kept]
+            guesses = [guesses[i] for i in kept]
+            rows, chances, weights = rows[kept], chances[kept], weights[kept]
         self._asking.answer(ids, chances)
         self.judge.label(ids, labels)
         started: list[Training] = []
-        for row, label, chance, guess in zip(rows, labels, chances.tolist(), guesses, strict=True):
-            self._rows.append(row, label, tick, chance, self._asking.records)
+        given = zip(rows, labels, chances.tolist(), guesses, weights.tolist(), strict=True)
+        for row, label, chance, guess, w in given:
+            self._rows.append(row, label, tick, chance, self._asking.records, w)
             if self._drift.judges and self.committee is not None:
                 said = self.predict(row[None])[0] if guess is None else guess
                 self._drift.judge(said, label, self._rows)
-            self._recent.add(row, label)
+            self._recent.add(row, label, w)
             self._lags.add(label)
             started += self.trainer.follow(row, label)
         return tuple(started)
