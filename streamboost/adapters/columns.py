@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from streamboost.errors import DataError
@@ -15,6 +16,10 @@ cannot fill the memory."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NAN = float("nan")
+
+_COLLISION = (
+    "; where words of a BagOfWords may bear the names of fields, put compose.Prefixer behind it"
+)
 
 
 class Columns:
@@ -48,8 +53,9 @@ class Columns:
     def row(self, x: Mapping[Hashable, Any], *, grow: bool = False) -> np.ndarray:
         """Return `x` as float32 (1, D), NaN where it lacks a feature.
 
-        Features without a column, and texts without a number, get one if `grow`; else they are
-        left out. A value that cannot be used raises DataError before anything has changed.
+        Features without a column, and texts without a number, get one if `grow`, and a value that
+        cannot be used raises DataError before anything has changed. Else all these are missing: no
+        record is such that it cannot be predicted.
         """
         if grow:
             self._grow(x)
@@ -62,15 +68,16 @@ class Columns:
             if type(value) is float and -_LARGEST <= value <= _LARGEST and feature not in codes:
                 row[place] = value
             else:
-                row[place] = self._read(feature, value)
+                row[place] = (self._read if grow else self._known)(feature, value)
         return np.array([row], dtype=np.float32)
 
     def table(self, X: Any) -> np.ndarray:
-        """Return the DataFrame `X` as float32 (n, D), by the same rules."""
-        table = np.full((len(X), len(self._places)), np.nan, dtype=np.float32)
-        for feature, place in self._places.items():
-            if feature in X.columns:
-                table[:, place] = self._column(feature, X[feature])
+        """Return the DataFrame `X` as float32 (n, D), by the rules of records not learned."""
+        frame = nw.from_native(X, eager_only=True)
+        table = np.full((len(frame), len(self._places)), np.nan, dtype=np.float32)
+        for feature, values in zip(frame.columns, frame.iter_columns(), strict=True):
+            if (place := self._places.get(feature)) is not None:
+                table[:, place] = self._column(feature, values)
         return table
 
     def _grow(self, x: Mapping[Hashable, Any]) -> None:
@@ -100,17 +107,26 @@ class Columns:
             return _NAN
         raise DataError(
             f"feature {feature!r} is {value!r}, and was text before: keep to one kind, such as "
-            f"{str(value)!r}, or give None where the value is missing"
+            f"{str(value)!r}, or give None where the value is missing{_COLLISION}"
         )
 
-    def _column(self, feature: Hashable, values: Any) -> np.ndarray | list[float]:
-        if values.dtype.kind in "biuf" and feature not in self._codes:
-            column = values.to_numpy(dtype=np.float64, na_value=np.nan)
-            if not (np.abs(column) > _LARGEST).any():
-                return np.asarray(column)
+    def _known(self, feature: Hashable, value: Any) -> float:
+        """Return the number for a feature's value, NaN where it cannot be used."""
+        try:
+            return self._read(feature, value)
+        except DataError:
+            return _NAN
+
+    def _column(self, feature: Hashable, values: nw.Series[Any]) -> np.ndarray | list[float]:
+        if values.dtype.is_numeric() or values.dtype == nw.Boolean:
+            if feature in self._codes:
+                return np.full(len(values), np.nan)
+            column = values.cast(nw.Float64).to_numpy()
+            return np.where(np.abs(column) > _LARGEST, np.nan, column)
+        missing = values.is_null().to_list()
         return [
-            _NAN if gone else self._read(feature, value)
-            for value, gone in zip(values, values.isna(), strict=True)
+            _NAN if gone else self._known(feature, value)
+            for value, gone in zip(values.to_list(), missing, strict=True)
         ]
 
 
@@ -132,7 +148,7 @@ def _number(feature: Hashable, value: Any) -> float:
             f"feature {feature!r} is {value!r}, and only numbers can be learned from here: encode "
             "it first, for example with compose.SelectType(str) | preprocessing.OneHotEncoder(); "
             "text from a feature's first record on is learned as categories, if the estimator has "
-            "categorical_features"
+            f"categorical_features{_COLLISION}"
         ) from None
     if abs(number) > _LARGEST:
         raise DataError(

@@ -1,15 +1,16 @@
 """streamboost as a River classifier."""
 
 from copy import deepcopy
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from river import base
 
 from streamboost.adapters.columns import Columns
+from streamboost.adapters.frames import as_list, frame_like, records_of, series_like
 from streamboost.adapters.given import Given
 from streamboost.errors import ConfigurationError
+from streamboost.stream.checks import as_weights
 from streamboost.stream.estimators import Trainable, every_label_estimator
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
@@ -29,7 +30,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     then whenever there are some per cent more. Between two trainings `learn_one` only stores the
     record. Features may come and go: new ones become columns, those that a record lacks are
     missing values. Numbers and booleans are numbers. A feature whose first value is text holds
-    categories; a text that has not been learned is a missing value.
+    categories; a text that has not been learned is a missing value, and so is what cannot be used
+    of a record that is predicted. Two parts of a union that give features of one name overwrite
+    each other before this sees them: ``BagOfWords(on="text") | Prefixer("word ")`` keeps words
+    apart from fields.
+
+    `learn_many`, `predict_many` and `predict_proba_many` take frames that narwhals knows (pandas,
+    polars, pyarrow), and answer in kind. `learn_one(x, y, w)` and `learn_many(X, y, w)` weigh: in
+    training a record of weight 2 counts as two, and one of 0 teaches nothing.
 
     On streams whose labels follow one another give `schedule=Schedule.per_label()`.
 
@@ -113,8 +121,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget) -> None:
-        """Learn that the record `x` has the label `y`."""
+    def learn_one(
+        self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget, w: float = 1.0
+    ) -> None:
+        """Learn that the record `x` has the label `y`; in training it counts as `w` records."""
+        weight = as_weights([w], 1)
+        if not weight[0]:
+            self._given.take(self._columns.row(x))
+            return
         known = len(self._columns)
         row = self._columns.row(x, grow=True)
         if len(self._columns) > known:
@@ -129,13 +143,21 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             row = self._learner.with_lags(row) if lags is None else np.hstack([lags, row])
         if self.coverage is not None:
             self._learner.judge.observe(self._learner.score(row), [number])
-        self._learner.learn([""], row, [number])
+        self._learner.learn([""], row, [number], weight=weight)
 
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order."""
-        records = X.astype(object).where(X.notna(), None).to_dict("records")
-        for x, label in zip(records, y.tolist(), strict=True):
-            self.learn_one(x, label)
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order.
+
+        `w` (Series) is as how many records each counts in training; one number counts for all.
+        """
+        records = records_of(X)
+        labels = as_list(y)
+        weights = as_weights(
+            np.full(len(records), 1.0 if w is None else w) if np.ndim(w) == 0 else as_list(w),
+            len(records),
+        )
+        for x, label, weight in zip(records, labels, weights.tolist(), strict=True):
+            self.learn_one(x, label, weight)
 
     def predict_proba_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
@@ -175,18 +197,18 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return a DataFrame: a row for each of `X`'s, a column for every label so far."""
-        pd = import_module("pandas")  # optional, and needed only by those who bring a DataFrame
+        """Return a DataFrame like `X`: a row for each of its rows, a column for every label so far.
+
+        pandas names the columns by the labels, others by the labels' text.
+        """
         scored = self._learner.score(self._with_lags(self._columns.table(X)))
-        columns = pd.Index(self._labels, dtype=object)
-        return pd.DataFrame(self._probabilities(scored), index=X.index, columns=columns)
+        return frame_like(X, self._probabilities(scored), self._labels)
 
     def predict_many(self, X: Any) -> Any:
         """Return a Series: the likeliest label of each row of `X` (DataFrame)."""
-        pd = import_module("pandas")
         numbers = self._learner.predict(self._with_lags(self._columns.table(X)))
         labels = [None if number is None else self._labels[number] for number in numbers]
-        return pd.Series(labels, index=X.index, dtype=object)
+        return series_like(X, labels)
 
     def _with_lags(self, rows: np.ndarray) -> np.ndarray:
         """Return the rows (n, D) behind the labels known now, which are remembered with them."""
