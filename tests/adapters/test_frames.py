@@ -12,7 +12,6 @@ from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.errors import DataError
 from streamboost.stream import Schedule
 
-
 RNG = np.random.default_rng(4)
 LABELS = RNG.choice(["ham", "spam"], 120).tolist()
 RECORDS = [
