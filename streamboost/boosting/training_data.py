@@ -5,10 +5,19 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
+from streamboost.boosting.frames import FrameColumns, frame_of
 from streamboost.errors import ConfigurationError, DataError
 
-__all__ = ["TrainingData", "check_class_weight", "training_data", "weighed_by_class"]
+__all__ = [
+    "TrainingData",
+    "check_class_weight",
+    "numbers_of",
+    "training_data",
+    "weighed_by_class",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,31 @@ class TrainingData:
     classes: np.ndarray
     categorical: np.ndarray | None = None
     places: np.ndarray | None = None
+
+
+def numbers_of(
+    estimator: BaseEstimator, columns: FrameColumns | None, X: Any, y: Any = None, *, reset: bool
+) -> Any:
+    """Return `X`, an array or a frame, as float32 (n, D), and `y` if given, once sound.
+
+    The checks are scikit-learn's `validate_data`. A frame's names are compared with those that
+    `estimator` was fitted to, or noted if `reset`; its values are read as `columns` say.
+    """
+    how = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
+    frame = frame_of(X)
+    if frame is None and columns is not None and columns.categories:
+        raise DataError(
+            "X is no frame, and the training knew categories by the values of a frame's columns "
+            f"{[columns.name(f) for f in columns.categories]}: give such a frame"
+        )
+    if frame is None:
+        given = {} if y is None else {"y": y}
+        return validate_data(estimator, X, **given, reset=reset, **how)
+    validate_data(estimator, X, skip_check_array=True, reset=reset)
+    rows = (columns or FrameColumns()).read(frame)
+    if y is None:
+        return check_array(rows, estimator=estimator, **how)
+    return check_X_y(rows, y, estimator=estimator, **how)
 
 
 def training_data(

@@ -161,7 +161,8 @@ class GambleClassifier(ClassWeightClassifier):
         hold 90 % of a node's weight, and does not finish those that provably cannot win it. The
         trees are the same to the last bit. See the notes on when it pays. Not with categories.
     categorical_features
-        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
+        mask (D,), indices, or column names; None: none does. See
         `streamboost.boosting.categorical`. Not with a `weak_learner`.
     class_weight
         What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
