@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.boosting.committee import Committee, Model
-from streamboost.boosting.frames import FrameColumns, frame_of
+from streamboost.boosting.frames import FrameColumns, columns_of
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
 from streamboost.boosting.training_data import (
     TrainingData,
@@ -174,8 +174,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Committee:
         """Train a committee, and note what it took."""
         known = None if committee is None else committee.classes
-        if committee is not None and self._columns is None:
-            self._columns = committee.columns
+        if committee is not None and committee.n_features == X.shape[1]:
+            self._columns = self._columns or committee.columns
         weight = weighed_by_class(self.class_weight, y, sample_weight)
         data = training_data(X, y, weight, known, self._categorical(X))
         rng = np.random.default_rng(seed)
@@ -260,12 +260,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the rows of a training as numbers, their labels and weights, once they can be."""
-        frame = frame_of(X)
-        if reset:
-            chosen = self.categorical_features
-            self._columns = None if frame is None else FrameColumns.of(frame, chosen)
-        elif frame is not None and self._columns is not None:
-            self._columns = self._columns.extended(frame)
+        known = None if reset else self._columns
+        self._columns = columns_of(X, self.categorical_features, known)
         X, y = numbers_of(self, self._columns, X, y, reset=reset)
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

@@ -15,7 +15,7 @@ from narwhals.stable.v2.dependencies import is_into_dataframe
 from streamboost.boosting.categorical import categorical_mask
 from streamboost.errors import DataError, ModelFileError
 
-__all__ = ["FrameColumns", "frame_of"]
+__all__ = ["FrameColumns", "columns_of", "frame_of"]
 
 Value = str | int | float | bool
 
@@ -122,6 +122,17 @@ class FrameColumns:
                 "the names or categories of the columns are not those of the weak learners: the "
                 "file is damaged"
             )
+
+
+def columns_of(X: Any, chosen: Any, known: FrameColumns | None) -> FrameColumns | None:
+    """Return what a training on `X` knows of columns, beside what is `known` from those before it.
+
+    `chosen` is `categorical_features`; None where there was no frame.
+    """
+    frame = frame_of(X)
+    if frame is None:
+        return known
+    return FrameColumns.of(frame, chosen) if known is None else known.extended(frame)
 
 
 def _is_category(column: nw.Series[Any]) -> bool:

@@ -8,9 +8,9 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_score
+from sklearn.tree import DecisionTreeClassifier
 
 from streamboost import (
     Committee,
@@ -145,7 +145,7 @@ def test_an_extension_meets_new_categories_by_their_values(made):
 @pytest.mark.parametrize("made", [in_pandas, in_categorical])
 def test_names_are_checked_as_scikit_learn_does(made):
     trained = trees().fit(made(), Y)
-    theirs = HistGradientBoostingClassifier(max_iter=2).fit(made(), Y)
+    theirs = DecisionTreeClassifier().fit(pd.DataFrame(AS_NUMBERS, columns=list(COLUMNS)), Y)
     order = list(COLUMNS)[::-1]
     for wrong in (made()[order], made()[order[1:]], made(COLUMNS | {"more": COLUMNS["size"]})):
         with pytest.raises(ValueError, match="feature names should match") as ours:
@@ -361,6 +361,16 @@ def test_a_committee_that_is_extended_and_cut_keeps_its_columns():
     assert longer.n_rounds == trained.committee_.n_rounds + 3
     for committee in (longer, longer.without_oldest(2)):
         np.testing.assert_array_equal(committee.decision(in_enum()), committee.decision(AS_NUMBERS))
+
+
+def test_a_committee_that_is_extended_by_further_columns_goes_by_their_place():
+    numbers = {name: values for name, values in COLUMNS.items() if name != "colour"}
+    trained = trees().fit(pd.DataFrame(numbers), Y)
+    wide = np.column_stack([AS_NUMBERS[:, [0, 2, 3]], AS_NUMBERS[:, 0]]).astype(np.float32)
+    longer = trained.train(wide, Y, seed=1, committee=trained.committee_, n_estimators=3)
+    again = Committee.from_arrays(longer.to_arrays())
+    np.testing.assert_array_equal(again.decision(wide), longer.decision(wide))
+    assert again.columns is None
 
 
 def test_committees_of_arrays_are_saved_as_they_were_before_there_were_frames(tmp_path):
