@@ -138,6 +138,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         if number is None:
             number = self._numbers[y] = len(self._labels)
             self._labels.append(y)
+            self._tell_class_weights()
         if self.label_lags:
             lags = self._given.take(row)
             row = self._learner.with_lags(row) if lags is None else np.hstack([lags, row])
@@ -224,6 +225,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         columns = lags + [self.label_lags + place for place in self._columns.categorical]
         if columns:
             self._trained.set_params(categorical_features=columns)
+
+    def _tell_class_weights(self) -> None:
+        """Let the estimator know classes by their numbers, which is how it will see them."""
+        weights = self._trained.get_params().get("class_weight")
+        if isinstance(weights, dict):
+            given = self.estimator.get_params()["class_weight"] if self.estimator else {}
+            by_number = {n: given[label] for label, n in self._numbers.items() if label in given}
+            self._trained.set_params(class_weight=by_number)
 
     def _probabilities(self, scored: Scored) -> np.ndarray:
         """Return (n, labels so far): a label the committee has not met yet has probability 0."""

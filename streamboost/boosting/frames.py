@@ -10,7 +10,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.stable.v2.dependencies import is_into_dataframe
+from narwhals.stable.v2.dependencies import is_into_dataframe, is_polars_lazyframe
 
 from streamboost.boosting.categorical import categorical_mask
 from streamboost.errors import DataError, ModelFileError
@@ -28,6 +28,8 @@ _TIMES = (nw.Datetime, nw.Date, nw.Time, nw.Duration)
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     """Return `X` as narwhals sees it; None where it is no frame."""
+    if is_polars_lazyframe(X):
+        raise DataError("X is a lazy frame, which holds no rows yet: give X.collect()")
     return nw.from_native(X, eager_only=True) if is_into_dataframe(X) else None
 
 

@@ -50,7 +50,12 @@ class TrainingData:
 
 
 def numbers_of(
-    estimator: BaseEstimator, columns: FrameColumns | None, X: Any, y: Any = None, *, reset: bool
+    estimator: BaseEstimator,
+    columns: FrameColumns | None,
+    X: Any,
+    y: Any = "no_validation",
+    *,
+    reset: bool,
 ) -> Any:
     """Return `X`, an array or a frame, as float32 (n, D), and `y` if given, once sound.
 
@@ -65,11 +70,10 @@ def numbers_of(
             f"{[columns.name(f) for f in columns.categories]}: give such a frame"
         )
     if frame is None:
-        given = {} if y is None else {"y": y}
-        return validate_data(estimator, X, **given, reset=reset, **how)
-    validate_data(estimator, X, skip_check_array=True, reset=reset)
+        return validate_data(estimator, X, y, reset=reset, **how)
+    validate_data(estimator, X, y, skip_check_array=True, reset=reset)
     rows = (columns or FrameColumns()).read(frame)
-    if y is None:
+    if isinstance(y, str):
         return check_array(rows, estimator=estimator, **how)
     return check_X_y(rows, y, estimator=estimator, **how)
 

@@ -272,6 +272,19 @@ def test_other_values_are_refused_with_their_column(values, words):
         trees().fit(maker({"n": [1.0, 2.0, 3.0, 4.0], "x": values}), Y[:4])
 
 
+def test_a_lazy_frame_is_refused_with_the_mend():
+    with pytest.raises(DataError, match=r"give X\.collect\(\)"):
+        trees().fit(in_enum().lazy(), Y)
+    with pytest.raises(DataError, match=r"give X\.collect\(\)"):
+        trees().fit(in_enum(), Y).predict(in_enum().lazy())
+
+
+@pytest.mark.parametrize("made", [in_pandas, in_enum])
+def test_labels_must_be_given(made):
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        trees().fit(made(), None)
+
+
 @pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame])
 def test_infinities_are_refused_and_numbers_as_text_or_objects_are_numbers(made):
     y = ["a", "b"] * 20
