@@ -60,6 +60,7 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 FOREIGN = {
     "fsspec": {"pipelines/state"},
     "kafka": {"connectors/kafka"},
+    "narwhals": {"streamboost/adapters", "streamboost/boosting"},
     "numba": {"streamboost/kernels"},
     "pyarrow": {"connectors/files"},
     "river": {"connectors/river.py", "streamboost/adapters", "streamboost/stream"},

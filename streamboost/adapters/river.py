@@ -1,17 +1,18 @@
 """streamboost as a River classifier."""
 
 from copy import deepcopy
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from river import base
 
 from streamboost.adapters.fields import Fields
+from streamboost.adapters.frames import as_list, frame_like, records_of, series_like
 from streamboost.adapters.given import Given
 from streamboost.errors import ConfigurationError
 from streamboost.features import Features
 from streamboost.features.layout import Values
+from streamboost.stream.checks import as_weights
 from streamboost.stream.estimators import Trainable, every_label_estimator
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
@@ -31,7 +32,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     then whenever there are some per cent more. Between two trainings `learn_one` only stores the
     record. Features may come and go: new ones become columns, those that a record lacks are
     missing values. Numbers, booleans, categories, texts, times and lists of numbers are learned
-    as they are (`Fields` says by what they are told apart), also in dictionaries within.
+    as they are (`Fields` says by what they are told apart), also in dictionaries within; what
+    cannot be read as what a feature holds is a missing value. Two parts of a union that give
+    features of one name overwrite each other before this sees them:
+    ``BagOfWords(on="text") | Prefixer("word ")`` keeps words apart from fields.
+
+    `learn_many`, `predict_many` and `predict_proba_many` take frames that narwhals knows (pandas,
+    polars, pyarrow), and answer in kind. `learn_one(x, y, w)` and `learn_many(X, y, w)` weigh: in
+    training a record of weight 2 counts as two, and one of 0 teaches nothing.
 
     On streams whose labels follow one another give `schedule=Schedule.per_label()`.
 
@@ -115,8 +123,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget) -> None:
-        """Learn that the record `x` has the label `y`."""
+    def learn_one(
+        self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget, w: float = 1.0
+    ) -> None:
+        """Learn that the record `x` has the label `y`; in training it counts as `w` records."""
+        weight = as_weights([w], 1)
+        if not weight[0]:
+            self._given.take(self._fields.values(x))
+            return
         known = len(self._features)
         values = self._fields.values(x, grow=True)
         if len(self._features) > known:
@@ -125,6 +139,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         if number is None:
             number = self._numbers[y] = len(self._labels)
             self._labels.append(y)
+            self._tell_class_weights()
         row = self._given.take(values) if self._moves else None
         if row is None:
             row = self._learner.arrive([values])[0]
@@ -132,13 +147,21 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             self._features.note(values)
         if self.coverage is not None:
             self._learner.judge.observe(self._learner.score([row]), [number])
-        self._learner.learn([""], [row], [number], records=[values])
+        self._learner.learn([""], [row], [number], records=[values], weight=weight)
 
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order."""
-        records = X.astype(object).where(X.notna(), None).to_dict("records")
-        for x, label in zip(records, y.tolist(), strict=True):
-            self.learn_one(x, label)
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order.
+
+        `w` (Series) is as how many records each counts in training; one number counts for all.
+        """
+        records = records_of(X)
+        labels = as_list(y)
+        weights = as_weights(
+            np.full(len(records), 1.0 if w is None else w) if np.ndim(w) == 0 else as_list(w),
+            len(records),
+        )
+        for x, label, weight in zip(records, labels, weights.tolist(), strict=True):
+            self.learn_one(x, label, weight)
 
     def predict_proba_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
@@ -178,18 +201,18 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return a DataFrame: a row for each of `X`'s, a column for every label so far."""
-        pd = import_module("pandas")  # optional, and needed only by those who bring a DataFrame
+        """Return a DataFrame like `X`: a row for each of its rows, a column for every label so far.
+
+        pandas names the columns by the labels, others by the labels' text.
+        """
         scored = self._learner.score(self._rows(self._values_of(X)))
-        columns = pd.Index(self._labels, dtype=object)
-        return pd.DataFrame(self._probabilities(scored), index=X.index, columns=columns)
+        return frame_like(X, self._probabilities(scored), self._labels)
 
     def predict_many(self, X: Any) -> Any:
         """Return a Series: the likeliest label of each row of `X` (DataFrame)."""
-        pd = import_module("pandas")
         numbers = self._learner.predict(self._rows(self._values_of(X)))
         labels = [None if number is None else self._labels[number] for number in numbers]
-        return pd.Series(labels, index=X.index, dtype=object)
+        return series_like(X, labels)
 
     @property
     def _moves(self) -> bool:
@@ -206,8 +229,15 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
     def _values_of(self, X: Any) -> list[Values]:
         """Return the values of the rows of a DataFrame."""
-        records = X.astype(object).where(X.notna(), None).to_dict("records")
-        return [self._fields.values(record) for record in records]
+        return [self._fields.values(record) for record in records_of(X)]
+
+    def _tell_class_weights(self) -> None:
+        """Let the estimator know classes by their numbers, which is how it will see them."""
+        weights = self._trained.get_params().get("class_weight")
+        if isinstance(weights, dict):
+            given = self.estimator.get_params()["class_weight"] if self.estimator else {}
+            by_number = {n: given[label] for label, n in self._numbers.items() if label in given}
+            self._trained.set_params(class_weight=by_number)
 
     def _probabilities(self, scored: Scored) -> np.ndarray:
         """Return (n, labels so far): a label the committee has not met yet has probability 0."""

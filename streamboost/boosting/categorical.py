@@ -1,9 +1,12 @@
 """Which columns hold categories, and whether they can: `categorical_features` of the estimators.
 
-The parameter is a mask (D,), column indices, or column names where `fit` sees a data frame; None:
-no column. The values of these columns are whole numbers from 0 on; a split sends a set of them
-left. Negative numbers, NaN and categories not met in training are missing. Beyond 254 categories of
-a column the rare ones are as one. `extend` must be given the same columns as `fit`.
+The parameter is "from_dtype" (of a frame, the columns of type category, Categorical or Enum; of an
+array none), a mask (D,), column indices, or column names where `fit` sees a frame; None: no column.
+In an array, or a frame's column of numbers, categories are whole numbers from 0 on, and negative
+ones are missing. What is no number in a frame is known by its value, whatever code another frame
+gives it (`streamboost.boosting.frames`). A split sends a set of categories left. NaN and those not
+met in training are missing. Beyond 254 categories of a column the rare ones are as one. `extend`
+must be given the same columns as `fit`.
 """
 
 from typing import Any

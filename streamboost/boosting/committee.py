@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from streamboost.boosting.frames import FrameColumns, frame_of
 from streamboost.boosting.learners import WeakLearners
 from streamboost.boosting.links import NO_COSTS, Link, check_link, class_probabilities
 from streamboost.boosting.similarities import Similarities
@@ -14,10 +15,26 @@ from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, write_arrays
 from streamboost.trees.forest import Forest
 
-__all__ = ["Committee"]
+__all__ = ["Committee", "Model"]
 
 _LEARNERS: dict[str, type[WeakLearners]] = {c.kind: c for c in (Forest, Similarities)}
 _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
+
+
+class Model(Protocol):
+    """What `fit` leaves behind to score with: a `Committee`, or what stands in for one."""
+
+    def decision(self, X: np.ndarray) -> np.ndarray:
+        """Return the scores (n, K) of `X` (n, D)."""
+
+    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield `decision` after each round."""
+
+    def best(self, scores: np.ndarray) -> np.ndarray:
+        """Return the place of the predicted class (n,) for `scores` (n, K)."""
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +64,8 @@ class Committee:
         empty.
     version
         A number its owner gives it; 0 until then.
+    columns
+        What the frame it was trained on called its columns and categories; None: it was an array.
     """
 
     classes: np.ndarray
@@ -58,6 +77,7 @@ class Committee:
     link: Link = "softmax"
     costs: np.ndarray = field(default_factory=NO_COSTS.copy)
     version: int = 0
+    columns: FrameColumns | None = None
 
     @property
     def n_rounds(self) -> int:
@@ -69,10 +89,11 @@ class Committee:
         """Number of trees, or other weak learners."""
         return self.learners.n_learners
 
-    def decision(self, X: np.ndarray) -> np.ndarray:
+    def decision(self, X: Any) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D), NaN where missing.
 
-        In categorical columns a number that no training met is missing too.
+        `X` is an array, where categories are their codes, or a frame, read by the names of its
+        columns. In categorical columns what no training met is missing too.
         A row's scores do not depend on the rows it is scored with.
         """
         X = self.as_rows(X)
@@ -80,7 +101,7 @@ class Committee:
         self.learners.add_scores(X, scores)
         return scores
 
-    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
+    def staged_decision(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `decision` after each round."""
         X = self.as_rows(X)
         scores = np.tile(self.base, (len(X), 1))
@@ -154,6 +175,8 @@ class Committee:
             "learners": self.learners.kind,
             "version": self.version,
         }
+        if self.columns is not None:
+            about["columns"] = self.columns.describe()
         return {
             "about": pack_json(about),
             "base": self.base,
@@ -166,6 +189,7 @@ class Committee:
         """Return the committee `to_arrays` took apart; raise ModelFileError if it cannot be one."""
         try:
             about: dict[str, Any] = unpack_json(arrays["about"])
+            columns = about.get("columns")  # older files have none
             committee = cls(
                 classes=np.array(about["classes"], dtype=about["dtype"]),
                 base=arrays["base"],
@@ -176,6 +200,7 @@ class Committee:
                 link=about["link"],
                 costs=arrays["costs"],
                 version=about["version"],
+                columns=FrameColumns.rebuild(columns) if columns else None,
             )
         except (LookupError, TypeError, ValueError) as error:
             raise ModelFileError(f"these arrays are not a committee's: {error!r}") from error
@@ -184,25 +209,29 @@ class Committee:
 
     def _check(self) -> None:
         self.learners.check(self.n_features)
+        if self.columns is not None:
+            self.columns.check(self.n_features, self.learners.categories.features.tolist())
         if not self.base.shape == self.classes.shape == (self.learners.n_classes,):
             raise ModelFileError("leaf values and classes differ in number: the file is damaged")
         check_link(self.link, self.costs, len(self.classes))
 
-    def as_rows(self, X: np.ndarray) -> np.ndarray:
-        """Return `X` as scoring reads it: float32 (n, D), C-order.
+    def as_rows(self, X: Any) -> np.ndarray:
+        """Return `X`, an array or a frame, as scoring reads it: float32 (n, D), C-order.
 
         Raises
         ------
         DataError
             When `X` does not have the columns the committee scores.
         """
-        X = np.ascontiguousarray(X, dtype=np.float32)
-        if X.ndim != 2 or X.shape[1] != self.n_features:
+        if not isinstance(X, np.ndarray) and (frame := frame_of(X)) is not None:
+            X = (self.columns or FrameColumns()).read(frame)
+        rows = np.ascontiguousarray(X, dtype=np.float32)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise DataError(
-                f"X has shape {X.shape}, and this committee scores {self.n_features} features: "
+                f"X has shape {rows.shape}, and this committee scores {self.n_features} features: "
                 f"give an array (records, {self.n_features})"
             )
-        return X
+        return rows
 
 
 def _learners(kind: str) -> type[WeakLearners]:

@@ -123,7 +123,7 @@ def correct(
     y
         int64 (n,), places among the K classes.
     weight
-        float64 (n,), with mean 1.
+        float64 (n,), with mean 1 unless some records count as several.
     scores
         float32 (n, K) at temperature 1; overwritten.
     features

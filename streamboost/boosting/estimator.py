@@ -4,9 +4,9 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -15,34 +15,25 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from streamboost.boosting.categorical import categorical_mask, check_categories
-from streamboost.boosting.committee import Committee
+from streamboost.boosting.committee import Committee, Model
+from streamboost.boosting.frames import FrameColumns, columns_of
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
-from streamboost.boosting.training_data import TrainingData, training_data
+from streamboost.boosting.training_data import (
+    TrainingData,
+    check_class_weight,
+    numbers_of,
+    training_data,
+    weighed_by_class,
+)
 from streamboost.errors import ConfigurationError
 from streamboost.trees.bins import MAX_BINS
 
-__all__ = ["BoostingClassifier", "Model", "Pruning"]
+__all__ = ["BoostingClassifier", "Pruning"]
 
 Pruning = Literal["quick"]
-
-
-class Model(Protocol):
-    """What `fit` leaves behind to score with: a `Committee`, or what stands in for one."""
-
-    def decision(self, X: np.ndarray) -> np.ndarray:
-        """Return the scores (n, K) of `X` (n, D)."""
-
-    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield `decision` after each round."""
-
-    def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the place of the predicted class (n,) for `scores` (n, K)."""
-
-    def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
 
 
 def _has_probabilities(estimator: "BoostingClassifier") -> bool:
@@ -70,7 +61,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
         "max_features": [Interval(Real, 0, 1, closed="right"), None],
         "subsample": [Interval(Real, 0, 1, closed="right")],
-        "categorical_features": ["array-like", None],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
         "weight_trimming": [Interval(Real, 0, 1, closed="left")],
         "pruning": [StrOptions({"quick"}), None],
         "random_state": ["random_state"],
@@ -79,6 +71,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _no_probabilities: ClassVar[str] = ""
     """Why the family has none, as the end of a sentence; empty where it has."""
+
+    _columns = cast("FrameColumns | None", None)  # of the frame it was fitted to
 
     _no_categories: ClassVar[str] = ""
     """Likewise why the weak learners know no categories."""
@@ -89,7 +83,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     max_bins: int = 64
     max_features: float | None = None
     subsample: float = 1.0
-    categorical_features: Any = None
+    categorical_features: Any = "from_dtype"
+    class_weight: dict[Any, float] | Literal["balanced"] | None = None
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 
@@ -102,15 +97,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the most leaves of a tree."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on `X` (n, D), NaN where missing, and labels `y` (n,).
+        """Train on `X` (n, D), an array or a frame, NaN where missing, and labels `y` (n,).
 
         `sample_weight` (n,), not negative, counts a row as so many; a row of weight zero is as
         good as absent.
         """
         self.check_parameters()
-        X, y = validate_data(self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan")
-        check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        X, y, weight = self._training_rows(X, y, sample_weight, reset=True)
+        check_class_weight(self.class_weight, y)
         self._learn(X, y, weight)
         return self
 
@@ -141,11 +135,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         a new one is the family's own.
         """
         check_is_fitted(self, "classes_")
-        X, y = validate_data(
-            self, X, y, dtype=np.float32, order="C", ensure_all_finite="allow-nan", reset=False
-        )
-        check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        X, y, weight = self._training_rows(X, y, sample_weight, reset=False)
         self.committee_ = self._train(
             X, y, weight, seed=self._seed(), committee=self.committee_, n_estimators=n_estimators
         )
@@ -166,7 +156,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         This is `fit` and `extend` without validation: `X` float32 (n, D) in C-order, `y` (n,).
         """
-        return copy(self)._train(
+        trainer = copy(self)
+        trainer._columns = None  # those of what it was fitted to
+        return trainer._train(
             X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
         )
 
@@ -182,18 +174,24 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Committee:
         """Train a committee, and note what it took."""
         known = None if committee is None else committee.classes
-        data = training_data(X, y, sample_weight, known, self._categorical(X))
+        if committee is not None and committee.n_features == X.shape[1]:
+            self._columns = self._columns or committee.columns
+        weight = weighed_by_class(self.class_weight, y, sample_weight)
+        data = training_data(X, y, weight, known, self._categorical(X))
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
-        return self._boost(data, rounds, rng, committee)
+        return replace(self._boost(data, rounds, rng, committee), columns=self._columns)
 
     def _categorical(self, X: np.ndarray) -> np.ndarray:
         """Return which columns of `X` hold categories, after a look at their values."""
         names = getattr(self, "feature_names_in_", None)
-        mask = categorical_mask(self.categorical_features, X.shape[1], names)
+        chosen = self.categorical_features
+        if isinstance(chosen, str) and chosen == "from_dtype":
+            chosen = [] if self._columns is None else list(self._columns.categories)
+        mask = categorical_mask(chosen, X.shape[1], names)
         if self._no_categories and mask.any():
             raise ConfigurationError(
-                f"categorical_features names {mask.sum()} columns, and {type(self).__name__} "
+                f"categorical_features chooses {mask.sum()} columns, and {type(self).__name__} "
                 f"{self._no_categories}"
             )
         check_categories(X, mask, names)
@@ -256,11 +254,18 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "classes_")
-        return np.asarray(
-            validate_data(
-                self, X, dtype=np.float32, order="C", ensure_all_finite="allow-nan", reset=False
-            )
-        )
+        return np.asarray(numbers_of(self, self._columns, X, reset=False))
+
+    def _training_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rows of a training as numbers, their labels and weights, once they can be."""
+        known = None if reset else self._columns
+        self._columns = columns_of(X, self.categorical_features, known)
+        X, y = numbers_of(self, self._columns, X, y, reset=reset)
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return X, y, weight
 
     def _scores(self, X: Any) -> np.ndarray:
         X = self._rows(X)

@@ -1,12 +1,23 @@
 """The rows of a training, and how they are made of what users give."""
 
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from streamboost.errors import DataError
+from streamboost.boosting.frames import FrameColumns, frame_of
+from streamboost.errors import ConfigurationError, DataError
 
-__all__ = ["TrainingData", "training_data"]
+__all__ = [
+    "TrainingData",
+    "check_class_weight",
+    "numbers_of",
+    "training_data",
+    "weighed_by_class",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,35 @@ class TrainingData:
     places: np.ndarray | None = None
 
 
+def numbers_of(
+    estimator: BaseEstimator,
+    columns: FrameColumns | None,
+    X: Any,
+    y: Any = "no_validation",
+    *,
+    reset: bool,
+) -> Any:
+    """Return `X`, an array or a frame, as float32 (n, D), and `y` if given, once sound.
+
+    The checks are scikit-learn's `validate_data`. A frame's names are compared with those that
+    `estimator` was fitted to, or noted if `reset`; its values are read as `columns` say.
+    """
+    how = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
+    frame = frame_of(X)
+    if frame is None and columns is not None and columns.categories:
+        raise DataError(
+            "X is no frame, and the training knew categories by the values of a frame's columns "
+            f"{[columns.name(f) for f in columns.categories]}: give such a frame"
+        )
+    if frame is None:
+        return validate_data(estimator, X, y, reset=reset, **how)
+    validate_data(estimator, X, y, skip_check_array=True, reset=reset)
+    rows = (columns or FrameColumns()).read(frame)
+    if isinstance(y, str):
+        return check_array(rows, estimator=estimator, **how)
+    return check_X_y(rows, y, estimator=estimator, **how)
+
+
 def training_data(
     X: np.ndarray,
     y: np.ndarray,
@@ -55,6 +95,58 @@ def training_data(
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
     classes, codes = _encode(y, known)
     return TrainingData(X, codes, weight, classes, categorical, places)
+
+
+def check_class_weight(class_weight: Any, y: np.ndarray) -> None:
+    """Raise ConfigurationError where `class_weight` names classes that `y` (n,) has not.
+
+    As in scikit-learn, it may name more than there are where it names all that there are.
+    """
+    if not isinstance(class_weight, dict):
+        return
+    classes = np.unique(y).tolist()
+    unknown = [label for label in class_weight if label not in classes]
+    unnamed = [label for label in classes if label not in class_weight]
+    if unknown and unnamed:
+        raise ConfigurationError(
+            f"The classes, {unnamed}, are not in class_weight, which names {unknown}, and no row "
+            "has that label: name the classes as y does"
+        )
+
+
+def weighed_by_class(
+    class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None
+) -> np.ndarray | None:
+    """Return what each row counts as: its own weight times that of its class.
+
+    `class_weight` is None, a dictionary (classes that it does not name weigh 1), or "balanced": n
+    over K times the weight of all rows of the class, so that the K classes met weigh alike. A row
+    of weight 2 counts as two there too.
+
+    >>> weighed_by_class("balanced", np.array([0, 0, 0, 1]), None)
+    array([0.666..., 0.666..., 0.666..., 2.        ])
+    """
+    if class_weight is None:
+        return sample_weight
+    own = np.ones(len(y)) if sample_weight is None else sample_weight
+    classes, codes = np.unique(y, return_inverse=True)
+    if isinstance(class_weight, dict):
+        _check_class_weights(class_weight)
+        of_class = np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
+    else:
+        mass = np.bincount(codes, weights=own, minlength=len(classes))
+        met = mass > 0  # the rows of the others weigh nothing, whatever stands here
+        of_class = np.ones(len(classes))
+        of_class[met] = mass.sum() / (met.sum() * mass[met])
+    return np.asarray(own * of_class[codes])
+
+
+def _check_class_weights(class_weight: dict[Any, Any]) -> None:
+    for label, weight in class_weight.items():
+        if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
+            raise ConfigurationError(
+                f"class_weight[{label!r}] is {weight!r}: give a finite number, 0 or more"
+            )
 
 
 def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -19,12 +19,15 @@ __all__ = [
     "as_rows",
     "as_seed",
     "as_tick",
+    "as_weights",
     "as_wide",
 ]
 
 Label = str | int
 
 _INT64 = np.iinfo(np.int64)
+_HEAVIEST = 2.0**30
+"""Weights further apart leave nothing of the light ones in a training's sums."""
 _KINDS = {str: "text", int: "whole numbers"}
 
 
@@ -201,3 +204,23 @@ def as_tick(tick: Any) -> int:
     if not _INT64.min <= value <= _INT64.max:
         raise DataError(f"tick is {tick!r}: give whole milliseconds since the epoch")
     return value
+
+
+def as_weights(weight: Any, n: int) -> np.ndarray:
+    """Return `weight` as float64 (n,), or raise DataError; None stands for all 1."""
+    if weight is None:
+        return np.ones(n)
+    try:
+        values = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"weight is not numbers: {error}; give one for each record") from error
+    if values.shape != (n,):
+        raise DataError(f"weight has shape {values.shape}, and there are {n} records")
+    wrong = ~((values >= 0) & (values <= _HEAVIEST))
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"weight[{i}] is {values[i]}: give a finite number, 0 or more and at most "
+            f"{_HEAVIEST:.0f}, as how many records it is to count"
+        )
+    return values

@@ -77,10 +77,7 @@ def describe(estimator: Trainable) -> dict[str, Any]:
             f"a snapshot cannot name the estimator {name}: use one of the estimators that "
             "streamboost exports"
         )
-    params = {
-        key: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-        for key, value in estimator.get_params(deep=False).items()
-    }
+    params = {key: _plain(value) for key, value in estimator.get_params(deep=False).items()}
     for key, value in params.items():
         try:
             json.dumps(value)
@@ -105,8 +102,18 @@ def rebuild(description: dict[str, Any]) -> Trainable:
             f"the snapshot's estimator is {description['name']!r}, which this release of "
             "streamboost does not have: read it with the release that wrote it"
         )
-    estimator: Trainable = made(**description["params"])
+    params = description["params"]
+    if isinstance(params.get("class_weight"), list):
+        params = params | {"class_weight": dict(params["class_weight"])}
+    estimator: Trainable = made(**params)
     return estimator
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON keeps it: a dictionary as pairs, since its keys may be numbers."""
+    if isinstance(value, dict):
+        return [[_plain(key), _plain(one)] for key, one in value.items()]
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _public(name: str) -> Any:

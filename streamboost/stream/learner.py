@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.active.budget import Ledger
 from streamboost.active.query import QueryStrategy, Requests
-from streamboost.errors import ConfigurationError, DataError
+from streamboost.errors import DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.storage import Arrays
@@ -22,6 +22,7 @@ from streamboost.stream.checks import (
     as_records,
     as_seed,
     as_tick,
+    as_weights,
     as_wide,
 )
 from streamboost.stream.estimators import Trainable
@@ -78,11 +79,6 @@ class StreamLearner(Predictor):
         What makes columns of the fields of records, for `arrive`, `rows` and `learn`; the
         estimator is told which of them are categories, and where there are texts, what they say
         has a voice of its own (`Blend`). None: records are rows of arrays.
-
-    Attributes
-    ----------
-    trainer
-        The trainings: what is under way, pausing, training anew.
 
     Raises
     ------
@@ -192,6 +188,7 @@ class StreamLearner(Predictor):
         propensity: Any = None,
         predicted: Any = None,
         records: Sequence[Values] | None = None,
+        weight: Any = None,
     ) -> tuple[Training, ...]:
         """Learn labels `y` (n,) of records `X` (n, D) in their order, training where it is due.
 
@@ -208,12 +205,14 @@ class StreamLearner(Predictor):
             (n,), the chance with which each label was asked for; NaN, or None for all, where
             nobody asked.
         predicted
-            (n,), the labels that were predicted when the records arrived, for `on_drift` to judge
-            the committee by; where None, that of the committee there is just before the label is
-            learned.
+            (n,), the labels that were predicted when the records arrived, for `on_drift`; where
+            None, that of the committee there is just before the label is learned.
         records
             The values (n) that the rows were made of, where there are features: they learn, too.
             A row that `X` has None for is made of them then, after the labels before it.
+        weight
+            (n,), as how many records each counts in training; 0 teaches nothing and gives the
+            request up. None: one each.
 
         Returns
         -------
@@ -231,22 +230,26 @@ class StreamLearner(Predictor):
         labels = as_labels(y, len(rows), self._kind)
         chances = as_propensity(propensity, len(rows))
         guesses = as_predictions(predicted, len(rows))
+        weights = as_weights(weight, len(rows))
         tick = as_tick(tick)
         values = as_records(records, len(rows), self.features is not None)
-        self._asking.answer(ids, chances)
-        self.judge.label(ids, labels)
+        taught = np.flatnonzero(weights).tolist()
+        if len(taught) < len(ids):
+            self.expire([ids[i] for i in range(len(ids)) if not weights[i]])
+        self._asking.answer([ids[i] for i in taught], chances[taught])
+        self.judge.label([ids[i] for i in taught], [labels[i] for i in taught])
         started: list[Training] = []
-        to_make = [row is None for row in X]
-        for id, given, label, chance, guess, value, is_made in zip(
-            ids, rows, labels, chances.tolist(), guesses, values, to_make, strict=True
-        ):
-            row = self.arrive([value])[0] if is_made else given
-            row = self._teach(id, row, label, value)
-            self._rows.append(row, label, tick, chance, self._asking.records)
+        for i in taught:
+            label, guess = labels[i], guesses[i]
+            is_made_now = self.features is not None and X[i] is None
+            row = self.arrive([values[i]])[0] if is_made_now else rows[i]
+            row = self._teach(ids[i], row, label, values[i])
+            chance, weighs = float(chances[i]), float(weights[i])
+            self._rows.append(row, label, tick, chance, self._asking.records, weighs)
             if self._drift.judges and self.committee is not None:
                 said = self.predict(row[None])[0] if guess is None else guess
                 self._drift.judge(said, label, self._rows)
-            self._recent.add(row, label)
+            self._recent.add(row, label, weighs)
             self._lags.add(label)
             started += self.trainer.follow(row, label)
         return tuple(started)
@@ -263,21 +266,6 @@ class StreamLearner(Predictor):
         self.features.learn(value, label)
         self.follow_features()
         return np.asarray(as_wide(row[None], self.n_features or 0)[0])
-
-    def follow_features(self) -> None:
-        """Take on the columns that features have gained; fields may have joined them."""
-        assert self.features is not None
-        self.widen(self._lags.n + len(self.features))
-        if not self.features.categorical:
-            return
-        if "categorical_features" not in self.estimator.get_params():
-            raise ConfigurationError(
-                f"{type(self.estimator).__name__} takes no categories: choose an estimator with "
-                "categorical_features, or leave out the fields that are categories"
-            )
-        lags = list(range(self._lags.n))
-        columns = lags + [self._lags.n + column for column in self.features.categorical]
-        self.estimator.set_params(categorical_features=columns)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Give up requests whose labels will not come; their tokens stay spent.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamboost.errors import DataError
+from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.stream.asking import Asking
@@ -144,6 +144,21 @@ class Predictor:
             self._recent.widen(n_features)
             self._asking.widen(n_features)
         self.n_features = n_features
+
+    def follow_features(self) -> None:
+        """Take on the columns that features have gained; fields may have joined them."""
+        assert self.features is not None
+        self.widen(self._lags.n + len(self.features))
+        if not self.features.categorical:
+            return
+        if "categorical_features" not in self.estimator.get_params():
+            raise ConfigurationError(
+                f"{type(self.estimator).__name__} takes no categories: choose an estimator with "
+                "categorical_features, or leave out the fields that are categories"
+            )
+        lags = list(range(self._lags.n))
+        columns = lags + [self._lags.n + column for column in self.features.categorical]
+        self.estimator.set_params(categorical_features=columns)
 
     @property
     def _kind(self) -> type | None:

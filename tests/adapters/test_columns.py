@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from streamboost.adapters.columns import Columns
+
 from streamboost.errors import DataError
 
 VALUES = st.one_of(st.floats(-9, 9), st.sampled_from(["red", "blue", None]))
@@ -76,17 +76,26 @@ def test_a_value_that_cannot_be_used_is_refused_by_feature_and_changes_nothing(v
 
 
 @pytest.mark.parametrize(("value", "words"), [("red", "encode it"), *REFUSED])
-def test_what_is_not_a_number_is_refused_where_numbers_stand(value, words):
+def test_what_is_not_a_number_cannot_be_learned_where_numbers_stand(value, words):
+    columns = learned({"a": 1, "colour": 2.5})
+    with pytest.raises(DataError, match=f"feature 'colour' is .*{words}"):
+        columns.row({"colour": value, "b": 1}, grow=True)
+    assert len(columns) == 2
+
+
+@pytest.mark.parametrize("value", ["red", *(value for value, _ in REFUSED)])
+def test_what_is_not_a_number_is_missing_from_a_record_that_is_predicted(value):
     columns = learned({"a": 1, "colour": 2.5})
     frame = pd.DataFrame({"a": [2.0, 2.0], "colour": pd.Series([1.0, value], dtype=object)})
-    for read in (
-        lambda: columns.row({"colour": value, "b": 1}, grow=True),
-        lambda: columns.row({"colour": value}),
-        lambda: columns.table(frame),
-    ):
-        with pytest.raises(DataError, match=f"feature 'colour' is .*{words}"):
-            read()
-    assert len(columns) == 2
+    missing = np.array([[2.0, np.nan]], dtype=np.float32)
+    np.testing.assert_array_equal(columns.row({"a": 2.0, "colour": value}), missing)
+    np.testing.assert_array_equal(columns.table(frame)[1:], missing)
+
+
+def test_a_number_among_texts_is_missing_from_a_record_that_is_predicted():
+    columns = learned({"colour": "red"})
+    assert np.isnan(columns.row({"colour": 3})).all()
+    assert np.isnan(columns.table(pd.DataFrame({"colour": [3, 4]}))).all()
 
 
 def test_texts_are_numbered_as_they_are_learned_and_others_are_missing():
@@ -119,10 +128,10 @@ def test_names_without_end_fill_no_memory(monkeypatch):
     assert np.isnan(columns.row({"id": "c"})).all()
 
 
-def test_an_infinity_in_a_float_column_is_refused():
+def test_an_infinity_in_a_float_column_is_missing():
     columns = learned({"a": 1})
-    with pytest.raises(DataError, match=r"feature 'a' is .*inf"):
-        columns.table(pd.DataFrame({"a": [1.0, np.inf]}))
+    table = columns.table(pd.DataFrame({"a": [1.0, np.inf, -1e39]}))
+    np.testing.assert_array_equal(table, np.array([[1], [np.nan], [np.nan]], dtype=np.float32))
 
 
 def test_a_table_reads_as_its_rows_do():

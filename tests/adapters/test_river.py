@@ -248,7 +248,7 @@ def test_it_runs_on_the_track_for_several_classes():
 def test_the_estimator_given_stays_as_it_was():
     estimator = GambleClassifier(n_estimators=5)
     learned(30, estimator=estimator, label_lags=1)
-    assert estimator.categorical_features is None
+    assert estimator.categorical_features == "from_dtype"
     assert not hasattr(estimator, "classes_")
 
 

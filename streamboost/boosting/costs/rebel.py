@@ -72,8 +72,12 @@ class RebelClassifier(BoostingClassifier):
         Similarities: whether to divide each column by its standard deviation before distances are
         taken. The thesis takes them as the columns are.
     categorical_features
-        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
+        mask (D,), indices, or column names; None: none does. See
         `streamboost.boosting.categorical`. Similarities know none.
+    class_weight
+        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
+        and all classes weigh alike; or None.
     random_state
         Seed, generator or None.
     n_jobs

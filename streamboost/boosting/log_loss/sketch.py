@@ -75,10 +75,13 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
     categorical_features
-        Which columns hold categories: a mask (D,), indices, or column names. Their values are
-        whole numbers from 0 on; a split sends a set of them left. Negative numbers, NaN and
-        categories not met in training are missing. Beyond 254 the rare ones are as one. None: no
-        column.
+        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
+        mask (D,), indices, or column names; None: none does. In arrays their values are whole
+        numbers from 0 on. A split sends a set of categories left; those not met in training are
+        missing, and beyond 254 the rare ones are as one. See `streamboost.boosting.categorical`.
+    class_weight
+        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
+        and all classes weigh alike; or None.
     random_state
         Seed, generator or None.
     n_jobs

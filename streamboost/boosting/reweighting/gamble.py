@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from streamboost.boosting.committee import Committee
-from streamboost.boosting.estimator import Model
+from streamboost.boosting.committee import Committee, Model
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step, leaf_step
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
@@ -20,7 +19,7 @@ from streamboost.boosting.reweighting.row_weights import (
     ExponentialState,
     class_mass,
 )
-from streamboost.boosting.training_data import TrainingData, training_data
+from streamboost.boosting.training_data import TrainingData, training_data, weighed_by_class
 from streamboost.errors import ConfigurationError
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
@@ -162,8 +161,12 @@ class GambleClassifier(ClassWeightClassifier):
         hold 90 % of a node's weight, and does not finish those that provably cannot win it. The
         trees are the same to the last bit. See the notes on when it pays. Not with categories.
     categorical_features
-        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
+        mask (D,), indices, or column names; None: none does. See
         `streamboost.boosting.categorical`. Not with a `weak_learner`.
+    class_weight
+        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
+        and all classes weigh alike; or None.
     random_state
         Seed, generator or None.
     n_jobs
@@ -234,7 +237,7 @@ class GambleClassifier(ClassWeightClassifier):
             super()._learn(X, y, weight)
             return
         self._categorical(X)
-        data = training_data(X, y, weight, None)
+        data = training_data(X, y, weighed_by_class(self.class_weight, y, weight), None)
         self.regressors_ = boost_regressor(
             self.weak_learner,
             data,

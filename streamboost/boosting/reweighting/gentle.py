@@ -52,8 +52,12 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
         ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
         `GambleClassifier`. Not with categories.
     categorical_features
-        Which columns hold categories: a mask (D,), indices, or column names; None: none does. See
+        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
+        mask (D,), indices, or column names; None: none does. See
         `streamboost.boosting.categorical`.
+    class_weight
+        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
+        and all classes weigh alike; or None.
     random_state
         Seed, generator or None.
     n_jobs

@@ -27,6 +27,8 @@ class Rows:
         int64 (n,), ascending: how many labels had been learned with this one.
     records
         int64 (n,), ascending: how many records had been queried when the label was learned.
+    weight
+        float64 (n,), positive: as how many records each counts.
     """
 
     X: np.ndarray
@@ -35,13 +37,14 @@ class Rows:
     propensity: np.ndarray
     order: np.ndarray
     records: np.ndarray
+    weight: np.ndarray
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def parts(self) -> tuple[np.ndarray, ...]:
         """Return the arrays in the order of the attributes."""
-        return self.X, self.codes, self.ticks, self.propensity, self.order, self.records
+        return tuple(getattr(self, field.name) for field in fields(self))
 
 
 class RowBlock:
@@ -74,7 +77,14 @@ class RowBlock:
         return int(self._rows.ticks[self._start])
 
     def append(
-        self, row: np.ndarray, code: int, tick: int, propensity: float, order: int, records: int
+        self,
+        row: np.ndarray,
+        code: int,
+        tick: int,
+        propensity: float,
+        order: int,
+        records: int,
+        weight: float,
     ) -> None:
         """Add one row (D,) with the values that `Rows` describes."""
         if self._stop == len(self._rows):
@@ -86,6 +96,7 @@ class RowBlock:
         rows.propensity[place] = propensity
         rows.order[place] = order
         rows.records[place] = records
+        rows.weight[place] = weight
         self._held[place] = True
         self._stop += 1
         self._n += 1
@@ -139,8 +150,12 @@ class RowBlock:
         return {f.name: getattr(rows, f.name).copy() for f in fields(rows)}
 
     def resume(self, arrays: Arrays) -> None:
-        """Hold exactly the rows that `state` returned for a block of the same bound."""
+        """Hold exactly the rows that `state` returned for a block of the same bound.
+
+        Rows from before there were weights weigh 1.
+        """
         n, n_features = arrays["X"].shape
+        arrays = {"weight": np.ones(n)} | arrays
         self._rows = _blank(max(min(64, 2 * self._bound), n), n_features)
         for field, array in zip(fields(Rows), self._rows.parts(), strict=True):
             array[:n] = arrays[field.name]
@@ -151,4 +166,5 @@ class RowBlock:
 def _blank(capacity: int, n_features: int) -> Rows:
     whole = [np.empty(capacity, dtype=np.int64) for _ in range(4)]
     X = np.empty((capacity, n_features), dtype=np.float32)
-    return Rows(X, whole[0], whole[1], np.empty(capacity), whole[2], whole[3])
+    chances, weight = np.empty(capacity), np.empty(capacity)
+    return Rows(X, whole[0], whole[1], chances, whole[2], whole[3], weight)

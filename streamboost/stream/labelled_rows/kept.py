@@ -31,10 +31,17 @@ class SlidingRows:
         return self._block.n_features
 
     def append(
-        self, row: np.ndarray, code: int, tick: int, propensity: float, order: int, records: int
+        self,
+        row: np.ndarray,
+        code: int,
+        tick: int,
+        propensity: float,
+        order: int,
+        records: int,
+        weight: float = 1.0,
     ) -> None:
         """Take one row (D,), with the values that `Rows` describes, and drop what is too much."""
-        self._block.append(row, code, tick, propensity, order, records)
+        self._block.append(row, code, tick, propensity, order, records, weight)
         self._settle(code, tick, order)
 
     def _settle(self, code: int, tick: int, order: int) -> None:

@@ -23,7 +23,7 @@ class Sample:
     y
         (n,), the labels.
     weight
-        float64 (n,) with mean 1; None for equal weights.
+        float64 (n,), with mean 1 but for those given with the labels; None where all are 1.
     classes
         The labels among the rows that weigh anything, in the order the learner first saw them.
     """
@@ -58,14 +58,23 @@ class LabelledRows:
         return self._rows.n_features
 
     def append(
-        self, row: np.ndarray, label: Label, tick: int, propensity: float, records: int
+        self,
+        row: np.ndarray,
+        label: Label,
+        tick: int,
+        propensity: float,
+        records: int,
+        weight: float = 1.0,
     ) -> None:
-        """Add one row (D,) and its label, which came after `records` records were queried."""
+        """Add one row (D,) and its label, which came after `records` records were queried.
+
+        `weight` is as how many records it counts in training.
+        """
         code = self._codes.setdefault(label, len(self._codes))
         self.counts[label] = self.counts.get(label, 0) + 1
         self.total += 1
         self.tick = tick
-        self._rows.append(row, code, tick, propensity, self.total, records)
+        self._rows.append(row, code, tick, propensity, self.total, records, weight)
 
     def first_after(self, records: int) -> int:
         """Return the order of the first label kept that came after `records` were queried."""
@@ -101,6 +110,8 @@ class LabelledRows:
         """Return the working set's rows, labels and weights."""
         rows = self._rows.view()
         weight = self.working_set.weigh(len(rows), rows.propensity)
+        if (rows.weight != 1).any():
+            weight = rows.weight.copy() if weight is None else weight * rows.weight
         known = as_array(self.counts)
         classes = known[_present(rows.codes, weight)]
         return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=classes)

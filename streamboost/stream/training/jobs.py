@@ -31,7 +31,7 @@ class Job:
     y
         (n,), the labels.
     weight
-        float64 (n,) with mean 1; None for equal weights.
+        float64 (n,), as `Sample` has them; None where all are 1.
     committee
         The one it extends; None where it trains anew.
     n_estimators

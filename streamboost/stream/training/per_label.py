@@ -30,6 +30,7 @@ class Recent:
         self._weights = by_half_life(self._size, schedule.correction_half_life)
         self._total = 0
         self._labels: list[Label] = []
+        self._given = np.ones(self._size)  # as how many records each of the labels counts
         self._X = np.zeros((self._size, 0), dtype=np.float32)
         self._base: Base | None = None
         self._corrected: Corrected | None = None
@@ -39,15 +40,17 @@ class Recent:
         filler = np.full((self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
 
-    def add(self, row: np.ndarray, label: Label) -> None:
-        """Take in one row (D,) and its label."""
+    def add(self, row: np.ndarray, label: Label, weight: float = 1.0) -> None:
+        """Take in one row (D,) and its label, which counts as `weight` records."""
         if not self._n_stumps:
             return
         self._total += 1
         if len(self._labels) == self._size:
             del self._labels[0]
             self._X[:-1] = self._X[1:]
+            self._given[:-1] = self._given[1:]
         self._X[len(self._labels)] = row
+        self._given[len(self._labels)] = weight
         self._labels.append(label)
         self._corrected = None
 
@@ -87,7 +90,7 @@ class Recent:
         stumps = correct(
             np.ascontiguousarray(X),
             y,
-            weight / weight.mean(),
+            weight / weight.mean() * self._given[:n],
             scores,
             features=base.features,
             n_stumps=self._n_stumps,
@@ -98,14 +101,16 @@ class Recent:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
-        rows = self._X[: len(self._labels)].copy()
-        return {"total": self._total, "labels": list(self._labels)}, {"X": rows}
+        n = len(self._labels)
+        rows: Arrays = {"X": self._X[:n].copy(), "weight": self._given[:n].copy()}
+        return {"total": self._total, "labels": list(self._labels)}, rows
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for the same schedule."""
         self._total, self._labels = state["total"], list(state["labels"])
         self._X = np.full((self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
         self._X[: len(self._labels)] = arrays["X"]
+        self._given[: len(self._labels)] = arrays.get("weight", np.ones(1))
 
 
 class Base:

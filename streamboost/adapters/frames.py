@@ -1,0 +1,74 @@
+"""Frames of whatever library, read as records, and answers of the same library.
+
+narwhals knows pandas, polars and pyarrow among others, and none of them needs to be installed.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from streamboost.errors import DataError
+
+__all__ = ["as_list", "frame_like", "records_of", "series_like"]
+
+
+def records_of(X: Any) -> list[dict[Hashable, Any]]:
+    """Return the rows of the frame `X` as dictionaries, None where a value is missing."""
+    frame = nw.from_native(X, eager_only=True)
+    columns = [
+        [None if gone else value for value, gone in zip(s.to_list(), s.is_null(), strict=True)]
+        for s in frame.iter_columns()
+    ]
+    if not columns:
+        return [{} for _ in range(len(frame))]
+    return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def as_list(values: Any) -> list[Any]:
+    """Return a series, an array or a list as a list of Python's own values."""
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return series.to_list()
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def series_like(X: Any, values: Sequence[Any]) -> Any:
+    """Return `values` as a series of the library of the frame `X`, under its index if it has one.
+
+    In pandas they stay what they are, also where None is among them.
+    """
+    frame = nw.from_native(X, eager_only=True)
+    if frame.implementation.is_pandas_like():
+        return frame.implementation.to_native_namespace().Series(
+            list(values), index=X.index, dtype=object
+        )
+    mixed = len({type(value) for value in values if value is not None}) > 1
+    dtype = nw.Object() if mixed else None
+    return nw.new_series("", values, dtype, backend=frame.implementation).to_native()
+
+
+def frame_like(X: Any, values: np.ndarray, columns: Sequence[Hashable]) -> Any:
+    """Return `values` (n, K) as a frame of the library of the frame `X`, under its index.
+
+    Columns are named by text where the library knows no other names.
+
+    Raises
+    ------
+    DataError
+        When two of them have the same text.
+    """
+    frame = nw.from_native(X, eager_only=True)
+    if frame.implementation.is_pandas_like():
+        pandas = frame.implementation.to_native_namespace()
+        names = pandas.Index(list(columns), dtype=object)
+        return pandas.DataFrame(values, index=X.index, columns=names)
+    texts = [str(column) for column in columns]
+    if len(set(texts)) < len(texts):
+        raise DataError(
+            f"the labels {list(columns)} would name columns alike: give labels of one kind, or a "
+            "pandas frame, whose columns are named by any value"
+        )
+    of_columns = dict(zip(texts, values.T.copy(), strict=True))
+    return nw.from_dict(of_columns, backend=frame.implementation).to_native()
