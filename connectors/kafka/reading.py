@@ -24,6 +24,7 @@ __all__ = [
     "numbers_of",
     "span_of",
     "topic_id",
+    "without",
 ]
 
 _POLL_MS = 100
@@ -47,6 +48,13 @@ class Damage(NamedTuple):
     def message(self) -> Message:
         """Return the message that stands for them."""
         return Message(b"", str(self.partition), self.start, 0, damage=str(self))
+
+    def refusal(self, where: str) -> ConnectorError:
+        """Return the error of a source that does not go on after them."""
+        return ConnectorError(
+            f"{where}: {self}. Bring the topic back from a copy, or set on_corrupt = "
+            '"skip" where the pipeline reads it, to go on after them with a dead letter'
+        )
 
 
 def as_message(record: Any, max_bytes: int) -> Message:
@@ -88,6 +96,14 @@ def another(where: str) -> ConnectorError:
         f"{where} was deleted and made again: this is not the topic that was read before, and what "
         "it holds was not; put that one back from a copy, or, to read this one from its beginning, "
         "give the pipeline another name and an empty state"
+    )
+
+
+def without(topic: str, partition: str) -> ConnectorError:
+    """Return the error of a topic that lacks a partition which was read before."""
+    return ConnectorError(
+        f"topic {topic!r} has no partition {partition!r}, which was read before: it is not the "
+        "same topic; put that one back, or begin anew with an empty state"
     )
 
 

@@ -23,6 +23,7 @@ from streamboost.connectors.kafka.reading import (
     numbers_of,
     span_of,
     topic_id,
+    without,
 )
 from streamboost.connectors.kafka.replay import KafkaReplay
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
@@ -34,8 +35,7 @@ _log = logging.getLogger(__name__)
 _POLL_MS = 20
 
 _FETCH_BYTES = 256 * 1024
-"""What is read of one partition before the next has its turn: they are to stay nearly in step, as
-labels wait for their records only so long."""
+"""Read of one partition before the next has its turn: labels wait for records only so long."""
 
 
 class KafkaSource(Source):
@@ -102,10 +102,9 @@ class KafkaSource(Source):
         self._end_replay()
         messages = self._fetch(limit, wait_ms=0)
         patience = time.monotonic() + MOMENT_MS / 1000
-        while not messages and any(self._at.get(p, 0) < end for p, end in self._ends.items()):
+        while not messages and (stuck := self._behind(self._ends)):
             if time.monotonic() > patience:
-                stuck = next(p for p, end in self._ends.items() if self._at.get(p, 0) < end)
-                where = f"partition {stuck}, offset {self._at.get(stuck, 0)}"
+                where = f"partition {stuck[0]}, offset {self._at.get(stuck[0], 0)}"
                 self._leave()
                 raise UnavailableError(f"{self._where} gives nothing from {where} on")
             messages = self._fetch(limit, _POLL_MS)
@@ -144,8 +143,7 @@ class KafkaSource(Source):
         That is where it ended when reading began there, or was found to end since; what a
         transaction that is open holds back lies beyond.
         """
-        known = (*self._ends.items(), *self._noted.items())
-        return any(self._at.get(name, 0) < end for name, end in known)
+        return bool(self._behind(self._ends) or self._behind(self._noted))
 
     @property
     def identity(self) -> str | None:
@@ -194,6 +192,10 @@ class KafkaSource(Source):
     def _where(self) -> str:
         return f"topic {self.topic!r} at {self._cluster.servers}"
 
+    def _behind(self, ends: Position) -> list[str]:
+        """Return the partitions of which reading stands before their `ends`."""
+        return [name for name, end in ends.items() if self._at.get(name, 0) < end]
+
     def _leave(self) -> None:
         """Let go of the consumer; the next one goes on where this one stood."""
         if self._consumer is not None:
@@ -208,8 +210,7 @@ class KafkaSource(Source):
     def _offsets(self, partitions: Iterable[str], which: OffsetSpec) -> Position:
         """Ask for an offset of each partition.
 
-        The consumer's own connection answers only when the fetch before is answered, which waits
-        for messages.
+        The consumer's own connection answers only after the fetch before, which waits for messages.
         """
         if self._admin is None:
             self._admin = self._cluster.admin()
@@ -248,10 +249,7 @@ class KafkaSource(Source):
         if damage is None:
             raise error
         if self._on_corrupt != "skip":
-            raise ConnectorError(
-                f"{self._where}: {damage}. Bring the topic back from a copy, or set on_corrupt = "
-                '"skip" where the pipeline reads it, to go on after them with a dead letter'
-            )
+            raise damage.refusal(self._where)
         self._next[str(damage.partition)] = damage.end
         return [damage.message()]
 
@@ -277,24 +275,18 @@ class KafkaSource(Source):
         """Send the consumer to where reading goes on, as far as it does not stand there."""
         names = [str(partition.partition) for partition in partitions]
         if unknown := sorted(set(self._next) - set(names)):
-            raise ConnectorError(
-                f"topic {self.topic!r} has no partition {unknown[0]!r}, which was read before: it "
-                "is not the same topic; put that one back, or begin anew with an empty state"
-            )
+            raise without(self.topic, unknown[0])
         starts, ends = span_of(consumer, partitions, self._where)
         places = {}
         for name, partition in zip(names, partitions, strict=True):
             places[name] = self._next.get(name, starts[partition])
             if places[name] < starts[partition] and self._on_gap == "continue":
+                self._gaps[name] = gap = (places[name], starts[partition])
                 _log.error(
                     "%s: offsets %d to %d of partition %s were deleted before they were read, and "
                     "are passed over",
-                    self._where,
-                    places[name],
-                    starts[partition] - 1,
-                    name,
+                    *(self._where, gap[0], gap[1] - 1, name),
                 )
-                self._gaps[name] = (places[name], starts[partition])
                 places[name] = starts[partition]
             check_place(self.topic, name, places[name], starts[partition], ends[partition])
         if consumer.assignment() != set(partitions):
