@@ -9,6 +9,9 @@ from streamboost.errors import ConfigurationError
 
 __all__ = ["Kind", "Progress", "Schedule", "Training"]
 
+_SHARE = 100
+"""One label in so many more brings an extension: fewer teach too little for what it costs."""
+
 _NEVER = 2**63
 """More labels than a stream has; a product of floats may be infinite."""
 
@@ -89,7 +92,8 @@ class Schedule:
     retrain_seconds
         Most seconds from one retraining to the next; None: labels decide.
     extend_every
-        Labels from one training to an extension; None: no extension by labels.
+        Labels from one training to an extension, or one per cent of all labels where that is
+        more; None: no extension by labels.
     extend_seconds
         Seconds from one training to an extension; None: no extension by seconds.
     extend_estimators
@@ -235,7 +239,8 @@ class Schedule:
         grown = labels - progress.retrained >= min(step, self.retrain_every or step)
         if grown or _passed(self.retrain_seconds, progress.retrained_tick, tick):
             return "retrain"
-        more = self.extend_every is not None and labels - progress.trained >= self.extend_every
+        least = max(self.extend_every or 0, (labels - origin) // _SHARE)
+        more = self.extend_every is not None and labels - progress.trained >= least
         if not more and not _passed(self.extend_seconds, progress.trained_tick, tick):
             return None
         return "retrain" if self.fills(rounds) else "extend"
