@@ -1,6 +1,7 @@
 """What the README shows works: its programs run, its pipeline file is valid, its commands exist."""
 
 import io
+import json
 import re
 import runpy
 import warnings
@@ -41,13 +42,20 @@ def test_programs_run(program, tmp_path):
 def test_the_pipeline_file_runs(tmp_path):
     (file,) = blocks("toml")
     (tmp_path / "pipeline.toml").write_text(file)
-    lines = [f'{{"id": "{i}", "width": {i % 7}.5, "hue": null}}' for i in range(60)]
-    (tmp_path / "records.jsonl").write_text("\n".join(lines))
-    (tmp_path / "labels.jsonl").write_text("")
+    (record,) = map(json.loads, blocks("json"))
+    records = [record | {"payment_id": f"p{n}", "amount": f"{n / 7:.2f}"} for n in range(60)]
+    labels = [
+        {"payment_id": one["payment_id"], "is_fraud": len(one["amount"]) > 4} for one in records
+    ]
+    for name, messages in (("records", records), ("labels", labels)):
+        text = "".join(json.dumps(message) + "\n" for message in messages)
+        (tmp_path / f"{name}.jsonl").write_text(text)
     command = Command(tmp_path)
     out, _ = command("check", "pipeline.toml")
+    assert out.startswith("OK")
     assert "exactly once" in out
-    command("run", "pipeline.toml", "--until-idle")
+    _, err = command("run", "pipeline.toml", "--until-idle")
+    assert "60 learned, 0 dead letters" in err
 
 
 def test_the_commands_it_names_exist():

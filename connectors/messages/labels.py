@@ -6,7 +6,15 @@ from typing import Any, Literal
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["LONGEST_LABEL", "LabelFields", "LabelKind", "as_json", "kind_of", "read_label"]
+__all__ = [
+    "LONGEST_LABEL",
+    "LabelFields",
+    "LabelKind",
+    "as_json",
+    "as_text",
+    "kind_of",
+    "read_label",
+]
 
 LabelKind = Literal["string", "integer", "boolean"]
 
@@ -91,7 +99,16 @@ def as_json(label: Any, kind: str | None) -> Any:
     >>> as_json("true", "boolean"), as_json("true", "string"), as_json(None, "boolean")
     (True, 'true', None)
     """
-    return label == "true" if kind == "boolean" and label is not None else label
+    return label == "true" if kind == "boolean" and isinstance(label, str) else label
+
+
+def as_text(label: Any) -> Any:
+    """Return a label of a message as it is learned: true and false as text, others as they are.
+
+    >>> as_text(True), as_text(3), as_text(None)
+    ('true', 3, None)
+    """
+    return str(label).lower() if isinstance(label, bool) else label
 
 
 def _read(value: Any, kind: LabelKind) -> str | int | None:

@@ -56,6 +56,17 @@ _WORDS = {
 }
 _TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labels"}
 
+_FIELDS = (
+    (
+        "unknown",
+        "fields that came later (name them in [schema.fields] to learn from them)",
+        "records with it",
+    ),
+    ("unreadable", "values of another kind than their field's", "taken as missing"),
+)
+_NAMED = 20
+"""Fields that are named before they are only counted."""
+
 _FIGURES = (
     ("accuracy", ("committee", "accuracy")),
     ("balanced", ("committee", "balanced_accuracy")),
@@ -157,6 +168,7 @@ def in_words(found: dict[str, Any]) -> str:
     ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _counters(checkpoint)
+    lines += _fields(checkpoint.get("fields", {}))
     lines += figures(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
@@ -165,6 +177,18 @@ def in_words(found: dict[str, Any]) -> str:
     if unread := checkpoint.get("deleted_unread"):
         lines.append(f"  lost             {unread:,} messages that were deleted unread")
     return "\n".join(lines)
+
+
+def _fields(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Say which fields came later, and whose values could not be read, the commonest first."""
+    for key, title, text in _FIELDS:
+        names = sorted(found.get(key, {}).items(), key=lambda one: -one[1])
+        if names:
+            yield f"  {title}"
+        for name, n in names[:_NAMED]:
+            yield f"    {name:<15} {n:>10,}  {text}"
+        if len(names) > _NAMED:
+            yield f"    and {len(names) - _NAMED:,} more"
 
 
 def _counters(checkpoint: Mapping[str, Any]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import msgspec
 
 from streamboost.connectors.base import Sink, Source, write_outside
 from streamboost.connectors.label_studio.project import KEY, Choices, LabelStudio, Task
+from streamboost.connectors.messages.labels import as_text
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.label_studio.tasks import Book, TaskEntry
@@ -30,8 +31,8 @@ _TOGETHER = 100
 
 class _Asked(msgspec.Struct):
     id: str
-    features: dict[str, float | None]
-    label: str | int | None
+    features: dict[str, Any]
+    label: str | int | bool | None
     probabilities: dict[str, float | None]
     utility: float
     sequence: int
@@ -210,7 +211,7 @@ class Bridge:
         """Return a request as a task, with what the committee said as its prediction."""
         request = _request(entry.request)
         known = standing.requests[entry.id] if standing else {}
-        guess = None if request.label is None else str(request.label)
+        guess = None if request.label is None else str(as_text(request.label))
         sure = request.probabilities.get(guess) if guess is not None else None
         data = {
             **known.get("fields", {}),

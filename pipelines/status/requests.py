@@ -8,6 +8,7 @@ import msgspec
 
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
+from streamboost.features.paths import flat
 from streamboost.pipelines.engine.batch import Effects, request_of
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.file import Row
@@ -175,6 +176,7 @@ class RequestRows:
         self.rows: dict[str, Row] = {}
         self.fields: dict[str, bool] = {}
         self._hidden = {schema.id, schema.time or schema.id, *schema.features}
+        self._hidden |= {schema.label_fields.label}
         self._sizes: dict[str, int] = {}
         self._bytes = 0
 
@@ -223,6 +225,8 @@ def _likeliest(probabilities: dict[str, float | None]) -> dict[str, float | None
 def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a record besides those `hidden`, within bounds.
 
+    What lies in an object of which something is hidden is given by its path.
+
     Lists and objects are given as the JSON they were, and images (``data:image/...``) that are too
     large by their size.
 
@@ -235,8 +239,13 @@ def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
         record = _decode(payload)
     except (msgspec.MsgspecError, RecursionError):
         return {}
-    names = [name for name in record if name != _HIDDEN and name not in hidden]
-    return {name[:LONGEST_TEXT]: _bounded(record[name]) for name in names[:MOST_FIELDS]}
+    hidden = {_HIDDEN, *hidden}
+    parts = {path.partition(".")[0] for path in hidden if "." in path}
+    whole = {name: value for name, value in record.items() if name not in parts}
+    inner = flat({name: value for name, value in record.items() if name in parts})
+    names = [name for name in (*whole, *inner) if name not in hidden]
+    found = whole | inner
+    return {name[:LONGEST_TEXT]: _bounded(found[name]) for name in names[:MOST_FIELDS]}
 
 
 def _bounded(value: Any) -> Any:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from streamboost.connectors.messages.labels import as_text
 from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
@@ -62,7 +63,7 @@ def next_request(served: ServedPipeline, asker: Asker) -> Before:
 @router.post("/answer", responses=_WRITES)
 def answer(served: ServedPipeline, asker: Asker, given: Answer) -> Done:
     """Hold a label for the record; it can be undone for a few seconds."""
-    return _done(served.queue.answer(asker, given.id, given.label))
+    return _done(served.queue.answer(asker, given.id, as_text(given.label)))
 
 
 @router.post("/skip", responses=_WRITES)

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from starlette.requests import Request
 
+from streamboost.connectors.messages.labels import as_text
 from streamboost.connectors.messages.written import Label
 from streamboost.pipelines.service.access.guard import LOGIN
 from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
@@ -20,7 +21,8 @@ _WRITES = described(404, 403, 409, 413, 422, 503)
 
 _Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 LabelValue = Annotated[
-    str | _Integer, Field(description="text or a whole number, as the pipeline's labels are")
+    str | bool | _Integer,
+    Field(description="text, a whole number, or true or false, as the pipeline's labels are"),
 ]
 
 
@@ -90,7 +92,10 @@ class Login(BaseModel):
 @router.post("/pipelines/{pipeline}/labels", status_code=201, responses=_WRITES)
 def post_labels(served: ServedPipeline, asker: Asker, given: LabelsIn) -> Written:
     """Write labels to where the pipeline reads them: all of them, or none."""
-    labels = [Label(one.id, one.label, one.time, one.source or asker.name) for one in given.labels]
+    labels = [
+        Label(one.id, as_text(one.label), one.time, one.source or asker.name)
+        for one in given.labels
+    ]
     served.queue.post(asker, labels)
     return Written(written=len(labels))
 

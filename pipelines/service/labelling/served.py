@@ -43,7 +43,8 @@ class Served:
         state, mask = State(config.state), config.mask
         schema = state.schema() or config.sections.build_schema()
         status = StatusReader(state.path)
-        labels = LabelWriter(_feeder(config, "labels", config.sections.labels), schema, mask)
+        answers = _feeder(config, "labels", config.sections.labels)
+        labels = LabelWriter(answers, schema, mask, lambda: _kind(status))
         records = RecordWriter(_feeder(config, "source", config.sections.source), schema, mask)
         queue = LabelQueue(state.path / FILE, status, labels, mask=mask)
         return cls(config, status, queue, labels, records)
@@ -105,6 +106,11 @@ def _from_state(path: Path) -> Config:
 def _has_relative(tables: Mapping[str, Any]) -> bool:
     paths = [table["path"] for table in tables.values() if "path" in table]
     return any(path != STDIN and not Path(path).expanduser().is_absolute() for path in paths)
+
+
+def _kind(status: StatusReader) -> Any:
+    """Return what labels are by now, as the status tells."""
+    return (status.document("pipeline") or {}).get("label_type")
 
 
 def _feeder(config: Config, name: str, section: Input) -> Sink | ConfigurationError:

@@ -2,13 +2,15 @@
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from streamboost.connectors.base import Message, Sink, write_outside
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Label
 from streamboost.errors import ConfigurationError, DataError, UnavailableError
+from streamboost.features.fields import Field
 from streamboost.pipelines.config.masking import Mask, masked
 
 __all__ = ["LabelWriter", "RecordWriter", "SourceWriter"]
@@ -59,11 +61,18 @@ class SourceWriter:
 
 
 class LabelWriter(SourceWriter):
-    """Writes labels that `schema` can read back."""
+    """Writes labels that `schema` can read back; `kind` gives what labels have come to be."""
 
-    def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
+    def __init__(
+        self,
+        sink: Sink | ConfigurationError,
+        schema: Schema,
+        mask: Mask = str,
+        kind: Callable[[], Any] = lambda: None,
+    ) -> None:
         super().__init__(sink, mask)
         self._schema = schema
+        self._kind = kind
 
     def check(self, labels: Sequence[Label]) -> list[bytes]:
         """Return the messages of `labels`.
@@ -72,11 +81,14 @@ class LabelWriter(SourceWriter):
         pipeline could not use one of them.
         """
         self._sink_or_raise()
+        kind = self._kind()
+        is_settled = self._schema.label == "auto" and kind in ("string", "integer", "boolean")
+        schema = self._schema.settled(kind) if is_settled else self._schema
         try:
-            payloads = [label.encode() for label in labels]
+            payloads = [schema.encode_label(label) for label in labels]
         except UnicodeEncodeError as error:
             raise DataError(f"a label holds text that is not Unicode: {error}") from None
-        _, dead = self._schema.decode_labels(_as_read(payloads))
+        _, dead = schema.decode_labels(_as_read(payloads))
         _refuse(dead, "label")
         return payloads
 
@@ -113,8 +125,7 @@ class RecordWriter(SourceWriter):
 
 def _with_id_alone(schema: Schema) -> Schema:
     # A name that no record has: a schema needs a feature, which may be absent.
-    name = f"{schema.id} and nothing else"
-    return Schema(schema.id, schema.time, schema.label, [name], schema.max_record_bytes)
+    return replace(schema, fields={f"{schema.id} and nothing else": Field("number")}, named={})
 
 
 def _as_read(payloads: Sequence[bytes]) -> list[Message]:

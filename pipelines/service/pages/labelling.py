@@ -7,6 +7,7 @@ from typing import Any
 
 from nicegui.events import GenericEventArguments
 
+from streamboost.connectors.messages.labels import as_text
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.queue import OpenRequest
@@ -181,7 +182,9 @@ class Record:
             self._guess.text = _guess(request)
             reason = questions.why(request, about.get("strategy") or {})
             self._why.text = refusal or f"{reason} {questions.until(request)}".strip()
-        fields = request.get("fields") or {}
+        given = request.get("features") or {}
+        fields = {name: value for name, value in given.items() if questions.is_long(value)}
+        fields |= request.get("fields") or {}
         if fields != self._shown:
             self._shown = fields
             self._fields.clear()
@@ -203,7 +206,7 @@ def _show_field(value: Any) -> None:
 
 
 def _guess(request: OpenRequest) -> str:
-    label = request.get("label")
+    label = as_text(request.get("label"))
     if label is None:
         return "The committee had no guess."
     share = (request.get("probabilities") or {}).get(str(label))

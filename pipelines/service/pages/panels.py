@@ -28,6 +28,11 @@ _ABOUT_DRIFT = (
     "counts as shifted."
 )
 
+_ABOUT_FIELDS = (
+    "Fields that came after the first records, from which nothing is learned unless "
+    "[schema.fields] names them; and values of another kind than their field's, taken as missing."
+)
+
 PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Accuracy", _ABOUT_ACCURACY, charts.accuracy),
     ("Labels against budget", "Labels, counted since the start.", charts.spending),
@@ -37,6 +42,7 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Class mix", "Share of each class.", tables.class_mix),
     ("Confusion matrix", "True classes down, predicted ones across.", tables.confusion),
     ("Feature drift", _ABOUT_DRIFT, tables.feature_drift),
+    ("Fields", _ABOUT_FIELDS, tables.fields),
     ("Steps of a batch", "Where a batch's time goes.", tables.latencies),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),
     ("Committee history", "The newest first.", tables.committees),

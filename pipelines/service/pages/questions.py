@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamboost.active.utilities import UTILITIES
+from streamboost.connectors.messages.labels import as_text
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent
 
-__all__ = ["Choice", "FieldKind", "choices", "features", "kind_of", "until", "why"]
+__all__ = ["Choice", "FieldKind", "choices", "features", "is_long", "kind_of", "until", "why"]
 
 KEYS = 9
 """Classes that a digit stands for."""
@@ -18,6 +19,13 @@ UNUSUAL = 4.0
 """Standard deviations that fill a bar."""
 
 FieldKind = Literal["image", "link", "text", "value"]
+
+
+LONG = 40
+"""Characters from which on a text stands above the features."""
+
+_NUMBERS = 8
+"""Numbers of a list that are shown one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +67,7 @@ def choices(request: OpenRequest, known: Sequence[str | int]) -> list[Choice]:
             key=str(place) if place <= KEYS else None,
             share=None if shares[label] is None else percent(shares[label]),
             part=shares[label] or 0.0,
-            guess=label == request.get("label"),
+            guess=label == as_text(request.get("label")),
         )
         for place, label in enumerate(order, 1)
     ]
@@ -109,12 +117,14 @@ def features(request: OpenRequest, usual: Sequence[Mapping[str, Any]]) -> Table:
 
     Each of `usual` has a feature's `name`, `mean` and `deviation`, the standard deviation.
     """
-    values: Mapping[str, float | None] = request.get("features") or {}
+    values = {
+        name: value for name, value in (request.get("features") or {}).items() if not is_long(value)
+    }
     spread = {str(one["name"]): one for one in usual if one.get("deviation")}
     departures = {
         name: (value - spread[name]["mean"]) / spread[name]["deviation"]
         for name, value in values.items()
-        if value is not None and name in spread and spread[name].get("mean") is not None
+        if _is_number(value) and name in spread and spread[name].get("mean") is not None
     }
     if not departures:
         columns = [Column("Feature", "words"), Column("Value")]
@@ -126,8 +136,23 @@ def features(request: OpenRequest, usual: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Features, the most unusual first", columns, rows, "")
 
 
-def _shown(value: float | None) -> str:
-    return "missing" if value is None else amount(value)
+def is_long(value: Any) -> bool:
+    """Tell whether a feature is to be read rather than compared: as the fields at the top are."""
+    return isinstance(value, str) and len(value) > LONG
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "missing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list) and len(value) > _NUMBERS:
+        return f"{len(value)} numbers"
+    return amount(value) if _is_number(value) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _departure(found: float | None) -> Cell:

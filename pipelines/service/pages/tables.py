@@ -15,6 +15,7 @@ __all__ = [
     "committees",
     "confusion",
     "feature_drift",
+    "fields",
     "latencies",
 ]
 
@@ -22,6 +23,9 @@ MOST_CLASSES = 30
 """Rows and columns of a confusion matrix that a person can still take in."""
 
 MOST_MARKS = 100
+
+MOST_FIELDS = 50
+"""Fields shown that came later or could not be read."""
 
 DRIFTED = 0.2
 """Population stability index from which a feature is commonly said to have shifted; half of it
@@ -155,6 +159,27 @@ def feature_drift(view: View) -> Table:
     else:
         summary = f"{plural(len(moved), 'feature')} shifted, most of all {moved[0]}."
     return Table("Feature drift", columns, rows, summary)
+
+
+def fields(view: View) -> Table:
+    """Show the fields that came later, and those with values that could not be read."""
+    found = view.document("fields")
+    unknown, unreadable = (found.get(key) or {} for key in ("unknown", "unreadable"))
+    columns = [Column("Field", "words"), Column("Came later, in records"), Column("Unreadable")]
+    names = sorted({**unknown, **unreadable}, key=lambda name: -_most(name, unknown, unreadable))
+    rows: Rows = [
+        [name, *(amount(part[name]) if name in part else NOTHING for part in (unknown, unreadable))]
+        for name in names[:MOST_FIELDS]
+    ]
+    if not names:
+        return Table("Fields", columns, [], "All fields are known, and their values can be read.")
+    lost = plural(sum(unreadable.values()), "value")
+    summary = f"{plural(len(unknown), 'field')} came later, and {lost} could not be read."
+    return Table("Fields", columns, rows, summary)
+
+
+def _most(name: str, *parts: Mapping[str, int]) -> int:
+    return max(part.get(name, 0) for part in parts)
 
 
 def _shift(index: float | None) -> Cell:

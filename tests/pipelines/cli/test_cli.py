@@ -166,6 +166,56 @@ def test_check_sees_that_what_is_there_cannot_be_used(
     assert said in out
 
 
+def test_check_says_first_what_is_wrong_and_shows_the_file_when_asked_to(call, tmp_path):
+    pipeline_of(tmp_path, RECORDS)
+    code, out, _ = call("check", "p.toml")
+    assert code == 0
+    assert out.startswith("OK: `streamboost run p.toml` can begin\n")
+    assert "\n  width  number          numbers\n" in out
+    assert len(out.splitlines()) < 15
+    pipeline_of(tmp_path, RECORDS, section='[predictions]\nconnector = "files"\npath = "."')
+    code, out, _ = call("check", "p.toml")
+    assert code == 1
+    verdict, first, *_ = out.splitlines()
+    assert verdict == "FAILED: 1 part of p.toml must be mended"
+    assert first.startswith("predictions   FAILED")
+
+
+@pytest.mark.parametrize(
+    ("records", "labels", "section", "why"),
+    [
+        (
+            '{"key": 1, "a": 2}\n' * 3 + '{"id": null, "a": 1}\n',
+            "",
+            '[schema]\nnumeric = ["a"]',
+            "no record could be used; the first, missing_id: field 'id' is absent or null",
+        ),
+        (
+            RECORDS,
+            '{"id": 1, "class": "x"}\n',
+            "",
+            "no label could be used; the first, missing_label: field 'label' is absent or null",
+        ),
+        (RECORDS, '{"id": "one", "label": "x"}\n' * 2, "", "none of 2 labels met a record"),
+    ],
+    ids=["records", "labels", "strangers"],
+)
+def test_a_run_that_could_use_nothing_says_why_and_fails(
+    call, tmp_path, records, labels, section, why
+):
+    pipeline_of(tmp_path, records, labels, section=section)
+    code, _, err = call("run", "p.toml", "--until-idle")
+    assert code == 1
+    assert why in err
+    code, _, err = call("run", "p.toml", "--until-idle")
+    assert code == 0, "nothing was there to use"
+
+
+def test_a_run_without_labels_yet_is_none_that_failed(call, tmp_path):
+    pipeline_of(tmp_path, RECORDS)
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+
+
 def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call, tmp_path):
     def state_row():
         code, out, _ = call("check", "p.toml")

@@ -146,17 +146,17 @@ def test_a_live_source_shows_more_than_one_record_before_the_schema_is_settled(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(assembly, "QUIET", float("inf"))
-    lines = [f'{{"id": {n}, "a": 1}}' for n in range(199)] + ['{"id": 199, "a": 1, "b": 2}']
+    lines = [f'{{"id": {n}, "a": 1}}' for n in range(499)] + ['{"id": 499, "a": 1, "b": 2}']
     (tmp_path / "records.jsonl").write_text("")
     run(config(tmp_path), stop=Resting(growing(tmp_path, lines)))
     assert State(tmp_path / "state").schema().features == ("a", "b")
-    assert len(ids(tmp_path)) == 200
+    assert len(ids(tmp_path)) == 500
 
 
 def test_damage_alone_ends_the_wait_once_there_is_enough_of_it(tmp_path):
     (tmp_path / "records.jsonl").write_text("damaged\n" * assembly.INFERRED_FROM)
     with pytest.raises(
-        DataError, match=r"none of the 200 messages at the start is a JSON object.*damaged"
+        DataError, match=r"none of the 500 messages at the start is a JSON object.*damaged"
     ):
         run(config(tmp_path))
 

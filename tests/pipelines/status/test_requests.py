@@ -144,3 +144,9 @@ def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{", b'{"a": 1}', b'{"a":' + b"[" * 10_000])
 def test_further_fields_of_any_bytes_can_be_told(payload):
     assert other_fields(payload, {"a"}) == {}
+
+
+def test_what_lies_beside_a_feature_in_an_object_is_shown_by_its_path():
+    payload = json.dumps({"device": {"os": "ios", "name": "x"}, "tags": {"a": 1}}).encode()
+    fields = other_fields(payload, {"device.os"})
+    assert fields == {"tags": '{"a":1}', "device.name": "x"}

@@ -38,7 +38,7 @@ class Desk:
 
     def fresh(self):
         """Another queue over the same file, as another process would have."""
-        labels = LabelWriter(self.sink, Schema(numeric=["a"]))
+        labels = LabelWriter(self.sink, Schema(label="string", numeric=["a"]))
         return LabelQueue(
             self.path, self.asked, labels, grace=GRACE, lease=LEASE, clock=lambda: self.now
         )

@@ -73,3 +73,29 @@ def test_integer_labels_are_integers():
     with pytest.raises(DataError, match="label 2 cannot be used"):
         writer.write([Label("1", 3), Label("2", "three")])
     assert len(log.payloads()) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "written"),
+    [(None, "true", b'"true"'), ("boolean", "true", b"true"), ("integer", 3, b"3")],
+)
+def test_labels_are_written_as_the_pipeline_has_come_to_read_them(kind, label, written):
+    log = MemoryLog()
+    writer = LabelWriter(MemorySink(log), Schema(numeric=["a"]), kind=lambda: kind)
+    writer.write([Label("1", label)])
+    assert log.payloads() == [b'{"id":"1","label":%s}' % written]
+
+
+def test_a_label_of_another_kind_than_the_first_is_refused_at_the_desk():
+    writer = LabelWriter(MemorySink(MemoryLog()), Schema(numeric=["a"]), kind=lambda: "integer")
+    with pytest.raises(DataError, match="labels here are whole numbers"):
+        writer.write([Label("1", "grass")])
+
+
+def test_records_with_nested_ids_are_judged_before_their_fields_are_known():
+    log = MemoryLog()
+    writer = RecordWriter(MemorySink(log), Schema(id="payment.id"))
+    writer.write([{"payment": {"id": 7}, "note": "x"}])
+    assert len(log.payloads()) == 1
+    with pytest.raises(DataError, match="absent or null"):
+        writer.write([{"id": 7}])

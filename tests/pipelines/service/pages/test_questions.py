@@ -71,3 +71,35 @@ def test_only_what_a_record_holds_is_an_image_and_only_web_addresses_are_links()
         "vbscript:x": "text",
     }
     assert {value: questions.kind_of(value) for value in kinds} == kinds
+
+
+def test_features_of_any_kind_are_shown_and_long_texts_are_left_to_the_fields():
+    request = {
+        "features": {
+            "amount": 1.5,
+            "os": "ios",
+            "ok": True,
+            "gone": None,
+            "vec": [0.5] * 384,
+            "place": [1, 2],
+            "note": "a long story " * 10,
+        }
+    }
+    usual = [{"name": name, "mean": 1.0, "deviation": 0.5} for name in request["features"]]
+    for known in ((), usual):
+        rows = questions.features(request, known).rows
+        assert {row[0]: row[1] for row in rows} == {
+            "amount": "1.5",
+            "os": "ios",
+            "ok": "true",
+            "gone": "missing",
+            "vec": "384 numbers",
+            "place": "[1, 2]",
+        }
+
+
+def test_a_guess_of_true_is_the_choice_called_so():
+    request = {"label": True, "probabilities": {"true": 0.9, "false": 0.1}}
+    (wrong, right) = questions.choices(request, ["false", "true"])
+    assert (right.name, right.guess, right.share) == ("true", True, "90.0 %")
+    assert not wrong.guess
