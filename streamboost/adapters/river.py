@@ -49,7 +49,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         What trains the committee, one of streamboost's estimators; which columns are categorical
         it is told here. None: a `SketchLogitBoostClassifier` with 50 rounds of ten leaves.
     working_set
-        Which labelled records training sees. None: the newest 10,000, all of the same weight.
+        Which labelled records training sees. None: the newest 40,000, all of the same weight.
     schedule
         When to train. None: whenever the labels have grown by 15 %, or by 500.
     label_lags

@@ -58,7 +58,7 @@ class StreamLearner(Predictor):
         What trains the committee, one of streamboost's estimators; None: a
         `SketchLogitBoostClassifier` with settings for few labels.
     working_set
-        Which labelled records training sees. None: the newest 10,000, all of the same weight.
+        Which labelled records training sees. None: the newest 40,000, all of the same weight.
     schedule
         When to train. None: whenever the labels have grown by 5 %, or by 500, with extensions in
         between.

@@ -55,7 +55,7 @@ class WorkingSet:
     """
 
     kind: str = "sliding"
-    size: int = 10_000
+    size: int = 40_000
     seconds: float | None = None
     weights: str = "uniform"
     half_life: float | None = None
