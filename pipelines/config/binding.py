@@ -52,6 +52,9 @@ _ASIDE = {"label_studio"}
 _OF_FIELDS = {"schema": ("exclude",), "labels": ("fields",)}
 """Keys that are not there where they say nothing."""
 
+_BEFORE = {"working_set": {"size": (10_000, 40_000)}}
+"""Defaults that were others, and what they are now; a learner that exists keeps its own."""
+
 _ITERATIONS = 100_000
 """Of the fingerprint's hash, so that a guess at a value in it costs something."""
 
@@ -66,9 +69,16 @@ def bound(config: Config) -> Tables:
     return tables | {"schema": tables["schema"] | ({"fields": fields} if fields else {})}
 
 
-def fingerprint(config: Config, salt: str) -> str:
-    """Return `salt` and a hash of all that must not change between runs, values included."""
+def fingerprint(config: Config, salt: str, *, before: bool = False) -> str:
+    """Return `salt` and a hash of all that must not change between runs, values included.
+
+    With `before`, that of a release whose defaults were others.
+    """
     tables = _bound(config, config.resolved())
+    for section, values in (_BEFORE if before else {}).items():
+        tables[section] |= {
+            key: old for key, (old, new) in values.items() if tables[section].get(key) == new
+        }
     for values in tables.values():
         if values.get("path") is not None:
             values["path"] = _place(config, values["path"])
@@ -93,7 +103,7 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
     Raises StateError if it was not and has `begun`, holding what another one led to.
     """
     kept = state.fingerprint()
-    same = bool(kept) and kept == fingerprint(config, _salt(kept))
+    same = bool(kept) and _made(config, kept)
     if begun and not state.is_made:
         raise StateError(
             f"{state.path} is empty, though batches of {config.name} are committed: put it back "
@@ -112,9 +122,15 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
     return same and not changes
 
 
+def _made(config: Config, print_: str) -> bool:
+    """Tell whether a fingerprint is that of `config`, now or with the defaults of before."""
+    salt = _salt(print_)
+    return any(fingerprint(config, salt, before=before) == print_ for before in (False, True))
+
+
 def refuse_another(config: Config, state: State, print_: str, configuration: str) -> None:
     """Raise StateError where a `state` of that fingerprint was not made by `config`."""
-    if fingerprint(config, _salt(print_)) != print_:
+    if not _made(config, print_):
         raise _made_by_another(config, state, tomllib.loads(configuration))
 
 

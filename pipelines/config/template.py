@@ -188,7 +188,7 @@ estimator = "sketch"        # or "gamble"
 # The labelled records that training sees.
 [working_set]
 # kind = "sliding"          # the newest; or "time", "reservoir" (of all), "balanced" (by class)
-# size = 10000              # at most so many, whatever the kind
+# size = 40000              # at most so many, whatever the kind
 # seconds = "none"          # given with kind = "time" and only then: how long one stays
 # Seldom needed: what each weighs.
 # weights = "uniform"       # or "half_life", or "zipf": 1/i for the i-th newest
