@@ -64,9 +64,9 @@ def test_labels_are_text_whatever_they_were_where_the_schema_says_so(tmp_path):
     path = written(tmp_path / "records.jsonl", *lines)
     text = Answers(path, FIELDS)
     said = [json.loads(text.message(id)) for id in ("a", "7", 'é"')]
-    assert [one["label"] for one in said] == ["true", "0", "ü\n"]
-    assert [one["id"] for one in said] == ["a", "7", 'é"']
-    assert json.loads(Answers(path, FIELDS._replace(as_text=False)).message("7"))["label"] == 0
+    assert [one["is_fraud"] for one in said] == ["true", "0", "ü\n"]
+    assert [one["payment_id"] for one in said] == ["a", "7", 'é"']
+    assert json.loads(Answers(path, FIELDS._replace(as_text=False)).message("7"))["is_fraud"] == 0
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl.gz", "parquet"])
@@ -80,7 +80,7 @@ def test_all_kinds_of_files_answer(tmp_path, ending):
         table.to_csv(path, index=False)
     else:
         table.to_json(path, orient="records", lines=True)
-    assert Answers(path, FIELDS).message("02") == b'{"id":"02","label":"1"}'
+    assert Answers(path, FIELDS).message("02") == b'{"payment_id":"02","is_fraud":"1"}'
 
 
 def test_what_is_no_answer_is_left_out_and_counted(tmp_path, caplog):
