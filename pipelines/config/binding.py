@@ -52,7 +52,7 @@ _ASIDE = {"label_studio"}
 _OF_FIELDS = {"schema": ("exclude",), "labels": ("fields",)}
 """Keys that are not there where they say nothing."""
 
-_BEFORE = {"working_set": {"size": (10_000, 40_000)}}
+_BEFORE: dict[str, dict[str, tuple[Any, Any]]] = {"working_set": {"size": (10_000, 40_000)}}
 """Defaults that were others, and what they are now; a learner that exists keeps its own."""
 
 _ITERATIONS = 100_000
@@ -75,9 +75,9 @@ def fingerprint(config: Config, salt: str, *, before: bool = False) -> str:
     With `before`, that of a release whose defaults were others.
     """
     tables = _bound(config, config.resolved())
-    for section, values in (_BEFORE if before else {}).items():
+    for section, changed in (_BEFORE if before else {}).items():
         tables[section] |= {
-            key: old for key, (old, new) in values.items() if tables[section].get(key) == new
+            key: old for key, (old, new) in changed.items() if tables[section].get(key) == new
         }
     for values in tables.values():
         if values.get("path") is not None:
