@@ -137,8 +137,8 @@ def features(request: OpenRequest, usual: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def is_long(value: Any) -> bool:
-    """Tell whether a feature is to be read rather than compared: as the fields at the top are."""
-    return isinstance(value, str) and len(value) > LONG
+    """Tell whether a feature is to be looked at rather than compared, as further fields are."""
+    return isinstance(value, str) and (len(value) > LONG or kind_of(value) in ("image", "link"))
 
 
 def _shown(value: Any) -> str:
