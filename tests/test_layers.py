@@ -21,8 +21,8 @@ BELOW = {
     "boosting": {"trees", "kernels"},
     "active": set(),
     "features": set(),
-    "stream": {"boosting", "active"},
-    "adapters": {"stream", "boosting", "active"},
+    "stream": {"boosting", "active", "features"},
+    "adapters": {"stream", "boosting", "active", "features"},
     "connectors": {"features"},
     "pipelines": {"connectors", "features", "stream", "active", "boosting"},
 }
@@ -43,6 +43,7 @@ CONCRETE = {path.stem for path in (ROOT / "connectors").iterdir()} - {
     *("__init__", "__pycache__", "base", "messages"),
 }
 NEVER = {
+    **{f"connectors.{name}": ["features"] for name in CONCRETE - {"answers"}},
     "pipelines.engine": [f"connectors.{name}" for name in CONCRETE],
     "pipelines.service": ["pipelines.engine", "connectors.kafka"],
     "pipelines.label_studio": ["pipelines.engine", "connectors.kafka"],
