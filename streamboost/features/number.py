@@ -24,7 +24,7 @@ def as_number(value: Any) -> float | None:
     if is_missing(value):
         return _NAN
     try:
-        number = float(value)
+        number = float(np.float64(value) if isinstance(value, np.generic) else value)
     except (TypeError, ValueError, OverflowError):
         return None
     return None if abs(number) > _LARGEST else number

@@ -152,7 +152,7 @@ def test_once_it_is_settled_what_a_feature_holds_other_values_are_read_or_missin
 def test_categories_are_refused_where_the_estimator_takes_none_and_texts_are_not():
     learned = Learned({"a": 1}, categories=False)
     for value in ("red", "1.5"):
-        with pytest.raises(DataError, match="feature 'colour' is .*encode it first"):
+        with pytest.raises(DataError, match=r"feature 'colour' is .*encode it first"):
             learned.fields.values({"a": 2, "colour": value}, grow=True)
     learned.learn({"note": "this is a text"})
     assert learned.kinds == {"a": "number", "note": "text"}

@@ -44,7 +44,7 @@ def test_what_is_no_finite_number_is_missing_and_counted(value):
 
 
 ANY = st.one_of(
-    st.sampled_from([value for name, value in STRANGE.items() if name != "numpy's time"]),
+    st.sampled_from(list(STRANGE.values())),
     st.sampled_from([value for value, _ in READ]),
     st.floats(),
     st.text(max_size=4),
