@@ -140,7 +140,9 @@ def _flat(x: Mapping[Hashable, Any], levels: int = _DEEPEST) -> dict[Hashable, A
 
 
 def _is_vector(value: Any) -> bool:
-    return np.ndim(value) == 1 and len(value) > 0 and all(isinstance(one, Real) for one in value)
+    if isinstance(value, np.ndarray) and not value.ndim:
+        return False
+    return len(value) > 0 and all(isinstance(one, Real) for one in value)
 
 
 def _is_numeric(value: Any) -> bool:
