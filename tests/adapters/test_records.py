@@ -112,6 +112,9 @@ NAMES = st.sampled_from(
 )
 
 
+KNOWN = st.sampled_from([*(name for name in USUAL if name != "in"), "in.n", "in.c"])
+
+
 @cache
 def _trained():
     learned = model(label_lags=1)
@@ -135,7 +138,7 @@ def test_whatever_comes_is_predicted(records):
 
 
 @settings(max_examples=30)
-@given(st.lists(st.dictionaries(st.sampled_from(list(USUAL)), ODD, max_size=4), max_size=5))
+@given(st.lists(st.dictionaries(KNOWN, ODD, max_size=4), max_size=5))
 def test_whatever_comes_in_features_that_are_known_is_learned(records):
     learned = trained()
     for i, odd in enumerate(records):
