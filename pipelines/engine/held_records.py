@@ -51,10 +51,11 @@ def packed(values: Values) -> bytes:
 def _kept(value: Any) -> Any:
     if isinstance(value, str):
         return value[:LONGEST]
-    if isinstance(value, int):  # JSON's may have any length
-        return value if -(2**63) <= value < 2**63 else str(value)[:LONGEST]
     if isinstance(value, list | dict):
-        return value if len(str(value)) <= _LONGEST_NESTED else None
+        try:
+            return value if len(str(value)) <= _LONGEST_NESTED else None
+        except RecursionError:  # it could be decoded, just
+            return None
     return value
 
 

@@ -9,12 +9,15 @@ import numpy as np
 
 from streamboost.errors import DataError
 from streamboost.features import Features, Field
-from streamboost.features.layout import Values
+from streamboost.features.layout import Values, is_missing
 
 __all__ = ["Fields"]
 
 _WORDS = 4
 """Words that make a first value a text, where fewer are a category."""
+
+_DEEPEST = 8
+"""Levels of dictionaries that are looked into."""
 
 _JUDGED = 20
 """Values of a category after which it is looked at again."""
@@ -58,7 +61,7 @@ class Fields:
             new = {
                 feature: self._field(feature, value)
                 for feature, value in x.items()
-                if feature not in self._places and not _is_missing(value)
+                if feature not in self._places and not is_missing(value)
             }
             for feature in sorted(new, key=lambda f: (type(f).__name__, str(f))):
                 self._add(feature, feature, new[feature])
@@ -122,25 +125,23 @@ def _advice(feature: Hashable, value: Any) -> str:
     )
 
 
-def _flat(x: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-    """Return `x` with the values of dictionaries within it under names with dots."""
+def _flat(x: Mapping[Hashable, Any], levels: int = _DEEPEST) -> dict[Hashable, Any]:
+    """Return `x` with the values of dictionaries within it under names with dots.
+
+    Of two ways to one name the longer key holds, in whatever order they stand.
+    """
     flat: dict[Hashable, Any] = {}
-    for feature, value in x.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{feature}.{name}": inner for name, inner in _flat(value).items()}
-        else:
-            flat[feature] = value
-    return flat
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or value == "" or bool(value != value)
-    except (TypeError, ValueError):
-        return False  # what it is shows when it is read
+    within = [feature for feature, value in x.items() if isinstance(value, Mapping)]
+    for feature in sorted(within, key=lambda f: (len(str(f)), str(f), type(f).__name__)):
+        if levels > 1:
+            inner = _flat(x[feature], levels - 1)
+            flat |= {f"{feature}.{name}": value for name, value in inner.items()}
+    return flat | {f: value for f, value in x.items() if not isinstance(value, Mapping)}
 
 
 def _is_vector(value: Any) -> bool:
+    if isinstance(value, np.ndarray) and not value.ndim:
+        return False
     return len(value) > 0 and all(isinstance(one, Real) for one in value)
 
 

@@ -1,5 +1,8 @@
 """The rows of records that were predicted, until their labels come."""
 
+from hashlib import blake2b
+from typing import Any
+
 import numpy as np
 
 from streamboost.features.layout import Values
@@ -21,7 +24,7 @@ class Given:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._rows: dict[str, list[np.ndarray]] = {}
+        self._rows: dict[bytes, list[np.ndarray]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -46,16 +49,25 @@ class Given:
         self._drop(key, same)
         return first
 
-    def _drop(self, key: str, n: int) -> None:
+    def _drop(self, key: bytes, n: int) -> None:
         self._count -= n
         del self._rows[key][:n]
         if not self._rows[key]:
             del self._rows[key]
 
 
-def _key(values: Values) -> str:
-    """Return the values as text, without those at the end that are missing or joined later."""
+def _key(values: Values) -> bytes:
+    """Return a digest of the values, without those at the end that are missing or joined later."""
     n = len(values)
     while n and values[n - 1] is None:
         n -= 1
-    return repr(values[:n])
+    return blake2b("\0".join(map(_written, values[:n])).encode(), digest_size=16).digest()
+
+
+def _written(value: Any) -> str:
+    """Return all of a value; numpy would leave out digits, and the middle of what is long."""
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # whole numbers of thousands of digits, lists in lists
+        return type(value).__name__

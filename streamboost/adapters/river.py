@@ -9,7 +9,7 @@ from river import base
 from streamboost.adapters.fields import Fields
 from streamboost.adapters.frames import as_list, frame_like, records_of, series_like
 from streamboost.adapters.given import Given
-from streamboost.errors import ConfigurationError
+from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.stream.checks import as_weights
@@ -127,6 +127,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget, w: float = 1.0
     ) -> None:
         """Learn that the record `x` has the label `y`; in training it counts as `w` records."""
+        if y is None or y != y:
+            raise DataError(f"y is {y!r}: leave the record out until its label is known")
         weight = as_weights([w], 1)
         if not weight[0]:
             self._given.take(self._fields.values(x))

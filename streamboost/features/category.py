@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Values
+from streamboost.features.layout import Layout, Values, is_missing
 from streamboost.storage import Arrays
 
 __all__ = ["MOST_VALUES", "Categories", "as_category"]
@@ -20,6 +20,7 @@ _SET = 253
 
 _RARE = 0.0
 _LONGEST = 256
+_HUGE = 10**4_000  # Python writes no whole number of more than 4,300 digits
 _RATED_CLASSES = 16
 """Classes with a rate column, the first to be learned."""
 
@@ -35,14 +36,16 @@ def as_category(value: Any) -> str | None:
     """
     if isinstance(value, str):
         return value[:_LONGEST]
-    if value is None or value != value:
+    if is_missing(value):
         return ""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    if isinstance(value, int | np.integer):
-        return str(value)
     if isinstance(value, float | np.floating):
-        return str(int(value)) if float(value).is_integer() else repr(float(value))
+        if not float(value).is_integer():
+            return repr(float(value))
+        value = int(value)
+    if isinstance(value, int | np.integer):
+        return str(value)[:_LONGEST] if abs(int(value)) < _HUGE else None
     return None
 
 
@@ -64,8 +67,10 @@ class Categories:
         self._rates: list[int] = []  # the columns of the classes' rates
         self._rows: dict[str, int] = {}  # the values, by their row in the counts
         self._codes: list[float] = []  # by row
+        self._labels: list[int] = []  # by row, also those of classes without a rate
         self._numbered = 0
         self._counts = np.zeros((16, 2), dtype=np.float32)
+        self._totals = np.zeros(_RATED_CLASSES)  # of the counts
         self._classes: list[Hashable] = []
 
     def note(self, value: Values) -> None:
@@ -90,7 +95,7 @@ class Categories:
     def _rate(self, row: int | None) -> np.ndarray:
         """Return the rates of the classes that have a column, for the value at `row`."""
         n = len(self._rates)
-        overall = self._counts[:, :n].sum(axis=0) + 1.0
+        overall = self._totals[:n] + 1.0
         prior = overall / overall.sum() * _PRIOR
         counts = 0.0 if row is None else self._counts[row, :n]
         return np.asarray((counts + prior) / (np.sum(counts) + _PRIOR))
@@ -106,11 +111,14 @@ class Categories:
                 return
             row = self._rows[text] = len(self._rows)
             self._codes.append(_RARE)
+            self._labels.append(0)
             if row == len(self._counts):
                 self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
+        self._labels[row] += 1
         if k < self._counts.shape[1]:
             self._counts[row, k] += 1.0
-        if self._codes[row] == _RARE and self._counts[row].sum() >= self._min_frequency:
+            self._totals[k] += 1.0
+        if self._codes[row] == _RARE and self._labels[row] >= self._min_frequency:
             self._number(row)
 
     def _number(self, row: int) -> None:
@@ -142,6 +150,7 @@ class Categories:
             "column": self._column,
             "values": list(self._rows),
             "codes": self._codes,
+            "labels": self._labels,
             "numbered": self._numbered,
             "rates": self._rates,
             "classes": self._classes,
@@ -153,9 +162,11 @@ class Categories:
         self._column = state["column"]
         self._rows = {value: row for row, value in enumerate(state["values"])}
         self._codes = list(state["codes"])
+        self._labels = list(state["labels"])
         self._numbered = state["numbered"]
         self._rates = list(state["rates"])
         self._classes = list(state["classes"])
         counts = arrays["counts"]
         self._counts = np.zeros((max(16, len(counts)), counts.shape[1]), dtype=np.float32)
         self._counts[: len(counts)] = counts
+        self._totals[: counts.shape[1]] = counts.sum(axis=0, dtype=np.float64)

@@ -158,8 +158,8 @@ class Features:
         for maker in self._makers.values():
             if any(maker is one for one in self._moving):
                 for i in range(len(values)):
-                    maker.note(values[i])
                     self.unreadable += maker.fill(values[i : i + 1], X[i : i + 1])
+                    maker.note(values[i])
             else:
                 self.unreadable += maker.fill(values, X)
         return X

@@ -8,10 +8,20 @@ import numpy as np
 
 from streamboost.storage import Arrays
 
-__all__ = ["Layout", "Maker", "Values"]
+__all__ = ["Layout", "Maker", "Values", "is_missing"]
 
 Values = tuple[Any, ...]
 """A record's values as they came, in the order of the fields; None where one is missing."""
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a value of whatever kind is none: None, empty text, NaN, pandas' NaT or NA."""
+    if isinstance(value, str):
+        return not value.strip()
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # that of an array is another array, that of pandas' NA is NA
+        return not hasattr(value, "__len__")
 
 
 class Layout:
@@ -36,7 +46,7 @@ class Maker(Protocol):
     """Makes the columns of one or more fields of a kind."""
 
     def note(self, value: Values) -> None:
-        """Take in that a record arrived, before its columns are made."""
+        """Take in that a record arrived, after its columns were made."""
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Write the columns of records into `X` (n, D), NaN before.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Values
+from streamboost.features.layout import Layout, Values, is_missing
 from streamboost.storage import Arrays
 
 __all__ = ["Numbers", "as_number"]
@@ -21,10 +21,10 @@ def as_number(value: Any) -> float | None:
     >>> as_number(" 75.29"), as_number(True), as_number(""), as_number("dear")
     (75.29, 1.0, nan, None)
     """
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if is_missing(value):
         return _NAN
     try:
-        number = float(value)
+        number = float(np.float64(value) if isinstance(value, np.generic) else value)
     except (TypeError, ValueError, OverflowError):
         return None
     return None if abs(number) > _LARGEST else number
@@ -53,9 +53,9 @@ class Numbers:
         places = self._places
         rows = [[value[place] for place in places] for value in values]
         try:
-            table = np.array(rows, dtype=np.float64).reshape(len(rows), len(places))
-            if not (np.abs(table) > _LARGEST).any():
-                X[:, self.columns] = table
+            table = np.array(rows, dtype=np.float64)
+            if table.ndim <= 2 and not (np.abs(table) > _LARGEST).any():
+                X[:, self.columns] = table.reshape(len(rows), len(places))
                 return Counter()
         except (TypeError, ValueError, OverflowError):
             pass  # one of them is no number

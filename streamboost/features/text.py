@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Values
+from streamboost.features.layout import Layout, Values, is_missing
 from streamboost.features.words import hashed
 from streamboost.storage import Arrays
 
@@ -16,6 +16,7 @@ MOST_CLASSES = 64
 """Classes that texts tell apart, the first to be learned."""
 
 _BUCKETS = 2**18
+_LEAST_BUCKETS = 2**8
 _TABLES = 3
 _RATE = 0.5  # of the softmax
 _SMOOTHING = 0.5  # of the word counts, in words
@@ -58,6 +59,7 @@ class Texts:
         self._bias_squares = np.ones(2)
         self._mix = np.array([0.4, 0.6])
         self._mix_squares = np.ones(2)
+        self._fold()
 
     def add(self, name: Hashable, place: int) -> None:
         """Take on the field that stands at `place` among a record's values."""
@@ -75,7 +77,7 @@ class Texts:
         for value, row in zip(values, X, strict=True):
             for name, place in zip(self._names, self._places, strict=True):
                 given = value[place]
-                unreadable[name] += not (given is None or isinstance(given, str))
+                unreadable[name] += not (isinstance(given, str) or is_missing(given))
             if self.scores:
                 row[self.scores] = self._mixed(self._said(*self._hash(value)))
         return +unreadable
@@ -83,8 +85,9 @@ class Texts:
     def _hash(self, value: Values) -> tuple[np.ndarray, np.ndarray]:
         """Return the places of a record's words, each once, and how often they stand there."""
         given = [value[place] for place in self._places]
-        hashes, counts = hashed([text if isinstance(text, str) else "" for text in given])
-        return hashes & (len(self._frequency) - 1), 1.0 + np.log(counts)
+        texts = [text if isinstance(text, str) else "" for text in given]
+        places, counts = hashed(texts, len(self._frequency))
+        return places, 1.0 + np.log(counts)
 
     def _weighed(self, places: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return the words as a vector of length 1, the seldom ones weighing more."""
@@ -149,12 +152,21 @@ class Texts:
         for name, filler in (("_records", 0.0), ("_totals", 0.0), ("_bias", 0.0)):
             setattr(self, name, np.append(getattr(self, name), np.full(n, filler)))
         self._bias_squares = np.append(self._bias_squares, np.ones(n))
-        while len(self._words) * _TABLES * 2 * n * 4 > self._table_bytes:
+        self._fold()
+
+    def _fold(self) -> None:
+        """Halve the places as often as it takes for the tables to take no more than they may."""
+        while self._bytes > self._table_bytes and len(self._words) > _LEAST_BUCKETS:
             for name in ("_frequency", "_words", "_weights", "_squares"):
                 table = getattr(self, name)
                 half = len(table) // 2
                 setattr(self, name, table[:half] + table[half:])
+            np.minimum(self._frequency, self._seen, out=self._frequency)
             self._distinct = int((self._words.sum(axis=1) > 0.0).sum())
+
+    @property
+    def _bytes(self) -> int:
+        return self._frequency.nbytes + _TABLES * self._words.nbytes
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Maker`; of the tables only the places that something was learned of."""

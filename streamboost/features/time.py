@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.features.fields import as_zone
-from streamboost.features.layout import Layout, Values
+from streamboost.features.layout import Layout, Values, is_missing
 from streamboost.storage import Arrays
 
 __all__ = ["Times", "as_moment"]
@@ -28,6 +28,8 @@ def as_moment(value: Any, zone: tzinfo) -> datetime | None:
     '2026-03-01T07:30:00+00:00'
     """
     try:
+        if is_missing(value) or isinstance(value, bool):
+            return None
         if isinstance(value, datetime):
             moment = value
         elif isinstance(value, date):
@@ -58,32 +60,27 @@ class Times:
         self._zone = as_zone(zone)
         parts = ("hour", "weekday", "day of the year", "seconds since the record before")
         self.columns = [layout.take(f"{name}: {part}") for part in parts]
-        self._before = math.nan  # seconds since the epoch of the record before the newest
-        self._newest = math.nan
+        self._newest = math.nan  # seconds since the epoch
 
     def note(self, value: Values) -> None:
         """See `Maker`."""
         moment = as_moment(value[self._place], self._zone)
         if moment is not None:
-            self._before, self._newest = self._newest, moment.timestamp()
+            self._newest = moment.timestamp()
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """See `Maker`."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]
-            if given is None or given == "":
-                continue
             moment = as_moment(given, self._zone)
             if moment is None:
-                unreadable[self._name] += 1
+                unreadable[self._name] += not is_missing(given)
                 continue
-            at = moment.timestamp()
             hour = moment.hour + moment.minute / 60.0
-            # A record that was noted is the newest: the one before it counts.
-            since = at - (self._before if at == self._newest else self._newest)
+            since = moment.timestamp() - self._newest
             row[self.columns] = (hour, moment.weekday(), moment.timetuple().tm_yday, since)
-        return unreadable
+        return +unreadable
 
     def learn(self, value: Values, k: int) -> None:
         """Labels teach nothing about times."""
@@ -93,10 +90,9 @@ class Times:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Maker`."""
-        state = {"columns": self.columns, "before": self._before, "newest": self._newest}
-        return state, {}
+        return {"columns": self.columns, "newest": self._newest}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Maker`."""
         self.columns = list(state["columns"])
-        self._before, self._newest = state["before"], state["newest"]
+        self._newest = state["newest"]

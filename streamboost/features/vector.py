@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Values
+from streamboost.features.layout import Layout, Values, is_missing
 from streamboost.storage import Arrays
 
 __all__ = ["Vectors"]
@@ -30,7 +30,7 @@ class Vectors:
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]
-            if given is None:
+            if is_missing(given):
                 continue
             try:
                 vector = np.asarray(given, dtype=np.float64)

@@ -16,7 +16,7 @@ LONGEST = 10_000
 _FIRST, _SECOND = np.uint64(0x9E3779B1), np.uint64(0x85EBCA6B)
 
 
-def hashed(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def hashed(texts: Sequence[str], places: int = 2**32) -> tuple[np.ndarray, np.ndarray]:
     """Return the words and pairs of neighbouring words of a record's texts, hashed and counted.
 
     Words count for all texts together and, where there are several texts, for their own, too: what
@@ -24,16 +24,17 @@ def hashed(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
     Returns
     -------
-    hashes : int64 (n,), ascending, each once, 32 bits
+    hashes : int64 (n,), ascending, each once, below `places`, a power of 2 up to 2^32
     counts : float32 (n,)
     """
     parts: list[np.ndarray] = []
     for place, text in enumerate(texts):
         words = _WORDS.findall(text[:LONGEST].lower())
-        single = np.array([crc32(word.encode()) for word in words], dtype=np.uint64)
+        encoded = [word.encode("utf-8", "surrogatepass") for word in words]
+        single = np.array([crc32(word) for word in encoded], dtype=np.uint64)
         parts += [single, single[:-1] * _FIRST ^ single[1:] * _SECOND]
         if len(texts) > 1:
             parts.append(single * np.uint64(31) + np.uint64((place + 1) * 0xC2B2AE35))
-    every = np.concatenate(parts) & np.uint64(0xFFFFFFFF) if parts else np.zeros(0, np.uint64)
+    every = np.concatenate(parts) & np.uint64(places - 1) if parts else np.zeros(0, np.uint64)
     hashes, counts = np.unique(every.astype(np.int64), return_counts=True)
     return hashes, counts.astype(np.float32)

@@ -43,8 +43,7 @@ class Blend:
         if not scored.version or not len(scored) or not self._features.expert:
             return scored
         experts = self._experts(scored, X)
-        scores = np.tensordot(self.weights, experts, axes=1)
-        logs = _normalized(scores)
+        logs = _normalized(self.weights[0] * experts[0] + self.weights[1] * experts[1])
         return replace(
             scored,
             labels=scored.classes[logs.argmax(axis=1)].astype(object),

@@ -74,6 +74,7 @@ def as_wide(rows: Any, n_features: int) -> np.ndarray:
     """
     if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] >= n_features:
         return rows
+    n_features = max([n_features, *(len(row) for row in rows if row is not None)])
     wide = np.full((len(rows), n_features), np.nan, dtype=np.float32)
     for out, row in zip(wide, rows, strict=True):
         if row is not None:

@@ -150,10 +150,10 @@ class StreamLearner(Predictor):
         """
         rows = self._admit(X)
         ids = as_ids(ids, len(rows))
-        if self._blend is not None:
-            self._blend.note(ids, scored)
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
+        if self._blend is not None:
+            self._blend.note(ids, scored)
         self._drift.watch(scored, self.committee, self._rows, self._asking.records)
         asked = self._asking.arrive(ids, rows, scored, self.committee)
         self.judge.arrive(ids, scored, asked)

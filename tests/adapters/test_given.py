@@ -1,43 +1,90 @@
+import pickle
+
 import numpy as np
+import pytest
 
 from streamboost.adapters.given import Given
 
 
-def row(*values):
-    return np.array([values], dtype=np.float32)
-
-
-def beside(value):
-    return np.array([[value]], dtype=np.float32)
+def row(value):
+    return np.array([value], dtype=np.float32)
 
 
 def test_what_was_noted_is_taken_once():
     given = Given(10)
-    given.note(row(1, 2), beside(0))
-    assert given.take(row(1, 2)) == 0
-    assert given.take(row(1, 2)) is None
+    given.note((1, 2), row(0))
+    assert given.take((1, 2)) == 0
+    assert given.take((1, 2)) is None
 
 
 def test_equal_records_are_taken_in_the_order_noted():
     given = Given(10)
     for value in (0, 1, 1):
-        given.note(row(1, 2), beside(value))
-    assert given.take(row(1, 2)) == 0
-    assert given.take(row(1, 2)) == 1
+        given.note((1, 2), row(value))
+    assert given.take((1, 2)) == 0
+    assert given.take((1, 2)) == 1
     assert len(given) == 0
 
 
 def test_columns_that_joined_since_do_not_matter_to_records_without_them():
     given = Given(10)
-    given.note(row(1, np.nan), beside(0))
-    assert given.take(row(1, np.nan, np.nan)) == 0
+    given.note((1, None), row(0))
+    assert given.take((1, None, None)) == 0
 
 
 def test_the_oldest_are_forgotten_first():
     given = Given(3)
     for value in range(5):
-        given.note(row(value), beside(value))
+        given.note((value,), row(value))
     assert len(given) == 3
-    assert given.take(row(0)) is None
-    assert given.take(row(1)) is None
-    assert [given.take(row(v)).item() for v in (2, 3, 4)] == [2, 3, 4]
+    assert given.take((0,)) is None
+    assert given.take((1,)) is None
+    assert [given.take((v,)).item() for v in (2, 3, 4)] == [2, 3, 4]
+
+
+def test_values_that_look_alike_are_told_apart():
+    given = Given(10)
+    several = [(1,), (True,), ("1",), (1.0,), ("nan",), (float("nan"),), (None, 1), ("a", "b")]
+    for i, values in enumerate(several):
+        given.note(values, row(i))
+    assert [given.take(values).item() for values in several] == list(range(len(several)))
+
+
+def test_long_vectors_are_told_apart_by_every_number():
+    one, other = np.zeros(2_000), np.zeros(2_000)
+    other[1_000] = 1e-12
+    given = Given(10)
+    given.note((one,), row(1))
+    given.note((other,), row(2))
+    assert given.take((other.copy(),)) == 2
+    assert given.take((one.copy(),)) == 1
+
+
+def nested(levels):
+    value = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+STRANGE = {
+    "a whole number of 5,000 digits": 10**5_000,
+    "one in a list": [10**5_000],
+    "lists in lists": nested(3_000),
+    "a lone surrogate": "\ud800",
+    "NUL": "\0",
+    "an object": object(),
+}
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+def test_whatever_a_value_is_its_row_is_remembered(value):
+    given = Given(10)
+    given.note((value, 1), row(3))
+    assert given.take((value, 1)) == 3
+
+
+def test_long_texts_do_not_stay_in_memory():
+    given = Given(10)
+    given.note(("x" * 1_000_000,), row(1))
+    assert len(pickle.dumps(given)) < 1_000

@@ -17,6 +17,7 @@ import pytest
 from streamboost.active.query import QueryStrategy
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
 from streamboost.connectors.messages.schema import Schema
+from streamboost.features import Features
 from streamboost.pipelines.engine.batch import Outputs
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.engine.join import Join
@@ -53,6 +54,7 @@ class World:
         label="string",
         time=None,
         query=None,
+        fields=None,
         **schedule,
     ):
         self.records, self.labels, self.commands = MemoryLog(), MemoryLog(), MemoryLog()
@@ -60,7 +62,9 @@ class World:
         self.transaction = MemoryTransaction()
         self.ticks = itertools.count(1_000, 1_000)
         self.settings = (window, expires_after, batch, rounds)
-        self.schema = Schema(numeric=["a", "b"], label=label, time=time)
+        known = {"numeric": ["a", "b"]} if fields is None else {"fields": fields}
+        self.schema = Schema(**known, label=label, time=time)
+        self.mixed = fields is not None
         self.query = QueryStrategy(budget=budget, **(query or {}))
         self.schedule = Schedule(**schedule)
         self.loop = self.fresh()
@@ -85,10 +89,11 @@ class World:
             default_estimator().set_params(n_estimators=rounds),
             schedule=self.schedule,
             query=self.query,
-            n_features=2,
+            n_features=None if self.mixed else 2,
             random_state=3,
+            features=Features(self.schema.fields) if self.mixed else None,
         )
-        join = Join(Span.parse(window), Span.parse(expires_after), 2)
+        join = Join(Span.parse(window), Span.parse(expires_after), learner.n_features)
         return Loop(
             Pipeline(self.schema, learner, join, Versions(None, 10)),
             intake,
