@@ -43,7 +43,7 @@ CONCRETE = {path.stem for path in (ROOT / "connectors").iterdir()} - {
     *("__init__", "__pycache__", "base", "messages"),
 }
 NEVER = {
-    **{f"connectors.{name}": ["features"] for name in CONCRETE - {"answers"}},
+    **{f"connectors.{name}": ["features"] for name in sorted(CONCRETE - {"answers"})},
     "pipelines.engine": [f"connectors.{name}" for name in CONCRETE],
     "pipelines.service": ["pipelines.engine", "connectors.kafka"],
     "pipelines.label_studio": ["pipelines.engine", "connectors.kafka"],
