@@ -86,7 +86,7 @@ def test_check_tries_them(prepared):
     (found,) = [finding for finding in check(config(prepared)) if finding.part == "bootstrap"]
     assert (found.ok, found.text) == (
         True,
-        "51 messages read, 50 to be learned. 1 of 51 would be dead letters: wrong_type.",
+        "51 messages read, 50 to be learned. 1 of 51 would be dead letters: missing_label.",
     )
 
 
