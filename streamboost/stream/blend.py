@@ -17,7 +17,7 @@ _EXPERTS = 2
 _START = 0.5
 _STEP = 0.2
 _LEAST = 1e-6
-_MOST_WAITING = 100_000
+_MOST_WAITING = 20_000
 """Records whose experts' words are remembered until their labels come."""
 
 
