@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +14,8 @@ from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import LabelKind, as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Prediction, Request, features_of
-from streamboost.pipelines.engine.held_records import HeldRecord, Label, unpacked
+from streamboost.pipelines.engine.join.held_records import HeldRecord, unpacked
+from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.state.commands import Command
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
@@ -23,58 +24,13 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
 __all__ = [
-    "IGNORED",
     "Effects",
-    "JoinCounts",
-    "Joined",
     "Messages",
     "Outputs",
     "chain",
     "predictions",
     "request_of",
 ]
-
-
-IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown")
-"""The kinds of labels that are dropped."""
-
-
-@dataclass(slots=True)
-class JoinCounts:
-    """What the join has seen since the pipeline began."""
-
-    records: int = 0
-    duplicate_ids: int = 0
-    labels: int = 0
-    answered: int = 0
-    unasked: int = 0
-    early: int = 0
-    late: int = 0
-    expired: int = 0
-    duplicate: int = 0
-    conflicting: int = 0
-    unknown: int = 0
-
-
-@dataclass(slots=True)
-class Joined:
-    """Labels that met their records, in the order to learn them."""
-
-    ids: list[str] = field(default_factory=list)
-    rows: list[Any] = field(default_factory=list)
-    labels: list[Label] = field(default_factory=list)
-    propensity: list[float] = field(default_factory=list)
-    predicted: list[Label | None] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-
-    def take(self, id: str, record: HeldRecord, label: Label, propensity: float) -> None:
-        """Append one labelled record."""
-        self.ids.append(id)
-        self.rows.append(record.x if record.x.size or record.values is None else None)
-        self.labels.append(label)
-        self.propensity.append(propensity)
-        self.predicted.append(record.predicted)
-        self.values.append(record.values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
-from streamboost.pipelines.engine.held_records import held_values
+from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.stream.checks import Label
 
 __all__ = ["Known", "known_beforehand"]

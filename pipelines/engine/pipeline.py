@@ -21,7 +21,6 @@ from streamboost.connectors.messages.written import DeadLetter
 from streamboost.features.fields import as_field
 from streamboost.pipelines.engine.batch import (
     Effects,
-    Joined,
     Messages,
     chain,
     predictions,
@@ -29,9 +28,10 @@ from streamboost.pipelines.engine.batch import (
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand
 from streamboost.pipelines.engine.field_counts import FieldCounts
-from streamboost.pipelines.engine.held_records import HeldRecord, held_values, unpacked
 from streamboost.pipelines.engine.intake import Inputs
 from streamboost.pipelines.engine.join import Join
+from streamboost.pipelines.engine.join.held_records import HeldRecord, held_values, unpacked
+from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.span import Moment
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JournalEntry
