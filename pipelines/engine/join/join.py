@@ -86,6 +86,11 @@ class Join:
         self._for_labels = Lived(self._now, self._now)
 
     @property
+    def now(self) -> Moment:
+        """The records that have come, and the newest tick."""
+        return self._now
+
+    @property
     def _held_at(self) -> Moment:
         """What a record is held by: the records that have come, and the time that was lived."""
         return Moment(self._now.records, self._for_labels.moment.tick)

@@ -3,9 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from streamboost.pipelines.engine.join.held_records import HeldRecord
+import numpy as np
+
+from streamboost.pipelines.engine.join.held_records import HeldRecord, unpacked
 from streamboost.pipelines.span import Moment
 from streamboost.stream.checks import Label
+from streamboost.stream.learner import StreamLearner
+from streamboost.stream.training.schedule import Training
 
 __all__ = ["IGNORED", "Gone", "JoinCounts", "Joined", "Request"]
 
@@ -49,6 +53,21 @@ class Joined:
         self.propensity.append(propensity)
         self.predicted.append(record.predicted)
         self.values.append(record.values)
+
+    def teach(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
+        """Let `learner` learn them; return the trainings that were started."""
+        if not self.ids:
+            return ()
+        mixed = learner.features is not None
+        return learner.learn(
+            self.ids,
+            self.rows if mixed else np.stack(self.rows),
+            self.labels,
+            tick=tick,
+            propensity=np.array(self.propensity),
+            predicted=self.predicted,
+            records=[unpacked(held or b"[]") for held in self.values] if mixed else None,
+        )
 
 
 class Gone(NamedTuple):
