@@ -1,4 +1,4 @@
-"""What a batch changed: its messages, and what was learned."""
+"""One batch: what enters it, and what it changed."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 
 from streamboost.active.query import Requests
-from streamboost.connectors.base import Sink
+from streamboost.connectors.base import Message, Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import LabelKind, as_json
-from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.written import DeadLetter, Prediction, Request, features_of
-from streamboost.pipelines.engine.held_records import HeldRecord, Label, unpacked
+from streamboost.connectors.messages.written import DeadLetter, Prediction
+from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.journal import JOINED, JournalEntry, Ranges
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
 
@@ -23,58 +23,62 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
 __all__ = [
-    "IGNORED",
+    "READ",
     "Effects",
-    "JoinCounts",
-    "Joined",
+    "Inputs",
     "Messages",
     "Outputs",
     "chain",
     "predictions",
-    "request_of",
 ]
 
-
-IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown")
-"""The kinds of labels that are dropped."""
-
-
-@dataclass(slots=True)
-class JoinCounts:
-    """What the join has seen since the pipeline began."""
-
-    records: int = 0
-    duplicate_ids: int = 0
-    labels: int = 0
-    answered: int = 0
-    unasked: int = 0
-    early: int = 0
-    late: int = 0
-    expired: int = 0
-    duplicate: int = 0
-    conflicting: int = 0
-    unknown: int = 0
+READ = ("records", "labels", "bootstrap")
+"""The sources that a replay reads again."""
 
 
-@dataclass(slots=True)
-class Joined:
-    """Labels that met their records, in the order to learn them."""
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """One batch, complete: what a step works on, live or replayed.
 
-    ids: list[str] = field(default_factory=list)
-    rows: list[Any] = field(default_factory=list)
-    labels: list[Label] = field(default_factory=list)
-    propensity: list[float] = field(default_factory=list)
-    predicted: list[Label | None] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
+    Messages stand in canonical order: by partition, then offset. `bootstrap` are records with
+    their labels, known beforehand: a batch of them has no others.
 
-    def take(self, id: str, record: HeldRecord, label: Label, propensity: float) -> None:
-        """Append one labelled record."""
-        self.ids.append(id)
-        self.rows.append(record.x if record.x.size or record.values is None else None)
-        self.labels.append(label)
-        self.propensity.append(propensity)
-        self.predicted.append(record.predicted)
-        self.values.append(record.values)
+    `caught_up` names those of records and labels of which everything had been read at some time
+    since the batch before was polled; `resumed` says that nobody looked for a while: it is the
+    first batch of a run. `deleted` are the offsets that retention took away before they were read.
+    """
+
+    tick: int
+    ranges: Ranges
+    records: list[Message]
+    labels: list[Message]
+    commands: list[Command] = field(default_factory=list)
+    bootstrap: list[Message] = field(default_factory=list)
+    caught_up: Sequence[str] = JOINED
+    resumed: bool = False
+    deleted: Ranges = field(default_factory=dict)
+
+    def count(self) -> dict[str, int]:
+        """Return how many messages there are of each kind that a replay reads again."""
+        counts = {name: len(getattr(self, name)) for name in READ}
+        return {name: n for name, n in counts.items() if n or name != "bootstrap"}
+
+    def count_deleted(self) -> int:
+        """Return how many offsets were deleted before they were read."""
+        return sum(end - start for gaps in self.deleted.values() for start, end in gaps.values())
+
+    def entry(self, **done: Any) -> JournalEntry:
+        """Return what the journal says of the batch, and of what was `done` with it."""
+        return JournalEntry(
+            ranges=self.ranges,
+            read=self.count(),
+            tick=self.tick,
+            commands=self.commands,
+            caught_up=self.caught_up,
+            resumed=self.resumed,
+            deleted=self.deleted,
+            **done,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,7 @@ def predictions(
     rows = zip(
         records.ids,
         records.times,
-        [as_json(label, kind) for label in scored.labels.tolist()],
+        scored.labels.tolist(),
         np.where(best < 0, np.nan, best).tolist(),
         scored.margins.tolist(),
         strict=True,
@@ -168,43 +172,6 @@ def predictions(
         ).encode()
         for id, time, label, probability, margin in rows
     ]
-
-
-def request_of(
-    id: str,
-    record: HeldRecord,
-    scored: Scored,
-    row: int,
-    *,
-    schema: Schema,
-    utility: float,
-    propensity: float,
-    expires: int | None,
-    sequence: int,
-) -> Request:
-    """Return the request of a record, with all that somebody needs to answer it.
-
-    Row `row` of `scored` is what is predicted for it now.
-    """
-    probabilities = scored.probabilities[row].tolist()
-    return Request(
-        id=id,
-        time=record.time,
-        features=shown(schema.features, record),
-        label=as_json(scored.labels[row], schema.labels_are),
-        probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
-        utility=utility,
-        propensity=propensity,
-        expires=expires,
-        sequence=sequence,
-    )
-
-
-def shown(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
-    """Return what a record holds, as it came, or by its row where nothing else is kept."""
-    if record.values is not None:
-        return dict(zip(features, unpacked(record.values), strict=False))
-    return features_of(features, record.x[-len(features) :])  # behind the labels' lags
 
 
 def chain(

@@ -1,6 +1,7 @@
 """Records whose labels are known beforehand."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,15 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
-from streamboost.pipelines.engine.held_records import held_values
+from streamboost.pipelines.engine.join.held_records import HeldRecord, held_values
+from streamboost.pipelines.engine.join.joined import Joined
+from streamboost.pipelines.span import Moment
 from streamboost.stream.checks import Label
+from streamboost.stream.learner import StreamLearner
+from streamboost.stream.training.schedule import Training
+from streamboost.stream.training.trainer import Trainer
 
-__all__ = ["Known", "known_beforehand"]
+__all__ = ["Known", "known_beforehand", "training_once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,27 @@ class Known:
     values: list[bytes | None]
     labels: list[Label]
     kind: LabelKind | None
+
+    def give(self, joined: Joined, learner: StreamLearner, arrived: Moment) -> None:
+        """Add them to the labels that `learner` is to learn."""
+        mixed = learner.features is not None  # their rows are made one after another
+        X = self.X if mixed else learner.with_lags(self.X)
+        for id, x, values, label in zip(self.ids, X, self.values, self.labels, strict=True):
+            joined.take(id, HeldRecord(x, arrived, None, None, values), label, float("nan"))
+
+
+@contextmanager
+def training_once(trainer: Trainer, started: list[Training]) -> Iterator[None]:
+    """Train at the end, if at all, adding to `started`, where labels known beforehand come in.
+
+    No record is predicted between them, so that trainings on a part of them would be lost.
+    """
+    if trainer.paused:
+        yield
+        return
+    trainer.pause()
+    yield
+    started += trainer.go_on()
 
 
 def known_beforehand(

@@ -2,60 +2,28 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Protocol
 
 from streamboost.connectors.base import Message, Position, Source
 from streamboost.errors import DeletedError, GapError
+from streamboost.pipelines.engine.batch import READ, Inputs
 from streamboost.pipelines.engine.in_step import APART, HeldBack, InStep, TimeOf
-from streamboost.pipelines.state.commands import Command, decode_commands
+from streamboost.pipelines.state.commands import decode_commands
 from streamboost.pipelines.state.journal import JOINED, Ranges
 
-__all__ = ["Inputs", "Intake", "wall_clock"]
+__all__ = ["Intake", "wall_clock"]
 
 _log = logging.getLogger(__name__)
 
 _PAGE = 1000
-_READ = ("records", "labels", "bootstrap")
 
 
 def wall_clock() -> int:
     """Return the milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """One batch, complete: what a step works on, live or replayed.
-
-    Messages stand in canonical order: by partition, then offset. `bootstrap` are records with
-    their labels, known beforehand: a batch of them has no others.
-
-    `caught_up` names those of records and labels of which everything had been read at some time
-    since the batch before was polled; `resumed` says that nobody looked for a while: it is the
-    first batch of a run. `deleted` are the offsets that retention took away before they were read.
-    """
-
-    tick: int
-    ranges: Ranges
-    records: list[Message]
-    labels: list[Message]
-    commands: list[Command] = field(default_factory=list)
-    bootstrap: list[Message] = field(default_factory=list)
-    caught_up: Sequence[str] = JOINED
-    resumed: bool = False
-    deleted: Ranges = field(default_factory=dict)
-
-    def count(self) -> dict[str, int]:
-        """Return how many messages there are of each kind that a replay reads again."""
-        counts = {name: len(getattr(self, name)) for name in _READ}
-        return {name: n for name, n in counts.items() if n or name != "bootstrap"}
-
-    def count_deleted(self) -> int:
-        """Return how many offsets were deleted before they were read."""
-        return sum(end - start for gaps in self.deleted.values() for start, end in gaps.values())
 
 
 class _Reader(Protocol):
@@ -180,7 +148,7 @@ class Intake:
             before,
             commands=decode_commands(messages.get("commands", []), refuse),
             deleted=deleted,
-            **{name: messages.get(name, []) for name in _READ},
+            **{name: messages.get(name, []) for name in READ},
         )
 
     def _note(self, name: str, found: list[Message]) -> None:
@@ -225,7 +193,7 @@ class Intake:
         """
         messages = {}
         for name, source in self.sources.items():
-            if name not in _READ:
+            if name not in READ:
                 continue
             n = read.get(name, 0)
             if n and not source.replays:

@@ -11,8 +11,8 @@ from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Position, Transaction
 from streamboost.errors import ConnectorError, ModelFileError, StateError
 from streamboost.pipelines.engine.backlog import Backlog, OpenSources
-from streamboost.pipelines.engine.batch import Effects, Outputs
-from streamboost.pipelines.engine.intake import Inputs, Intake, refuse
+from streamboost.pipelines.engine.batch import Effects, Inputs, Outputs
+from streamboost.pipelines.engine.intake import Intake, refuse
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.watchers import Stopwatch, Watcher
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints

@@ -5,8 +5,8 @@ they arrive or are replayed.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -18,26 +18,24 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
-from streamboost.features.fields import as_field
 from streamboost.pipelines.engine.batch import (
     Effects,
-    Joined,
+    Inputs,
     Messages,
     chain,
     predictions,
-    request_of,
 )
-from streamboost.pipelines.engine.bootstrap import known_beforehand
-from streamboost.pipelines.engine.field_counts import FieldCounts
-from streamboost.pipelines.engine.held_records import HeldRecord, held_values, unpacked
-from streamboost.pipelines.engine.intake import Inputs
+from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
+from streamboost.pipelines.engine.changes import gain, obey
 from streamboost.pipelines.engine.join import Join
+from streamboost.pipelines.engine.join.held_records import held_values
+from streamboost.pipelines.engine.join.joined import Joined
+from streamboost.pipelines.engine.numbers import FieldCounts, committee_in_numbers
+from streamboost.pipelines.engine.requests import requests_of
 from streamboost.pipelines.span import Moment
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import Arrays, part
-from streamboost.stream.checks import as_wide
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
@@ -105,16 +103,15 @@ class Pipeline:
         self.lap("query")
         joined = self._hold(records, X, scored, asked)
         unusable = self._take_known(inputs, joined)
-        requested = self._requests(asked)
+        requested = requests_of(asked, self.join, self.learner, self.schema, self.sequence)
         unread = self._take_labels(inputs, joined)
         self.lap("join")
-        with self._training_once(started, wanted=bool(inputs.bootstrap)):
-            started += self._learn(joined)
+        with training_once(self.learner.trainer, started) if inputs.bootstrap else nullcontext():
+            started += joined.teach(self.learner, self.tick)
         self.lap("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
-        kind = self.schema.labels_are
-        predicted = predictions(records, scored, asked, self.sequence, kind)
+        predicted = predictions(records, scored, asked, self.sequence, self.schema.labels_are)
         messages = Messages(predicted, requested, [letter.encode() for letter in dead])
         self.digest = chain(self.digest, records, messages, joined, started)
         promoted = self._keep(swap, before.committee)
@@ -136,7 +133,7 @@ class Pipeline:
             dead=dead,
             read=inputs.count(),
             digest=self.digest,
-            journal=self._journal(inputs, swap, promoted, started).encode(),
+            journal=self._journal(inputs, swap, promoted, started),
         )
         self.lap("messages")
         return effects
@@ -170,8 +167,8 @@ class Pipeline:
             "bootstrapped": self.bootstrapped,
             "lost_batches": self.lost_batches,
             "deleted_unread": self.deleted_unread,
-            "fields": self._fields_in_numbers(),
-            "committee": self._committee_in_numbers(),
+            "fields": self.fields.in_numbers(self.learner.features),
+            "committee": committee_in_numbers(self.learner),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
         }
@@ -192,73 +189,25 @@ class Pipeline:
             self.schema = Schema.from_json(manifest["schema"])
         self.notes = dict(manifest["notes"])
 
-    def _fields_in_numbers(self) -> dict[str, dict[str, int]]:
-        """Return the fields that came later, and how many values of each could not be read."""
-        features = self.learner.features
-        unreadable = {} if features is None else features.unreadable
-        return {
-            "unknown": dict(self.fields.unknown),
-            "unreadable": {str(name): n for name, n in unreadable.items()},
-        }
-
-    def _committee_in_numbers(self) -> dict[str, int]:
-        """Return how the committee stands, and what is being trained."""
-        learner, trainer = self.learner, self.learner.trainer
-        numbers = {
-            "labels": learner.n_labels,
-            "version": 0,
-            "rounds": 0,
-            "trees": 0,
-            "classes": 0,
-            "running": trainer.running.version if trainer.running else 0,
-            "challenger": trainer.challenger.version if trainer.challenger else 0,
-            "paused": int(trainer.paused),
-        }
-        if (committee := learner.committee) is not None:
-            numbers |= {
-                "version": committee.version,
-                "rounds": committee.n_rounds,
-                "trees": committee.n_trees,
-                "classes": len(committee.classes),
-            }
-        return numbers
-
     def _begin(self, inputs: Inputs) -> "_Before":
         """Begin a batch; return what it is compared with at its end."""
         self.sequence += 1
         self.tick = inputs.tick
         self.deleted_unread += inputs.count_deleted()
         if "fields" in self.notes:
-            self._gain(self.notes["fields"])
+            fields = gain(self.notes["fields"], self.learner)
+            self.schema = self.schema.extended(fields)
+            self.fields.learn(fields)
+            names = ", ".join(fields)
+            _log.info("batch %d: fields are learned from now on: %s", self.sequence, names)
         return _Before(self.join.ignored(), self.learner.committee, self.bootstrapped)
-
-    def _gain(self, given: dict[str, Any]) -> None:
-        """Take on fields that were added to the file; records before miss them."""
-        features = self.learner.features
-        assert features is not None
-        fields = {name: as_field(name, field) for name, field in given.items()}
-        for name, field in fields.items():
-            features.add(name, field)
-        self.learner.follow_features()
-        self.schema = self.schema.extended(fields)
-        self.fields.learn(fields)
-        _log.info("batch %d: fields are learned from now on: %s", self.sequence, ", ".join(fields))
 
     def _obey(self, commands: Sequence[Command]) -> list[Training]:
         """Obey `commands`; return the trainings they started."""
         started: list[Training] = []
         for command in commands:
             _log.info("batch %d obeys: %s", self.sequence, command)
-            if command.version is not None:
-                started += self.learner.swap(self.versions[command.version])
-            elif command.command == "promote":
-                started += self.learner.trainer.promote()
-            elif command.command == "pause":
-                self.learner.trainer.pause()
-            elif command.command == "resume":
-                started += self.learner.trainer.go_on()
-            else:
-                started += self.learner.trainer.retrain()
+            started += obey(command, self.learner, self.versions)
         return started
 
     def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
@@ -285,16 +234,9 @@ class Pipeline:
 
     def _hold(self, records: Records, X: np.ndarray, scored: Scored, asked: Requests) -> Joined:
         """Hold the records of a batch for their labels; return those that waited for them."""
-        predicted = scored.labels.tolist()
-        return self.join.add(
-            records.ids,
-            X,
-            predicted,
-            asked.ids,
-            asked.propensity,
-            records.times,
-            held_values(records),
-        )
+        predicted, values = scored.labels.tolist(), held_values(records)
+        requests = asked.ids, asked.propensity
+        return self.join.add(records.ids, X, predicted, *requests, records.times, values)
 
     def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the labels of a batch to those that are learned."""
@@ -307,42 +249,9 @@ class Pipeline:
         """Add the records whose labels are known beforehand to those that are learned."""
         known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick)
         self.schema = self.schema.settled(known.kind)
-        arrived = Moment(self.join.counts.records, inputs.tick)
-        mixed = self.learner.features is not None  # their rows are made one after another
-        X = known.X if mixed else self.learner.with_lags(known.X)
-        for id, x, values, label in zip(known.ids, X, known.values, known.labels, strict=True):
-            held = HeldRecord(x, arrived, None, None, values)
-            joined.take(id, held, label, float("nan"))
+        known.give(joined, self.learner, Moment(self.join.counts.records, inputs.tick))
         self.bootstrapped += len(known.ids)
         return unusable
-
-    @contextmanager
-    def _training_once(self, started: list[Training], *, wanted: bool) -> Iterator[None]:
-        """Train at the end, if at all, where labels known beforehand come in.
-
-        No record is predicted between them, so that trainings on a part of them would be lost.
-        """
-        trainer = self.learner.trainer
-        if not wanted or trainer.paused:
-            yield
-            return
-        trainer.pause()
-        yield
-        started += trainer.go_on()
-
-    def _learn(self, joined: Joined) -> Sequence[Training]:
-        if not joined.ids:
-            return ()
-        mixed = self.learner.features is not None
-        return self.learner.learn(
-            joined.ids,
-            joined.rows if mixed else np.stack(joined.rows),
-            joined.labels,
-            tick=self.tick,
-            propensity=np.array(joined.propensity),
-            predicted=joined.predicted,
-            records=[unpacked(held or b"[]") for held in joined.values] if mixed else None,
-        )
 
     def _arrive(self, records: Records) -> tuple[Records, np.ndarray]:
         """Return records with their columns made, and their rows (n, D) behind the labels' lags."""
@@ -357,49 +266,17 @@ class Pipeline:
         self.versions.add([swap, self.learner.trainer.challenger, committee])
         return committee.version if committee and committee is not served else None
 
-    def _requests(self, asked: Requests) -> list[bytes]:
-        """Put what is asked for into messages, as the committee that asks sees it."""
-        held = [self.join.held(id) for id in asked.ids]
-        X = as_wide([record.x for record in held], self.learner.n_features or 0)
-        scored = self.learner.score(X)
-        expires = self.join.expires_after.end(Moment(self.join.counts.records, self.tick))
-        return [
-            request_of(
-                id,
-                held[row],
-                scored,
-                row,
-                schema=self.schema,
-                utility=float(asked.utility[row]),
-                propensity=float(asked.propensity[row]),
-                expires=expires,
-                sequence=self.sequence,
-            ).encode()
-            for row, id in enumerate(asked.ids)
-        ]
-
     def _journal(
-        self,
-        inputs: Inputs,
-        swap: Committee | None,
-        promoted: int | None,
-        started: list[Training],
-    ) -> JournalEntry:
-        return JournalEntry(
+        self, inputs: Inputs, swap: Committee | None, promoted: int | None, started: list[Training]
+    ) -> bytes:
+        return inputs.entry(
             sequence=self.sequence,
-            ranges=inputs.ranges,
-            read=inputs.count(),
-            tick=inputs.tick,
-            commands=inputs.commands,
             swap=swap.version if swap else None,
             promoted=promoted,
             trainings=started,
             digest=self.digest,
-            caught_up=inputs.caught_up,
-            resumed=inputs.resumed,
-            deleted=inputs.deleted,
             **self.notes,
-        )
+        ).encode()
 
 
 class _Before(NamedTuple):

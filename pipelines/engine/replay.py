@@ -19,7 +19,7 @@ import numpy as np
 
 from streamboost.connectors.base import Transaction
 from streamboost.errors import DataError, GapError, ModelFileError, StateError
-from streamboost.pipelines.engine.intake import Inputs
+from streamboost.pipelines.engine.batch import Inputs
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.environment import differences, environment

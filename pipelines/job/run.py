@@ -24,12 +24,7 @@ from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.job.connect import (
-    Connectors,
-    connect,
-    refuse_missing_topics,
-    sources,
-)
+from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics, sources
 from streamboost.pipelines.job.copying import copied, copies_of
 from streamboost.pipelines.job.monitor import monitored
 from streamboost.pipelines.job.rebuild import rebuild as make_again
@@ -78,8 +73,7 @@ def _settle_schema(
     schema = config.sections.build_schema()
     if not schema.resolved:
         interval = config.sections.pipeline.poll_interval
-        found = _infer(schema, records, stop, interval, until_idle)
-        if found is None:
+        if (found := _infer(schema, records, stop, interval, until_idle)) is None:
             return None
         schema, sentence = found
         _log.info("%s", sentence)
@@ -161,11 +155,7 @@ def run(
     """
     state = State(config.state)
     stop = stop or Stop()
-    with (
-        stop.interruptible(),
-        state.locked(),
-        closing(connect(config)) as connectors,
-    ):
+    with stop.interruptible(), state.locked(), closing(connect(config)) as connectors:
         refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
         committed = _take_over(config, connectors.transaction, stop)
         copies = copies_of(config)
@@ -264,15 +254,16 @@ def build_loop(
         watchers=watchers,
         watched=partial(sources, config),
     )
-    origin = {
-        "schema": schema.to_json(),
-        "configuration": toml.write(bound(config)),
-        "fingerprint": state.fingerprint(),
-    }
+    fingerprint = state.fingerprint()
+    configuration = toml.write(bound(config))
     loop.about = {
-        "fingerprint": state.fingerprint(),
+        "fingerprint": fingerprint,
         "environment": environment(),
-        "origin": origin,
+        "origin": {
+            "schema": schema.to_json(),
+            "configuration": configuration,
+            "fingerprint": fingerprint,
+        },
     }
     return loop
 

@@ -9,8 +9,9 @@ import msgspec
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import flat
-from streamboost.pipelines.engine.batch import Effects, request_of
+from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.pipeline import Pipeline
+from streamboost.pipelines.engine.requests import request_of
 from streamboost.pipelines.status.file import Row
 from streamboost.stream.checks import as_wide
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamboost.active.budget import Ledger
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.errors import DataError
 from streamboost.features import Features
@@ -126,22 +125,13 @@ class StreamLearner(Predictor):
         self._blend = None if features is None else Blend(features, label_lags)
         self._asking = Asking(self.strategy, asking, self._rows, self._recent, self._blend)
         self._drift = DriftWatch(self.schedule, watching)
-        self.judge = Judge(
-            self._asking.block,
-            calibrate=calibrate,
-            coverage=coverage,
-            pool=self.strategy.window if self.strategy.mode == "pool" else 0,
-        )
+        pool = self.strategy.window if self.strategy.mode == "pool" else 0
+        self.judge = Judge(self._asking.block, calibrate=calibrate, coverage=coverage, pool=pool)
         self.n_features = None
         if features is not None:
             self.follow_features()
         elif n_features is not None:
             self.widen(n_features)
-
-    @property
-    def ledger(self) -> Ledger:
-        """What has been asked and answered so far."""
-        return self._asking.ledger
 
     def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
         """Decide which of the records `X` (n, D), scored as `scored`, to ask for.
@@ -158,10 +148,6 @@ class StreamLearner(Predictor):
         asked = self._asking.arrive(ids, rows, scored, self.committee)
         self.judge.arrive(ids, scored, asked)
         return asked
-
-    def utility(self, X: Any) -> np.ndarray:
-        """Return by the strategy how much each label of `X` (n, D) would teach now; ask nothing."""
-        return self._asking.measure(self._admit(X), self.committee)
 
     def query_pool(self, n: int) -> Requests:
         """Ask for the `n` best records of the pool now, as far as tokens go, in pool mode.
@@ -192,6 +178,9 @@ class StreamLearner(Predictor):
     ) -> tuple[Training, ...]:
         """Learn labels `y` (n,) of records `X` (n, D) in their order, training where it is due.
 
+        Returns the trainings that were started, each on the rows up to the one that made it due.
+        Trained inline, they have also taken place.
+
         Parameters
         ----------
         ids
@@ -213,12 +202,6 @@ class StreamLearner(Predictor):
         weight
             (n,), as how many records each counts in training; 0 teaches nothing and gives the
             request up. None: one each.
-
-        Returns
-        -------
-        tuple of Training
-            The trainings that were started, each on the rows up to the one that made it due.
-            Trained inline, they have also taken place.
 
         Raises
         ------
@@ -256,11 +239,8 @@ class StreamLearner(Predictor):
 
     def _teach(self, id: str, row: np.ndarray, label: Label, value: Values) -> np.ndarray:
         """Let blend and features learn a label; return its `row` with as many columns as then."""
-        if self.features is None:
+        if self._blend is None or self.features is None:
             return row
-        assert self._blend is not None
-        if len(row) < (self.n_features or 0):  # columns may have joined with the label before
-            row = as_wide([row], self.n_features or 0)[0]
         says_now = self.committee is not None and not self._blend.knows(id)
         self._blend.learn(id, label, self.score(row[None]) if says_now else None)
         self.features.learn(value, label)
@@ -268,10 +248,7 @@ class StreamLearner(Predictor):
         return np.asarray(as_wide(row[None], self.n_features or 0)[0])
 
     def expire(self, ids: Sequence[str]) -> None:
-        """Give up requests whose labels will not come; their tokens stay spent.
-
-        Ids that no request waits under are passed over.
-        """
+        """Give up the requests among `ids`, whose tokens stay spent; pass over other ids."""
         ids = list(ids)
         self._asking.expire(ids)
         self.judge.expire(ids)
@@ -283,11 +260,7 @@ class StreamLearner(Predictor):
         training, and serves at once, or once it has been judged (`Schedule.promotion`). Any other
         serves at once, under a version of its own, and a training under way is given up. One of
         another family than the estimator's serves until the next training, which trains anew.
-
-        Returns
-        -------
-        tuple of Training
-            The training that was started, if one had become due meanwhile.
+        Returns the training that was started, if one had become due meanwhile.
 
         Raises
         ------
@@ -299,14 +272,7 @@ class StreamLearner(Predictor):
             return ()
         if committee is self.trainer.finished():
             return self.trainer.arrive(committee)
-        as_labels(committee.classes, len(committee.classes), self._kind, name="committee.classes")
-        if self.n_features is None:
-            self.widen(committee.n_features)
-        if committee.n_features > self._rows.n_features:
-            raise DataError(
-                f"the committee scores {committee.n_features} features, and this learner has "
-                f"{self.n_features}: train one on the same columns"
-            )
+        self._admit_committee(committee)
         self.trainer.stamp(committee)
         return ()
 

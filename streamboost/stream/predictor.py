@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamboost.active.budget import Ledger
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.stream.asking import Asking
 from streamboost.stream.blend import Blend, blended
-from streamboost.stream.checks import Label, as_rows, as_wide
+from streamboost.stream.checks import Label, as_labels, as_rows, as_wide
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.evaluation.windows import Evaluation
@@ -76,6 +77,11 @@ class Predictor:
         """How good the predictions were that `query` was told of, by the labels it asked for."""
         return self.judge.evaluation
 
+    @property
+    def ledger(self) -> Ledger:
+        """What has been asked and answered so far."""
+        return self._asking.ledger
+
     def arrive(self, values: Sequence[Values]) -> np.ndarray:
         """Take in that records arrived (`Features.values`); return their rows, float32 (n, D).
 
@@ -132,6 +138,10 @@ class Predictor:
         """
         return self.judge.sets(self.score(X))
 
+    def utility(self, X: Any) -> np.ndarray:
+        """Return by the strategy how much each label of `X` (n, D) would teach now; ask nothing."""
+        return self._asking.measure(self._admit(X), self.committee)
+
     def widen(self, n_features: int) -> None:
         """Take records of `n_features` features from now on; those kept miss the new ones."""
         if n_features < self._rows.n_features:
@@ -174,3 +184,13 @@ class Predictor:
         if self.n_features is None:
             self.widen(rows.shape[1])
         return rows
+
+    def _admit_committee(self, committee: "Committee") -> None:
+        as_labels(committee.classes, len(committee.classes), self._kind, name="committee.classes")
+        if self.n_features is None:
+            self.widen(committee.n_features)
+        if committee.n_features > self._rows.n_features:
+            raise DataError(
+                f"the committee scores {committee.n_features} features, and this learner has "
+                f"{self.n_features}: train one on the same columns"
+            )

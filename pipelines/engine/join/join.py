@@ -34,23 +34,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from streamboost.connectors.messages.written import Time
-from streamboost.pipelines.engine.batch import IGNORED, JoinCounts, Joined
-from streamboost.pipelines.engine.held_records import (
-    HeldRecord,
-    Label,
-    Window,
-    values_from_arrays,
-    values_in_arrays,
-)
+from streamboost.pipelines.engine.join.held_records import HeldRecord, Label, Window
+from streamboost.pipelines.engine.join.joined import IGNORED, Gone, JoinCounts, Joined, Request
+from streamboost.pipelines.engine.join.snapshots import pack, unpack
 from streamboost.pipelines.span import Lived, Moment, Span
 from streamboost.pipelines.state.journal import JOINED
-from streamboost.storage import Arrays, pack_json, unpack_json
-from streamboost.stream.checks import as_wide
+from streamboost.storage import Arrays
 
 __all__ = ["Join"]
 
@@ -60,22 +54,6 @@ When a window of records has come then and met none of them, the older half are 
 
 MOST_REQUESTS = 100_000
 """Requests that are open; beyond it the oldest expire, as a backlog may ask for any number."""
-
-
-class Gone(NamedTuple):
-    """What is remembered of a record that is no longer held."""
-
-    since: Moment
-    label: Label | None
-    expired: bool
-
-
-class Request(NamedTuple):
-    """A label that was asked for and has not come; `since` is what it expires by."""
-
-    since: Moment
-    propensity: float
-    asked: Moment
 
 
 class Join:
@@ -106,6 +84,11 @@ class Join:
         self._met = self._now  # the last time at which a label that waited was of use
         self._for_records = Lived(self._now, self._now)
         self._for_labels = Lived(self._now, self._now)
+
+    @property
+    def now(self) -> Moment:
+        """The records that have come, and the newest tick."""
+        return self._now
 
     @property
     def _held_at(self) -> Moment:
@@ -297,50 +280,8 @@ class Join:
 
     def to_arrays(self) -> Arrays:
         """Return everything the join holds, for `restore`; the two are exact inverses."""
-        state = {
-            "counts": asdict(self.counts),
-            "now": self._now,
-            "met": self._met,
-            "lived": [(x.moment, x.counted) for x in (self._for_records, self._for_labels)],
-            "window": self._window.to_json(),
-            "pinned": [(id, a.arrived, a.predicted, a.time) for id, a in self._pinned.items()],
-            "requests": [(id, *request) for id, request in self._requests.items()],
-            "answers": list(self._answers.items()),
-            "lapsed": sorted(self._lapsed),
-            "gone": [(id, *gone) for id, gone in self._gone.items()],
-            "waiting": [(id, *waiting) for id, waiting in self._waiting.items()],
-        }
-        pinned = list(self._pinned.values())
-        held = [*self._window.values(), *(record.values for record in pinned)]
-        return {
-            "state": pack_json(state),
-            "window": self._window.rows(),
-            "pinned": as_wide([record.x for record in pinned], self._window.n_features),
-            **values_in_arrays(held),
-        }
+        return pack(self)
 
     def restore(self, arrays: Arrays) -> None:
         """Become the join that wrote `arrays`."""
-        state = unpack_json(arrays["state"])
-        self.counts = JoinCounts(**state["counts"])
-        self._now = Moment(*state["now"])
-        n = len(arrays["window"])
-        values = values_from_arrays(arrays, n + len(state["pinned"]))
-        self._window = Window.restore(state["window"], arrays["window"], values[:n])
-        self._pinned = {
-            id: HeldRecord(x, Moment(*arrived), predicted, time, held)
-            for (id, arrived, predicted, time), x, held in zip(
-                state["pinned"], arrays["pinned"], values[n:], strict=True
-            )
-        }
-        self._met = Moment(*state.get("met", state["now"]))
-        lived = state.get("lived", [[state["now"]] * 2] * 2)  # release 0.1 counted everything
-        self._for_records, self._for_labels = (Lived(*(Moment(*m) for m in x)) for x in lived)
-        self._requests = {
-            id: Request(Moment(*at), p, Moment(*(asked or [at])[0]))
-            for id, at, p, *asked in state["requests"]
-        }
-        self._answers = dict(state["answers"])
-        self._lapsed = set(state["lapsed"])
-        self._gone = {id: Gone(Moment(*at), *rest) for id, at, *rest in state["gone"]}
-        self._waiting = {id: (Moment(*at), label) for id, at, label in state["waiting"]}
+        unpack(self, arrays)

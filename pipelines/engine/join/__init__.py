@@ -1,0 +1,5 @@
+"""Labels find their records."""
+
+from streamboost.pipelines.engine.join.join import Join
+
+__all__ = ["Join"]
