@@ -11,7 +11,6 @@ import msgspec
 from streamboost.connectors.base import Sink, Source, write_outside
 from streamboost.connectors.label_studio.project import KEY, Choices, LabelStudio, Task
 from streamboost.connectors.messages.labels import as_text
-from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.label_studio.tasks import Book, TaskEntry
@@ -81,8 +80,8 @@ class Bridge:
     status
         What the pipeline says of itself; None where it says nothing. Tasks then have no further
         fields, and stay when their requests expire.
-    schema
-        What messages of labels look like.
+    whole
+        Whether labels are whole numbers.
     """
 
     def __init__(
@@ -95,7 +94,8 @@ class Bridge:
         labels: Source,
         answers: Sink,
         status: StatusReader | None,
-        schema: Schema,
+        *,
+        whole: bool = False,
     ) -> None:
         self._name = name
         self._studio = studio
@@ -105,7 +105,7 @@ class Bridge:
         self._labels = labels
         self._answers = answers
         self._status = status
-        self._schema = schema
+        self._whole = whole
         requests.seek(book.position("requests"))
         labels.seek(book.position("labels"))
 
@@ -135,7 +135,7 @@ class Bridge:
 
     def _read_labels(self) -> None:
         while messages := self._labels.poll(_TOGETHER):
-            ids = self._schema.decode_labels(messages).labels.ids
+            ids = [id for message in messages for id in _id_in(message.payload)]
             self._book.answered("labels", self._labels.position(), ids)
 
     def _standing(self) -> _Standing | None:
@@ -256,14 +256,13 @@ class Bridge:
         for task in done:
             entry = entries[task.id]
             label = self._label(task.label or "")
-            answer = Label(entry.id, label, task.time, SOURCE)
-            write_outside(self._answers, [self._schema.encode_label(answer)])
+            write_outside(self._answers, [Label(entry.id, label, task.time, SOURCE).encode()])
             self._book.close([entry])
         if done:
             _log.info("%d answers from %s", len(done), self._studio.where)
 
     def _label(self, text: str) -> str | int:
-        return whole_number(text, self._studio.where) if self._schema.label == "integer" else text
+        return whole_number(text, self._studio.where) if self._whole else text
 
 
 def whole_number(choice: str, where: str) -> int:
@@ -275,3 +274,13 @@ def whole_number(choice: str, where: str) -> int:
             f"{where}: the choice {choice!r} is not a whole number, which labels are by [schema] "
             'label = "integer": mend the labelling interface'
         ) from None
+
+
+def _id_in(payload: bytes) -> Iterator[str]:
+    """Give the id of a label; nothing where it has none, which the pipeline will tell of."""
+    try:
+        id = _answer(payload).id
+    except msgspec.MsgspecError:
+        return
+    if id is not None:
+        yield str(id)

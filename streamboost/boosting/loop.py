@@ -188,6 +188,8 @@ def _sample(
     """Draw this round's features and rows, without replacement, from the rows not trimmed."""
     features = grow.splittable
     share = _share_of_features(params.max_features, grow.n_features)
+    if influence is None and params.subsample == 1.0 and grow.whole and share == 1.0:
+        return
     if share < 1.0 and len(features) > 1:
         n = max(1, round(share * len(features)))
         features = np.sort(rng.choice(features, n, replace=False))
