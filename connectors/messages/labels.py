@@ -94,12 +94,14 @@ def _fault_of(label: str | int) -> str | None:
 
 
 def as_json(label: Any, kind: str | None) -> Any:
-    """Return a learned label as messages have it: true or false where it is one.
+    """Return a label as messages have it: true or false where it is one.
+
+    What is neither stays as it is, so that whoever reads it can refuse it.
 
     >>> as_json("true", "boolean"), as_json("true", "string"), as_json(None, "boolean")
     (True, 'true', None)
     """
-    return label == "true" if kind == "boolean" and isinstance(label, str) else label
+    return {"true": True, "false": False}.get(label, label) if kind == "boolean" else label
 
 
 def as_text(label: Any) -> Any:

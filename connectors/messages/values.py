@@ -89,7 +89,7 @@ class Known:
             inner = branch.inner.get(name)
             if inner is None or not isinstance(value, dict):
                 for path, leaf in flat({name: value}).items():
-                    if leaf is not None and not self._is_known(prefix + path):
+                    if leaf not in (None, "") and not self._is_known(prefix + path):
                         found[prefix + path] += 1
             elif not value.keys() <= inner.leaves:
                 self._look(value, inner, f"{prefix}{name}.", found)

@@ -176,6 +176,7 @@ def _say(
             console.print(drawn(found, min(console.width, WIDEST)))
     if html is not None:
         try:
+            html.parent.mkdir(parents=True, exist_ok=True)
             html.write_text(page(stream.name, stream.about, rows, found), encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(f"{html} cannot be written: {error.strerror}") from error

@@ -78,6 +78,8 @@ def _check_places(sections: Sections, around: Surroundings) -> list[Problem]:
         # A file of labelled records may be both what is predicted and what answers.
         if other is not None and not (name == "labels" and sections.labels.listens_to):
             text = f"this is also the place of [{other}]: give each its own"
+            if (name, other, sections.source.connector) == ("labels", "source", "files"):
+                text += ', or let the records answer requests: connector = "answers"'
             problems.append(Problem(name, None, text))
         taken.append((place, name))
         is_ours = Path(place.whole).is_relative_to(state)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import astuple
 from functools import partial
 from typing import NamedTuple
 
@@ -147,7 +148,11 @@ def _labels(config: Config, source: Source) -> str:
     if not source.replays:
         return _ONCE
     messages = first_messages(source)
-    dead = _few(config.sections.build_schema().decode_labels(messages).dead, len(messages))
+    schema = config.sections.build_schema()
+    names = [name for name in astuple(schema.label_fields) if name is not None]
+    if missing := absent([m.payload for m in messages], names):
+        raise DataError(f"{missing}; [labels.fields] says what the fields are called")
+    dead = _few(schema.decode_labels(messages).dead, len(messages))
     return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
 
 

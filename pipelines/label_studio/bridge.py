@@ -11,6 +11,7 @@ import msgspec
 from streamboost.connectors.base import Sink, Source, write_outside
 from streamboost.connectors.label_studio.project import KEY, Choices, LabelStudio, Task
 from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.label_studio.tasks import Book, TaskEntry
@@ -38,12 +39,7 @@ class _Asked(msgspec.Struct):
     sequence: int
 
 
-class _Answer(msgspec.Struct):
-    id: str | int | None = None
-
-
 _request = msgspec.json.Decoder(_Asked).decode
-_answer = msgspec.json.Decoder(_Answer).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +76,8 @@ class Bridge:
     status
         What the pipeline says of itself; None where it says nothing. Tasks then have no further
         fields, and stay when their requests expire.
-    whole
-        Whether labels are whole numbers.
+    schema
+        What messages of labels look like.
     """
 
     def __init__(
@@ -94,8 +90,7 @@ class Bridge:
         labels: Source,
         answers: Sink,
         status: StatusReader | None,
-        *,
-        whole: bool = False,
+        schema: Schema,
     ) -> None:
         self._name = name
         self._studio = studio
@@ -105,7 +100,7 @@ class Bridge:
         self._labels = labels
         self._answers = answers
         self._status = status
-        self._whole = whole
+        self._schema = schema
         requests.seek(book.position("requests"))
         labels.seek(book.position("labels"))
 
@@ -135,7 +130,7 @@ class Bridge:
 
     def _read_labels(self) -> None:
         while messages := self._labels.poll(_TOGETHER):
-            ids = [id for message in messages for id in _id_in(message.payload)]
+            ids = self._schema.decode_labels(messages).labels.ids
             self._book.answered("labels", self._labels.position(), ids)
 
     def _standing(self) -> _Standing | None:
@@ -256,13 +251,14 @@ class Bridge:
         for task in done:
             entry = entries[task.id]
             label = self._label(task.label or "")
-            write_outside(self._answers, [Label(entry.id, label, task.time, SOURCE).encode()])
+            answer = Label(entry.id, label, task.time, SOURCE)
+            write_outside(self._answers, [self._schema.encode_label(answer)])
             self._book.close([entry])
         if done:
             _log.info("%d answers from %s", len(done), self._studio.where)
 
     def _label(self, text: str) -> str | int:
-        return whole_number(text, self._studio.where) if self._whole else text
+        return whole_number(text, self._studio.where) if self._schema.label == "integer" else text
 
 
 def whole_number(choice: str, where: str) -> int:
@@ -274,13 +270,3 @@ def whole_number(choice: str, where: str) -> int:
             f"{where}: the choice {choice!r} is not a whole number, which labels are by [schema] "
             'label = "integer": mend the labelling interface'
         ) from None
-
-
-def _id_in(payload: bytes) -> Iterator[str]:
-    """Give the id of a label; nothing where it has none, which the pipeline will tell of."""
-    try:
-        id = _answer(payload).id
-    except msgspec.MsgspecError:
-        return
-    if id is not None:
-        yield str(id)

@@ -113,5 +113,5 @@ def _bridge(config: Config, book: Book, requests: Source, labels: Source, answer
         labels,
         answers,
         StatusReader(config.state) if publishes else None,
-        whole=config.sections.schema_.label == "integer",
+        config.sections.build_schema(),
     )

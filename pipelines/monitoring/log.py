@@ -119,7 +119,9 @@ class RunLog(Watcher):
         if self.labels or self.labels_read <= self.ignored.total() - self.ignored["unknown"]:
             return None
         if letter is not None:
-            return f"no label could be used; the first, {letter.reason}: {letter.detail}"
+            told = f"no label could be used; the first, {letter.reason}: {letter.detail}"
+            unnamed = letter.reason in ("missing_id", "missing_label")
+            return f"{told}; [labels.fields] says what the fields are called" if unnamed else told
         if not whole:
             return None
         return (

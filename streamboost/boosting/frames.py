@@ -183,6 +183,8 @@ def _numbers(column: nw.Series[Any]) -> np.ndarray:
             f"column {column.name!r} holds times ({column.dtype}), which are no numbers: make "
             "numbers of them, such as the hour and the day of the week, or leave it out"
         )
+    if column.dtype.is_nested():  # polars would cast what lies within
+        raise DataError(_why_not(column))
     try:
         return np.asarray(column.cast(nw.Float64).to_numpy())
     except Exception as error:  # each library has its own

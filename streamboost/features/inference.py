@@ -6,8 +6,9 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
+from streamboost.features.features import Features
 from streamboost.features.fields import Field
-from streamboost.features.paths import flat, getter, lies_in
+from streamboost.features.paths import flat, getter, is_vector, lies_in
 from streamboost.features.values import (
     Sample,
     differ,
@@ -82,22 +83,53 @@ def infer(
     reasons: dict[str, str] = {}
     for path, given in values.items():
         if path in named:
-            fields[path], reasons[path] = named[path], "as the file says"
+            fields[path], reasons[path] = named[path], _as_named(path, named[path], records)
         elif lies_in(path, left_out):
             reasons[path] = "excluded, as the file says"
         elif not lies_in(path, hidden):
+            nested = _nested(path, records, values)
+            plain = sum(value is not None for value in given)
+            if nested > plain:
+                if plain:
+                    reasons[path] = (
+                        f"an object or a list in {nested} of {nested + plain} records, whose "
+                        "fields stand for themselves"
+                    )
+                continue
             field, reasons[path] = _judged(path, given)
             if field is not None:
                 fields[path] = field
     for path in [path for path in named if path not in fields]:
-        fields[path], reasons[path] = named[path], _unseen(path, records, values)
+        fields[path], reasons[path] = named[path], _unseen(path, named[path], records, values)
     return Inference(fields, reasons)
 
 
-def _unseen(path: str, records: Sequence[Mapping[str, Any]], seen: Collection[str]) -> str:
+def _nested(path: str, records: Sequence[Mapping[str, Any]], seen: Collection[str]) -> int:
+    """Return in how many of `records` other fields lie within what stands at `path`."""
+    if not any(other.startswith(f"{path}.") for other in seen):
+        return 0
+    read = getter(path)
+    return sum(
+        isinstance(value, Mapping | list) and not is_vector(value) for value in map(read, records)
+    )
+
+
+def _as_named(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> str:
+    """Say of a named field how many of its values are of another kind."""
+    features = Features({path: field})
+    values = [value for value in map(features.values, records) if value[0] not in (None, "")]
+    features.arrive(values)
+    n, lost = len(values), features.unreadable[path]
+    told = f"; {lost} of {n} values cannot be read as that, and are missing" if lost else ""
+    return f"as the file says{told}"
+
+
+def _unseen(
+    path: str, field: Field, records: Sequence[Mapping[str, Any]], seen: Collection[str]
+) -> str:
     read = getter(path)
     if not records or any(read(record) is not None for record in records):
-        return "as the file says"  # a whole list or object, say
+        return _as_named(path, field, records)  # a whole list or object, say
     near = get_close_matches(path, seen, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"as the file says, but none of {len(records)} records has it{hint}"

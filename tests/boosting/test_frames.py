@@ -261,10 +261,12 @@ def test_categories_that_are_not_wanted_are_refused_as_text():
         (pd.to_datetime(["2026-01-01"] * 4), "column 'x' holds times.*the hour"),
         (pl.datetime_range(pl.datetime(2026, 1, 1), pl.datetime(2026, 1, 4), eager=True), "times"),
         (pl.Series([[1], [2], [3], [4]]), r"column 'x' holds .*List\(Int64\)"),
+        (pl.Series([[1, 2]] * 4, dtype=pl.Array(pl.Int64, 2)), r"column 'x' holds .*Array"),
+        (pl.Series([{"a": 1}] * 4), r"column 'x' holds \{'a': 1\} \(Struct"),
         (pd.Series([{"a": 1}] * 4), r"column 'x' holds \{'a': 1\} \(Object\)"),
         (pd.Series([1, 2, 3j, 4]), r"column 'x' holds 1?.*which is no number|cannot be read"),
     ],
-    ids=["pandas times", "polars times", "list", "dict", "complex"],
+    ids=["pandas times", "polars times", "list", "array", "struct", "dict", "complex"],
 )
 def test_other_values_are_refused_with_their_column(values, words):
     maker = pl.DataFrame if isinstance(values, pl.Series) else pd.DataFrame

@@ -164,3 +164,32 @@ def test_a_named_field_is_learned_from_also_where_it_is_reserved():
 def test_nothing_to_look_at_gives_nothing():
     found = infer([], named={"a": Field("number")})
     assert found.fields == {"a": Field("number")}
+
+
+def test_what_is_an_object_in_most_records_is_no_field_beside_those_within():
+    records = [{"device": "none" if i % 50 == 0 else {"os": "ios"}} for i in range(100)]
+    records += [{"device": None}]
+    found = infer(records)
+    assert list(found.fields) == ["device.os"]
+    assert found.reasons["device"] == (
+        "an object or a list in 98 of 100 records, whose fields stand for themselves"
+    )
+
+
+def test_an_object_that_may_be_null_is_not_said_to_have_no_value():
+    found = infer([{"device": None}, {"device": {"os": "ios"}}])
+    assert "device" not in found.reasons
+
+
+def test_a_name_with_a_dot_is_no_part_of_another_field():
+    found = infer([{"a.b": 1.5, "a": "x" if i % 3 == 0 else None} for i in range(30)])
+    assert set(found.fields) == {"a", "a.b"}
+
+
+def test_a_named_field_whose_values_are_of_another_kind_is_said_to_miss_them():
+    records = [{"note": "please hurry", "amount": "1.5"}, {"note": "", "amount": "n/a"}]
+    named = {"note": Field("number"), "amount": Field("number")}
+    assert infer(records, named=named).reasons == {
+        "note": "as the file says; 1 of 1 values cannot be read as that, and are missing",
+        "amount": "as the file says; 1 of 2 values cannot be read as that, and are missing",
+    }

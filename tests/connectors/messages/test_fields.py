@@ -149,6 +149,11 @@ class TestInference:
         records, _ = decode(schema, RECORD | {"note": "now", "new": 1})
         assert records.unknown == {"note": 1, "new": 1}
 
+    def test_what_came_later_and_is_empty_has_not_come(self, as_messages, decode):
+        schema, _ = self.infer(as_messages, Schema(time="at", exclude=["card"]))
+        records, _ = decode(schema, RECORD | {"note": "", "new": {"a": ""}})
+        assert records.unknown == {}
+
     def test_named_fields_are_what_the_file_says(self, as_messages):
         schema, _ = self.infer(
             as_messages, Schema(time="at", named={"at": "time", "ok": "category"})

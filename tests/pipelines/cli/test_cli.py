@@ -138,6 +138,13 @@ RECORDS = '{"id": 1, "width": 2}\n{"id": 2, "width": 3}\n'
         ),
         (
             RECORDS,
+            '{"id": 1, "class": "x"}\n',
+            "",
+            "labels        FAILED  none of 1 records has the field 'label'; fields seen: id, class"
+            "; [labels.fields] says what the fields are called",
+        ),
+        (
+            RECORDS,
             "",
             '[schema]\nnumeric = ["wdth"]',
             "schema        FAILED  none of 2 records has the field 'wdth'; did you mean width?",
@@ -194,7 +201,8 @@ def test_check_says_first_what_is_wrong_and_shows_the_file_when_asked_to(call, t
             RECORDS,
             '{"id": 1, "class": "x"}\n',
             "",
-            "no label could be used; the first, missing_label: field 'label' is absent or null",
+            "no label could be used; the first, missing_label: field 'label' is absent or null; "
+            "[labels.fields] says what the fields are called",
         ),
         (RECORDS, '{"id": "one", "label": "x"}\n' * 2, "", "none of 2 labels met a record"),
     ],

@@ -250,6 +250,14 @@ def test_places_are_compared_by_where_they_are(tmp_path):
     made(tmp_path, predictions=log | {"stream": "other"})
 
 
+def test_records_with_their_labels_are_told_to_answer(tmp_path):
+    (line,) = problems(tmp_path, labels={"connector": "files", "path": "records.jsonl"})
+    assert line == (
+        "[labels]: this is also the place of [source]: give each its own, or let the records "
+        'answer requests: connector = "answers"'
+    )
+
+
 def test_a_file_of_lines_and_a_log_cannot_be_one(tmp_path):
     (line,) = problems(
         tmp_path,

@@ -188,7 +188,16 @@ def test_the_accuracy_is_told_over_the_newest_records(played):
 
 def test_the_command_prints_table_and_curves_and_writes_a_page(streamboost_command, tmp_path: Path):
     written(tmp_path / "<b>r.jsonl", payments())
-    words = ("demo", "<b>r.jsonl", "--label", "is_fraud", "--budget", "0.1", "--html", "out.html")
+    words = (
+        "demo",
+        "<b>r.jsonl",
+        "--label",
+        "is_fraud",
+        "--budget",
+        "0.1",
+        "--html",
+        "new/out.html",
+    )
     out, err = streamboost_command(*words)
     assert "<b>r.jsonl: 400 records of 2 labels" in err
     assert "<b>r.jsonl, every record predicted on arrival" in out
@@ -197,7 +206,7 @@ def test_the_command_prints_table_and_curves_and_writes_a_page(streamboost_comma
         assert legend in out
     assert max(len(line) for line in out.splitlines()) <= 80
 
-    page = (tmp_path / "out.html").read_text()
+    page = (tmp_path / "new" / "out.html").read_text()
     assert "<b>" not in page, "a name is text"
     assert page.count("<polyline") == 4
     tags = Tags(page)

@@ -18,6 +18,8 @@ from streamboost.pipelines.label_studio.tasks import FILE, Book, TaskEntry
 from streamboost.pipelines.stop import Stop
 from tests.pipelines.label_studio.bridged import ask, labels, request, turn, write
 
+NAMES = {"id": "key", "label": "side"}
+
 
 def test_requests_become_tasks_with_a_suggested_answer(config, studio):
     ask(config, "1", "2", sequence=3)
@@ -80,6 +82,23 @@ def test_labels_are_whole_numbers_where_the_schema_says_so(make_config, studio):
     studio.annotate(number, "-2")
     turn(config)
     assert [label["label"] for label in labels(config)] == [-2]
+
+
+def test_labels_are_called_what_the_file_says(make_config, studio):
+    config = make_config(labels={"connector": "sqlite", "stream": "labels", "fields": NAMES})
+    ask(config, "1", "2")
+    turn(config)
+    numbers = studio.by_record()
+    studio.annotate(numbers["1"][0], "left")
+    write(config, "labels", [{"key": "2", "side": "left"}])
+    turn(config)
+    assert labels(config)[1] | {"time": ""} == {
+        "key": "1",
+        "side": "left",
+        "time": "",
+        "source": "label studio",
+    }
+    assert studio.by_record().keys() == {"1"}, "the other is answered"
 
 
 def test_a_label_from_elsewhere_ends_a_task_that_nobody_began(config, studio):

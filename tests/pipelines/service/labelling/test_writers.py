@@ -92,6 +92,15 @@ def test_a_label_of_another_kind_than_the_first_is_refused_at_the_desk():
         writer.write([Label("1", "grass")])
 
 
+def test_text_that_is_neither_true_nor_false_is_not_taken_for_false():
+    log = MemoryLog()
+    writer = LabelWriter(MemorySink(log), Schema(numeric=["a"]), kind=lambda: "boolean")
+    with pytest.raises(DataError, match="labels here are true or false"):
+        writer.write([Label("1", "maybe")])
+    writer.write([Label("1", "True")])
+    assert log.payloads() == [b'{"id":"1","label":"True"}']
+
+
 def test_records_with_nested_ids_are_judged_before_their_fields_are_known():
     log = MemoryLog()
     writer = RecordWriter(MemorySink(log), Schema(id="payment.id"))
