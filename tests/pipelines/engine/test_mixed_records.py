@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from streamboost.pipelines.engine import replay as recovery
-from streamboost.pipelines.engine.held_records import (
+from streamboost.pipelines.engine.join import Join
+from streamboost.pipelines.engine.join.held_records import (
     packed,
     unpacked,
     values_from_arrays,
     values_in_arrays,
 )
-from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.replay import digest_of, recover
 from streamboost.pipelines.span import Span
 from tests.pipelines.mixed_records import FIELDS, mixed_records
