@@ -42,6 +42,7 @@ class RunLog(Watcher):
     unlabelled: int = 0
     trainings: int = 0
     sequence: int = 0
+    first: int = 0
     labels_read: int = 0
     dead: Counter[str] = field(default_factory=Counter)
     first_dead: dict[str, DeadLetter] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class RunLog(Watcher):
     def committed(self, effects: Effects) -> None:
         """Count one batch."""
         self.sequence = effects.sequence
+        self.first = self.first or effects.sequence
         self.records += len(effects.records)
         self.requests += len(effects.asked)
         self.labels += len(effects.joined.ids) - effects.bootstrapped
@@ -110,8 +112,11 @@ class RunLog(Watcher):
         """Return why a run that is over could use no record or no label of those there were.
 
         `whole` says that it has read all there is, so that no record comes for a label that waits.
-        None: it could, or there were none.
+        None: it could, or there were none, or it went on with a pipeline that had begun before, for
+        which a little that is damaged is nothing new.
         """
+        if self.first > 1:
+            return None
         letter = self.first_dead.get("records")
         if not self.records and letter is not None:
             return f"no record could be used; the first, {letter.reason}: {letter.detail}"
