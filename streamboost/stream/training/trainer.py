@@ -14,7 +14,7 @@ import numpy as np
 from streamboost.errors import DataError
 from streamboost.storage import Arrays
 from streamboost.stream.checks import Label
-from streamboost.stream.estimators import Trainable, default_estimator, suited
+from streamboost.stream.estimators import Trainable, default_estimator
 from streamboost.stream.labelled_rows.labelled import LabelledRows, Sample
 from streamboost.stream.training.jobs import Job, Worker, from_arrays, in_arrays
 from streamboost.stream.training.schedule import Kind, Progress, Schedule, Training
@@ -151,10 +151,10 @@ class Trainer:
         shadow = Shadow(self.schedule.jury(job.training.kind, job.training.labels))
         if self.schedule.training == "background":
             job = job.detached()
-            self._worker.start(job, self._suited(job))
+            self._worker.start(job, self.estimator)
             self._underway = Underway(job, shadow)
         else:
-            self._take(job.run(self._suited(job)), shadow)
+            self._take(job.run(self.estimator), shadow)
             self._decide()
         return (job.training,)
 
@@ -199,9 +199,6 @@ class Trainer:
         if kind == "retrain" and extensible and self._leaves_half(champion):
             self._full = champion
         return self._job("retrain" if kind == "extend" else kind, sample, None)
-
-    def _suited(self, job: Job) -> Trainable:
-        return suited(self.estimator, len(job.X))
 
     def _leaves_half(self, champion: "Committee | None") -> bool:
         """Whether `champion` is full, and its newer half is to be tried."""
@@ -288,4 +285,4 @@ class Trainer:
         if about["underway"] is not None:
             self._underway = Underway.resume(about["underway"], arrays)
             if self._underway.job is not None:
-                self._worker.start(self._underway.job, self._suited(self._underway.job))
+                self._worker.start(self._underway.job, self.estimator)
