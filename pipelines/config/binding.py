@@ -237,6 +237,8 @@ def _changes(config: Config, state: State, old: Tables) -> list[str]:
                 continue
             if key == "label" and _label(before or "auto") == now:
                 continue
+            if (before, now) == _BEFORE.get(section, {}).get(key):
+                continue
             now = config.written[section].get(key, now)
             changes.append(f"[{section}] {key} was {_shown(before)} and is {_shown(now)}")
     names = ", ".join(config.variables.names)
