@@ -101,6 +101,23 @@ class Committee:
         self.learners.add_scores(X, scores)
         return scores
 
+    @property
+    def splits(self) -> np.ndarray:
+        """How many nodes of its trees split each feature, int64 (D,)."""
+        if not isinstance(self.learners, Forest):
+            return np.zeros(self.n_features, dtype=np.int64)
+        return np.bincount(self.learners.nodes["feature"], minlength=self.n_features)
+
+    def leaves(self, X: Any, n_trees: int) -> np.ndarray:
+        """Return in which leaf of each of its first trees rows `X` (n, D) are, uint8 (n, T).
+
+        T is `n_trees`, or fewer where it has not so many; leaves are told apart as far as a tree
+        has no more than 256.
+        """
+        if not isinstance(self.learners, Forest):
+            return np.zeros((len(X), 0), dtype=np.uint8)
+        return self.learners.places(self.as_rows(X), n_trees)
+
     def staged_decision(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `decision` after each round."""
         X = self.as_rows(X)

@@ -10,7 +10,7 @@ from streamboost.features.layout import Layout, Maker, Values, is_missing
 from streamboost.features.words import hashed
 from streamboost.storage import Arrays
 
-__all__ = ["MOST_CLASSES", "Texts"]
+__all__ = ["MOST_CLASSES", "Texts", "normalized"]
 
 MOST_CLASSES = 64
 """Classes that texts tell apart, the first to be learned."""
@@ -114,11 +114,11 @@ class Texts(Maker):
         bayes = np.log(self._records[:n] + 1.0) - counts @ (np.log(others) - np.log(totals))
         softmax = self._weighed(places, counts) @ self._weights[places, :n] + self._bias[:n]
         scores = [bayes / np.sqrt(max(len(places), 1)), softmax]
-        return np.stack([_normalized(one) for one in scores])
+        return normalized(np.stack(scores))
 
     def _mixed(self, said: np.ndarray) -> np.ndarray:
         """Return the log probabilities (K,) of both models together."""
-        return _normalized(self._mix @ said)
+        return normalized(self._mix @ said)
 
     def learn(self, value: Values, k: int) -> None:
         """See `Maker`."""
@@ -219,7 +219,7 @@ class Texts(Maker):
 _SMALL = ("records", "totals", "bias", "bias_squares", "mix", "mix_squares")
 
 
-def _normalized(scores: np.ndarray) -> np.ndarray:
-    """Return scores (K,) as log probabilities."""
-    scores = scores - scores.max()
-    return np.asarray(scores - np.log(np.exp(scores).sum()))
+def normalized(scores: np.ndarray) -> np.ndarray:
+    """Return scores (..., K) as log probabilities."""
+    scores = scores - scores.max(axis=-1, keepdims=True)
+    return np.asarray(scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True)))

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamboost.errors import ModelFileError
-from streamboost.kernels.traverse import FOREST_NODE, add_mixed_scores, add_scores
+from streamboost.kernels.traverse import FOREST_NODE, add_mixed_scores, add_scores, leaf_places
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import Categories, Reading
@@ -104,6 +104,17 @@ class Forest:
     ) -> None:
         nodes = self.nodes, self.set_of, self.sets
         add_mixed_scores(*nodes, self.roots, self.values, coded, scores, start, stop)
+
+    def places(self, X: np.ndarray, n_trees: int) -> np.ndarray:
+        """Return the leaves of rows `X` (n, D) in the first trees, uint8 (n, T): T <= `n_trees`.
+
+        Leaves are told apart within a tree, as far as it has no more than 256.
+        """
+        roots = self.roots[:n_trees]
+        coded = self.categories.transform(X) if self.sets.size else X
+        places = np.empty((len(X), len(roots)), dtype=np.uint8)
+        leaf_places(self.nodes, self.set_of, self.sets, roots, coded, places)
+        return places
 
     def widened(self, n_classes: int) -> "Forest":
         """Return the forest with zero values for classes it does not know yet."""

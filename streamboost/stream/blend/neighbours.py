@@ -1,0 +1,130 @@
+"""What the newest labelled records say that are most like another."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from streamboost.kernels.neighbours import OPINIONS, say_neighbours
+from streamboost.storage import Arrays
+from streamboost.stream.blend.experts import Expert
+from streamboost.stream.blend.scale import Scale
+from streamboost.stream.checks import Label
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Neighbours"]
+
+_SIZE = 1_000
+"""Labelled records that are kept."""
+
+_NEAR = 200
+"""Of these, the newest among which the nearest by its features is looked for."""
+
+_TREES = 64
+_COLUMNS = 64
+"""Columns by which features are compared, those that the committee splits most often."""
+
+_UNUSED = 0.1
+"""Splits that count for every column: the committee may not need one that neighbours tell by."""
+
+
+class Neighbours(Expert):
+    """The label of the nearest by features; of the nearest, and the five nearest, by leaves.
+
+    Features are compared as far as the committee uses them: each is divided by its standard
+    deviation, and its square weighs as often as trees split it. By leaves those are near that
+    share the most leaves of the committee's first trees (the proximity of Breiman's random
+    forests): a metric that was learned from labels. On streams that repeat themselves, or whose
+    classes are many small heaps, neighbours are right where no boosted tree is yet.
+    """
+
+    n_opinions: ClassVar[int] = OPINIONS
+
+    def __init__(self, scale: Scale) -> None:
+        self._scale = scale
+        self._X = np.zeros((_SIZE, 0), dtype=np.float32)
+        self._y = np.zeros(_SIZE, dtype=np.int64)
+        self._n = 0
+        self._newest = _SIZE - 1
+        self._committee: Committee | None = None
+        self._leaves = np.zeros((_SIZE, 0), dtype=np.uint8)
+        self._unread = 0  # rows whose leaves are not known yet, the newest
+        self._metric: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def widen(self, n_features: int) -> None:
+        """See `Expert`."""
+        filler = np.full((_SIZE, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
+        self._X = np.hstack([self._X, filler])
+        self._metric = None
+
+    def learn(
+        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+    ) -> None:
+        """See `Expert`."""
+        self._newest = (self._newest + 1) % _SIZE
+        self._X[self._newest], self._y[self._newest] = row, k
+        self._n = min(self._n + 1, _SIZE)
+        self._unread = min(self._unread + 1, _SIZE)
+        self._metric = None
+
+    def say(
+        self,
+        committee: "Committee",
+        X: np.ndarray,
+        scores: np.ndarray,
+        place: Mapping[Label, int],
+        said: np.ndarray,
+    ) -> None:
+        """See `Expert`."""
+        if not self._n:
+            return
+        self._read(committee)
+        if self._metric is None:
+            self._metric = self._measured(committee)
+        own = committee.leaves(X[:, : committee.n_features], _TREES)
+        counts = np.bincount(self._y[: self._n], minlength=said.shape[2]).astype(np.float64)
+        ring = self._X, self._y, self._leaves, self._n, self._newest
+        say_neighbours(*ring, _NEAR, X, own, *self._metric, counts, said)
+
+    def _read(self, committee: "Committee") -> None:
+        """Find the leaves of the rows that are new, or of all if the committee is."""
+        if committee is not self._committee:
+            self._committee, self._metric, self._unread = committee, None, self._n
+            n_trees = min(_TREES, committee.n_trees)
+            self._leaves = np.zeros((_SIZE, n_trees), dtype=np.uint8)
+        if self._unread:
+            rows = (self._newest - np.arange(self._unread)) % _SIZE
+            leaves = committee.leaves(self._X[rows, : committee.n_features], _TREES)
+            self._leaves = self._leaves[:, : leaves.shape[1]]
+            self._leaves[rows] = leaves
+            self._unread = 0
+
+    def _measured(self, committee: "Committee") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the columns that count, and of each the scale and the distance of what differs."""
+        splits = np.full(self._X.shape[1], _UNUSED)
+        splits[: committee.n_features] += committee.splits
+        weight = splits / splits.mean()
+        scale = np.sqrt(weight) * self._scale.rate
+        categories = committee.learners.categories.features
+        scale[categories] = 0.0
+        counts = scale > 0.0
+        counts[categories] = True
+        columns = np.flatnonzero(counts)
+        if len(columns) > _COLUMNS:
+            order = np.argsort(-weight[columns], kind="stable")
+            columns = np.sort(columns[order[:_COLUMNS]])
+        return columns, scale[columns].astype(np.float32), weight[columns].astype(np.float32)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """See `Expert`; oldest first."""
+        rows = (self._newest - np.arange(self._n)[::-1]) % _SIZE
+        return {}, {"X": self._X[rows], "y": self._y[rows]}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """See `Expert`."""
+        self._n = self._unread = len(arrays["y"])
+        self._newest = (self._n - 1) % _SIZE
+        self._X[: self._n], self._y[: self._n] = arrays["X"], arrays["y"]
+        self._committee, self._metric = None, None
