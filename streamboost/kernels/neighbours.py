@@ -7,12 +7,9 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["BY_LEAVES", "OPINIONS", "say_neighbours"]
+__all__ = ["say_neighbours"]
 
-OPINIONS = 3
-"""Of the nearest by features, of the nearest by leaves, and of the five nearest by leaves."""
-
-BY_LEAVES = 5
+_BY_LEAVES = 5
 _ONE, _MANY = 0.5, 1.0  # records that the classes' shares count as, beside one label, beside five
 
 
@@ -42,6 +39,12 @@ def _shared(leaves, r, own, i):
 
 
 @inner_kernel
+def _one(is_its, weight, share):
+    """Return the log probability of a class by one label, that of the class or of another."""
+    return np.log((is_its * weight + _ONE * share) / (weight + _ONE))
+
+
+@inner_kernel
 def _enter(shared, r, best, most):
     """Put a row among the most alike, which are in falling order; one as alike stays before."""
     at = best.size
@@ -55,15 +58,15 @@ def _enter(shared, r, best, most):
 
 @kernel
 def say_neighbours(
-    rows, y, leaves, n_rows, newest, n_near, X, own, columns, scale, apart, counts, said
+    rows, y, weight, leaves, n_rows, newest, n_near, X, own, columns, scale, apart, counts, said
 ):
     """Write what the neighbours' labels say of rows `X`, as log probabilities.
 
     Parameters
     ----------
-    rows, y, leaves
-        Ring of labelled rows, float32 (size, D), with classes int64 (size,) and leaves uint8
-        (size, T): of T trees, 0 where there are none.
+    rows, y, weight, leaves
+        Ring of labelled rows, float32 (size, D), with classes int64 (size,), as how many records
+        each counts float64 (size,), and leaves uint8 (size, T): of T trees, 0 where there are none.
     n_rows, newest
         How many rows there are, at least one, and where the newest is.
     n_near
@@ -75,16 +78,21 @@ def say_neighbours(
         categories; float32 (d,), the squared distance of two categories, and of a number from
         what is missing.
     counts
-        float64 (K,), rows by class.
+        float64 (K,), the weights by class.
     said
-        float64 (3, n, K): see `OPINIONS`. The last two stay as they are where T is 0.
+        float64 (3, n, K): what the nearest by features says, the nearest by leaves, and the five
+        nearest by leaves. The last two stay as they are where T is 0.
     """
     size, n_classes, n_trees = rows.shape[0], counts.size, leaves.shape[1]
     share = np.empty(n_classes)
+    total = 0.0
     for k in range(n_classes):
-        share[k] = (counts[k] + 1.0) / (n_rows + n_classes)
+        share[k] = counts[k] + 1.0
+        total += share[k]
+    for k in range(n_classes):
+        share[k] /= total
     votes = np.empty(n_classes)
-    best, most = np.empty(BY_LEAVES, np.int64), np.empty(BY_LEAVES, np.int64)
+    best, most = np.empty(_BY_LEAVES, np.int64), np.empty(_BY_LEAVES, np.int64)
     for i in range(X.shape[0]):
         nearest, least = newest, np.float32(np.inf)
         for age in range(min(n_near, n_rows)):
@@ -93,19 +101,21 @@ def say_neighbours(
             if distance < least:
                 nearest, least = r, distance
         for k in range(n_classes):
-            said[0, i, k] = np.log(((k == y[nearest]) + _ONE * share[k]) / (1.0 + _ONE))
+            said[0, i, k] = _one(k == y[nearest], weight[nearest], share[k])
         if n_trees == 0:
             continue
         most[:] = -1
         for age in range(n_rows):
             r = (newest - age) % size
             shared = _shared(leaves, r, own, i)
-            if shared > most[BY_LEAVES - 1]:
+            if shared > most[_BY_LEAVES - 1]:
                 _enter(shared, r, best, most)
-        n_best = min(BY_LEAVES, n_rows)
+        n_best = min(_BY_LEAVES, n_rows)
         votes[:] = 0.0
+        given = _MANY
         for b in range(n_best):
-            votes[y[best[b]]] += 1.0
+            votes[y[best[b]]] += weight[best[b]]
+            given += weight[best[b]]
         for k in range(n_classes):
-            said[1, i, k] = np.log(((k == y[best[0]]) + _ONE * share[k]) / (1.0 + _ONE))
-            said[2, i, k] = np.log((votes[k] + _MANY * share[k]) / (n_best + _MANY))
+            said[1, i, k] = _one(k == y[best[0]], weight[best[0]], share[k])
+            said[2, i, k] = np.log((votes[k] + _MANY * share[k]) / given)

@@ -25,7 +25,7 @@ from streamboost.stream.checks import (
     as_weights,
     as_wide,
 )
-from streamboost.stream.estimators import Trainable
+from streamboost.stream.estimators import Trainable, class_weight_of
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.labelled_rows.working_set import WorkingSet
@@ -246,6 +246,7 @@ class StreamLearner(Predictor):
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float
     ) -> np.ndarray:
         """Let blend and features learn a label; return its `row` with as many columns as then."""
+        weight *= class_weight_of(self.estimator, label, self._rows.counts)
         self._blend.learn(id, row, label, weight, self.committee)
         if self.features is None:
             return row

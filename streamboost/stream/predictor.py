@@ -115,6 +115,14 @@ class Predictor:
             return score_with_shares(self._rows.counts, len(rows))
         return self.judge.calibrated(self._blend.score(self.committee, rows))
 
+    def remember(self, ids: Sequence[str], scored: Scored) -> None:
+        """Keep what the experts said of records until they are learned by these `ids`.
+
+        `query` does so too. Of records that nobody remembers they are judged by what they say when
+        the label comes, when they may know more than on arrival.
+        """
+        self._blend.note(ids, scored)
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the labels, object (n,), that `score` predicts, with less work."""
         rows = self._admit(X)

@@ -1,5 +1,6 @@
 """What several experts say of a record, as one prediction."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from streamboost.storage import Arrays, part
 from streamboost.stream.blend.correction import Recent
 from streamboost.stream.blend.experts import Expert
 from streamboost.stream.blend.linear import Linear
+from streamboost.stream.blend.memory import Memory, Said
 from streamboost.stream.blend.neighbours import Neighbours
 from streamboost.stream.blend.scale import Scale
 from streamboost.stream.blend.sequence import Sequences
@@ -32,15 +34,14 @@ _STEP = 0.2
 _SQUARES = 10.0
 """AdaGrad's step, and the squared slopes that it starts with."""
 
-_LEAST = -6.0  # log probability: whoever says less is too sure
-_UNKNOWN = -7.0  # of a class that the committee does not know
+_LEAST = -6.0
+"""Log probability: whoever says less is too sure."""
+
+_NEWEST = 50
+"""Labels whose shares are the chances of classes that the committee does not know."""
 
 _EPOCH = 0.1
 """Share of all weights by which one must move for utilities to be measured anew."""
-
-_MOST_BYTES = 8 * 2**20
-_MOST_WAITING = 20_000
-"""Records whose experts' words are remembered until their labels come, and what they may take."""
 
 
 class Blend:
@@ -52,7 +53,8 @@ class Blend:
     labels the weights stay near their start. A sum of logarithms lets the committee decide where
     it is sure, and the others where it is not: that is why labels asked for by small margins, on
     which weights are learned, mislead it less than they mislead a weighted mean. Labels of
-    classes that the committee did not know yet teach no weights.
+    classes that the committee did not know yet, which it gives their share of the newest labels,
+    teach no weights.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ class Blend:
         n_before: int = 0,
     ) -> None:
         blends = "correction" in experts and not schedule.correction_rounds
-        self._recent = Recent(Schedule.per_label() if blends else schedule)
+        self._recent = Recent(Schedule.per_label() if blends else schedule, optional=blends)
         scale, self._sequences = Scale(), Sequences()
         self._scale = scale
         there: dict[str, Expert] = {
@@ -101,9 +103,9 @@ class Blend:
         self._epoch = 0
         self._epoch_weights = self.weights.copy()
         self._place: dict[Label, int] = {}  # the classes' numbers, in the order first learned
-        self._waiting: dict[str, tuple[int, np.ndarray]] = {}
-        self._bytes = 0
-        self._newest: tuple[Committee, bytes, np.ndarray] | None = None
+        self._labels: deque[int] = deque(maxlen=_NEWEST)  # the newest, as numbers
+        self._memory = Memory()
+        self._newest: tuple[Committee, bytes, Said] | None = None
 
     def widen(self, n_features: int) -> None:
         """Let rows have `n_features` features; the ones kept miss the new ones."""
@@ -124,12 +126,17 @@ class Blend:
         """
         if not self._blends(committee):
             return score_with_committee(self._recent.over(committee) or committee, X)
+        from streamboost.kernels.blending import mix
+
         scores = committee.decision(X[:, : committee.n_features])
         place = self._places(committee)
-        said = self._said(committee, X, scores, place)
+        known = np.zeros(len(place), dtype=bool)
+        known[[place[label] for label in committee.classes.tolist()]] = True
+        said = self._said(committee, X, scores, place, known)
+        logs = np.empty(said.shape[1:])
+        mix(self.weights, said, logs)
         if len(X) == 1:
-            self._newest = committee, X.tobytes(), said[:, 0]
-        logs = normalized(np.tensordot(self.weights, said, axes=1))
+            self._newest = committee, X.tobytes(), self._kept(said[:, 0], known)
         classes = as_array(place)
         return Scored(
             labels=classes[logs.argmax(axis=1)].astype(object),
@@ -138,6 +145,7 @@ class Blend:
             margins=gap_of(logs),
             version=committee.version,
             experts=said,
+            known=known,
         )
 
     def _blends(self, committee: "Committee") -> bool:
@@ -153,20 +161,28 @@ class Blend:
         return place
 
     def _said(
-        self, committee: "Committee", X: np.ndarray, scores: np.ndarray, place: dict[Label, int]
+        self,
+        committee: "Committee",
+        X: np.ndarray,
+        scores: np.ndarray,
+        place: dict[Label, int],
+        known: np.ndarray,
     ) -> np.ndarray:
         """Return what each expert says, log probabilities (E, n, K), at least `_LEAST`."""
-        said = np.full((len(self.names), len(X), len(place)), _UNKNOWN)
+        said = np.empty((len(self.names), len(X), len(place)))
         columns = [place[label] for label in committee.classes.tolist()]
-        P = committee.probabilities(scores)
-        said[:, :, columns] = np.log(np.maximum(P, np.exp(_LEAST)))
+        said[:, :, columns] = np.log(np.maximum(committee.probabilities(scores), np.exp(_LEAST)))
+        if not known.all():
+            share = np.bincount(list(self._labels), minlength=len(place)) + 1.0
+            share /= share.sum()
+            said[:, :, known] += np.log(share[known].sum())
+            said[:, :, ~known] = np.log(share[~known])
         start = 1
         for expert in self._experts.values():
             end = start + expert.n_opinions
             expert.say(committee, X, scores, place, said[start:end])
             start = end
-        np.maximum(said[1:], _LEAST, out=said[1:])
-        return said
+        return np.maximum(said, _LEAST, out=said)
 
     def edition(self, committee: "Committee | None") -> int:
         """Return a number that rises with what utilities are measured by.
@@ -182,19 +198,13 @@ class Blend:
         """Remember what the experts said of records on their arrival."""
         if scored.experts is None:
             return
-        said = scored.experts[:, :, : len(self._place)].astype(np.float32)
         for i, id in enumerate(ids):
-            self._forget(id)
-            self._waiting[id] = self._sequences.newest, said[:, i]
-            self._bytes += said[:, i].nbytes
-        while self._waiting and (len(self._waiting) > _MOST_WAITING or self._bytes > _MOST_BYTES):
-            self._forget(next(iter(self._waiting)))
+            self._memory.note(id, self._kept(scored.experts[:, i], scored.known))
 
-    def _forget(self, id: str) -> tuple[int, np.ndarray] | None:
-        waiting = self._waiting.pop(id, None)
-        if waiting is not None:
-            self._bytes -= waiting[1].nbytes
-        return waiting
+    def _kept(self, said: np.ndarray, known: np.ndarray | None) -> Said:
+        assert known is not None
+        n = len(self._place)
+        return Said(self._sequences.newest, said[:, :n].astype(np.float32), known[:n])
 
     def learn(
         self,
@@ -209,30 +219,33 @@ class Blend:
             self._recent.learn(committee, row, label, 0, weight)
             return
         if committee is not None and self._blends(committee):
-            before, said = self._forget(id) or self._says_now(committee, row)
-            self._weigh(said.astype(np.float64), self._place.get(label))
+            said = self._memory.take(id) or self._says_now(committee, row)
+            self._weigh(said, self._place.get(label), weight)
+            before = said.before
         else:
             before = self._sequences.newest
         k = self._place.setdefault(label, len(self._place))
         self._scale.learn(row)
         for expert in self._experts.values():
             expert.learn(committee, row, label, k, weight)
-        self._sequences.learn_after(before, k)
+        self._sequences.learn_after(before, k, weight)
+        self._labels.append(k)
         self._newest = None
 
-    def _says_now(self, committee: "Committee", row: np.ndarray) -> tuple[int, np.ndarray]:
+    def _says_now(self, committee: "Committee", row: np.ndarray) -> Said:
         if self._newest is None or self._newest[:2] != (committee, row.tobytes()):
             self.score(committee, row[None])
         assert self._newest is not None
-        return self._sequences.newest, self._newest[2]
+        return self._newest[2]
 
-    def _weigh(self, said: np.ndarray, k: int | None) -> None:
-        """Learn weights of what was `said` (E, K) of a record of class number `k`."""
-        if k is None or k >= said.shape[1] or said[0, k] < _LEAST:
+    def _weigh(self, said: Said, k: int | None, weight: float) -> None:
+        """Learn weights of what was said of a record of class number `k`."""
+        if k is None or k >= len(said.known) or not said.known[k]:
             return
-        off = np.exp(normalized(self.weights @ said))
+        logs = said.logs.astype(np.float64)
+        off = np.exp(normalized(self.weights @ logs))
         off[k] -= 1.0
-        slope = said @ off
+        slope = weight * (logs @ off)
         self._squares += slope * slope
         self.weights = np.maximum(self.weights - _STEP * slope / np.sqrt(self._squares), 0.0)
         moved = np.abs(self.weights - self._epoch_weights).max()
@@ -243,6 +256,7 @@ class Blend:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
         parts = {name: expert.state() for name, expert in self._experts.items()}
+        waiting, said = self._memory.state()
         parts.setdefault("correction", self._recent.state())
         state = {
             "weights": self.weights.tolist(),
@@ -250,14 +264,12 @@ class Blend:
             "epoch": self._epoch,
             "epoch_weights": self._epoch_weights.tolist(),
             "labels": list(self._place),
-            "waiting": [
-                (id, before, said.shape[1]) for id, (before, said) in self._waiting.items()
-            ],
+            "newest": list(self._labels),
+            "waiting": waiting,
             "experts": {name: about for name, (about, _) in parts.items()},
         }
-        said = [one.ravel() for _, one in self._waiting.values()]
         return state, {
-            "said": np.concatenate(said) if said else np.zeros(0, dtype=np.float32),
+            **{f"said.{name}": array for name, array in said.items()},
             **{f"scale.{name}": array for name, array in self._scale.state().items()},
             **{
                 f"{key}.{name}": one for key, (_, own) in parts.items() for name, one in own.items()
@@ -274,13 +286,9 @@ class Blend:
         self._squares = np.array(state["squares"])
         self._epoch, self._epoch_weights = state["epoch"], np.array(state["epoch_weights"])
         self._place = {label: k for k, label in enumerate(state["labels"])}
+        self._labels = deque(state["newest"], maxlen=_NEWEST)
         self._scale.resume(part(arrays, "scale."))
         for name, expert in ({"correction": self._recent} | self._experts).items():
             expert.resume(state["experts"][name], part(arrays, f"{name}."))
-        self._waiting, start = {}, 0
-        for id, before, n_classes in state["waiting"]:
-            end = start + len(self.names) * n_classes
-            said = arrays["said"][start:end].reshape(len(self.names), n_classes).copy()
-            self._waiting[id] = before, said
-            start = end
-        self._bytes = sum(said.nbytes for _, said in self._waiting.values())
+        self._memory.resume(state["waiting"], part(arrays, "said."))
+        self._newest = None

@@ -28,7 +28,8 @@ class Recent(Expert):
     when the next record is scored: after many labels at once, once.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, *, optional: bool = False) -> None:
+        self._is_optional = optional  # leaves out committees that cannot be corrected
         self._n_stumps = schedule.correction_rounds
         self._size = schedule.correction_rows
         self._weights = by_half_life(self._size, schedule.correction_half_life)
@@ -76,7 +77,8 @@ class Recent(Expert):
         """See `Expert`; of classes that committee and newest labels know."""
         from streamboost.boosting.correction import Corrected, correctable
 
-        corrected = self.over(committee) if correctable(committee) else committee
+        left_out = self._is_optional and not correctable(committee)
+        corrected = committee if left_out else self.over(committee)
         if not isinstance(corrected, Corrected):
             return
         P = corrected.probabilities(corrected.corrected(scores, X))

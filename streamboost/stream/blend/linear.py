@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamboost.features.text import normalized
 from streamboost.storage import Arrays
 from streamboost.stream.blend.experts import MOST_CLASSES, Expert
 from streamboost.stream.blend.scale import Scale
@@ -38,14 +37,10 @@ class Linear(Expert):
         self._weights = np.pad(self._weights, more)
         self._squares = np.pad(self._squares, more, constant_values=_LEAST)
 
-    def _scaled(self, committee: "Committee", X: np.ndarray) -> np.ndarray:
-        """Return rows (n, D + 1) of length about 1."""
-        rows = np.empty((len(X), X.shape[1] + 1))
-        rows[:, 0] = 1.0
-        scaled = (X - self._scale.mean) * self._scale.rate
-        rows[:, 1:] = np.clip(np.where(scaled == scaled, scaled, 0.0), -_FURTHEST, _FURTHEST)
-        rows[:, committee.learners.categories.features + 1] = 0.0
-        return np.asarray(rows / np.sqrt(rows.shape[1]))
+    def _rate(self, committee: "Committee") -> np.ndarray:
+        rate = self._scale.rate.copy()
+        rate[committee.learners.categories.features] = 0.0
+        return rate
 
     def say(
         self,
@@ -56,26 +51,26 @@ class Linear(Expert):
         said: np.ndarray,
     ) -> None:
         """See `Expert`."""
+        from streamboost.kernels.blending import say_linear
+
         if len(self._weights):
-            logs = self._scaled(committee, X) @ self._weights.T
-            said[0, :, : logs.shape[1]] = normalized(logs)
+            scale = self._scale.mean, self._rate(committee), _FURTHEST
+            say_linear(X, *scale, self._weights, said[0])
 
     def learn(
         self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
     ) -> None:
         """See `Expert`; without a committee nobody knows which numbers are categories."""
+        from streamboost.kernels.blending import learn_linear
+
         if committee is None or k >= MOST_CLASSES:
             return
         if k >= len(self._weights):
             more = ((0, k + 1 - len(self._weights)), (0, 0))
             self._weights = np.pad(self._weights, more)
             self._squares = np.pad(self._squares, more, constant_values=_LEAST)
-        scaled = self._scaled(committee, row[None])[0]
-        off = np.exp(normalized(self._weights @ scaled))
-        off[k] -= 1.0
-        gradient = np.outer(off, scaled)
-        self._squares += gradient * gradient
-        self._weights -= _RATE * gradient / np.sqrt(self._squares)
+        scale = self._scale.mean, self._rate(committee), _FURTHEST
+        learn_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`."""

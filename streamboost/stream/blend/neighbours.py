@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from streamboost.kernels.neighbours import OPINIONS, say_neighbours
 from streamboost.storage import Arrays
 from streamboost.stream.blend.experts import Expert
 from streamboost.stream.blend.scale import Scale
@@ -40,12 +39,13 @@ class Neighbours(Expert):
     classes are many small heaps, neighbours are right where no boosted tree is yet.
     """
 
-    n_opinions: ClassVar[int] = OPINIONS
+    n_opinions: ClassVar[int] = 3
 
     def __init__(self, scale: Scale) -> None:
         self._scale = scale
         self._X = np.zeros((_SIZE, 0), dtype=np.float32)
         self._y = np.zeros(_SIZE, dtype=np.int64)
+        self._weight = np.ones(_SIZE)
         self._n = 0
         self._newest = _SIZE - 1
         self._committee: Committee | None = None
@@ -65,6 +65,7 @@ class Neighbours(Expert):
         """See `Expert`."""
         self._newest = (self._newest + 1) % _SIZE
         self._X[self._newest], self._y[self._newest] = row, k
+        self._weight[self._newest] = weight
         self._n = min(self._n + 1, _SIZE)
         self._unread = min(self._unread + 1, _SIZE)
         self._metric = None
@@ -78,14 +79,17 @@ class Neighbours(Expert):
         said: np.ndarray,
     ) -> None:
         """See `Expert`."""
+        from streamboost.kernels.neighbours import say_neighbours
+
         if not self._n:
             return
         self._read(committee)
         if self._metric is None:
             self._metric = self._measured(committee)
         own = committee.leaves(X[:, : committee.n_features], _TREES)
-        counts = np.bincount(self._y[: self._n], minlength=said.shape[2]).astype(np.float64)
-        ring = self._X, self._y, self._leaves, self._n, self._newest
+        n, n_classes = self._n, said.shape[2]
+        counts = np.bincount(self._y[:n], weights=self._weight[:n], minlength=n_classes)
+        ring = self._X, self._y, self._weight, self._leaves, n, self._newest
         say_neighbours(*ring, _NEAR, X, own, *self._metric, counts, said)
 
     def _read(self, committee: "Committee") -> None:
@@ -120,11 +124,12 @@ class Neighbours(Expert):
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`; oldest first."""
         rows = (self._newest - np.arange(self._n)[::-1]) % _SIZE
-        return {}, {"X": self._X[rows], "y": self._y[rows]}
+        return {}, {"X": self._X[rows], "y": self._y[rows], "weight": self._weight[rows]}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Expert`."""
         self._n = self._unread = len(arrays["y"])
         self._newest = (self._n - 1) % _SIZE
         self._X[: self._n], self._y[: self._n] = arrays["X"], arrays["y"]
+        self._weight[: self._n] = arrays["weight"]
         self._committee, self._metric = None, None

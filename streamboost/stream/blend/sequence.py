@@ -43,7 +43,7 @@ class Sequences(Expert):
             counts = self._counts[self.newest] + _SMOOTHING
             said[0, :, : len(counts)] = np.log(counts / counts.sum())
 
-    def learn_after(self, before: int, k: int) -> None:
+    def learn_after(self, before: int, k: int, weight: float) -> None:
         """Learn that a record is of class number `k`, `before` being the newest on its arrival."""
         if k >= len(self._counts) and k < MOST_CLASSES:
             more = min(k + 1, MOST_CLASSES) - len(self._counts)
@@ -51,7 +51,7 @@ class Sequences(Expert):
         if max(before, k) < len(self._counts):
             if before >= 0:
                 self._counts[before] *= _FADE
-                self._counts[before, k] += 1.0
+                self._counts[before, k] += weight
             self.newest = k
         else:
             self.newest = -1
