@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from streamboost.boosting.categorical import categorical_mask, check_categories
+from streamboost.boosting.categorical import categories_of
 from streamboost.boosting.committee import Committee, Model
 from streamboost.boosting.frames import FrameColumns, columns_of
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
@@ -28,7 +28,6 @@ from streamboost.boosting.training_data import (
     training_data,
     weighed_by_class,
 )
-from streamboost.errors import ConfigurationError
 from streamboost.trees.bins import MAX_BINS
 
 __all__ = ["BoostingClassifier", "Pruning"]
@@ -132,12 +131,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Add `n_estimators` rounds (as many as `fit` grows, if None) trained on these rows.
 
         The rows may be others than before. A class that is absent from `y` stays; what happens to
-        a new one is the family's own.
+        a new one is the family's own. An integer `random_state` seeds each extension by itself,
+        together with the rounds there are: the same calls make the same committee.
         """
         check_is_fitted(self, "classes_")
         X, y, weight = self._training_rows(X, y, sample_weight, reset=False)
+        seed = self._seed(after=self.committee_.n_rounds)
         self.committee_ = self._train(
-            X, y, weight, seed=self._seed(), committee=self.committee_, n_estimators=n_estimators
+            X, y, weight, seed=seed, committee=self.committee_, n_estimators=n_estimators
         )
         self.classes_ = self.committee_.classes
         return self
@@ -185,17 +186,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _categorical(self, X: np.ndarray) -> np.ndarray:
         """Return which columns of `X` hold categories, after a look at their values."""
         names = getattr(self, "feature_names_in_", None)
-        chosen = self.categorical_features
-        if isinstance(chosen, str) and chosen == "from_dtype":
-            chosen = [] if self._columns is None else list(self._columns.categories)
-        mask = categorical_mask(chosen, X.shape[1], names)
-        if self._no_categories and mask.any():
-            raise ConfigurationError(
-                f"categorical_features chooses {mask.sum()} columns, and {type(self).__name__} "
-                f"{self._no_categories}"
-            )
-        check_categories(X, mask, names)
-        return mask
+        by_dtype = [] if self._columns is None else list(self._columns.categories)
+        refusal = self._no_categories and f"{type(self).__name__} {self._no_categories}"
+        return categories_of(X, self.categorical_features, by_dtype, names, refusal)
 
     def _boost(
         self,
@@ -291,8 +284,10 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         return BoostingParameters(**mine | {"max_leaf_nodes": self._leaves(len(data.classes))})
 
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+    def _seed(self, after: int = 0) -> int:
+        """Return the seed of a training on top of `after` rounds, which must not draw theirs."""
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return int(np.random.SeedSequence([seed, after]).generate_state(1)[0]) if after else seed
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
