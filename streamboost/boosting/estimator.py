@@ -12,7 +12,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -132,13 +132,19 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The rows may be others than before. A class that is absent from `y` stays; what happens to
         a new one is the family's own. An integer `random_state` seeds each extension by itself,
-        together with the rounds there are: the same calls make the same committee.
+        together with the rounds there are: the same calls make the same committee. Raises
+        ValueError, naming the parameter, where one cannot be.
         """
         check_is_fitted(self, "classes_")
+        rounds = self.n_estimators if n_estimators is None else n_estimators
+        parameters = self.get_params(deep=False) | {"n_estimators": rounds}
+        validate_parameter_constraints(
+            self._parameter_constraints, parameters, caller_name=f"{type(self).__name__}.extend"
+        )
         X, y, weight = self._training_rows(X, y, sample_weight, reset=False)
         seed = self._seed(after=self.committee_.n_rounds)
         self.committee_ = self._train(
-            X, y, weight, seed=seed, committee=self.committee_, n_estimators=n_estimators
+            X, y, weight, seed=seed, committee=self.committee_, n_estimators=rounds
         )
         self.classes_ = self.committee_.classes
         return self

@@ -4,6 +4,7 @@ import families
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.utils._param_validation import InvalidParameterError
 
 
 @pytest.fixture(params=families.ESTIMATORS, ids=lambda e: e.__name__)
@@ -37,3 +38,15 @@ def test_the_same_fit_and_extensions_give_the_same_committee(estimator):
     arrays = two.committee_.to_arrays()
     for name, array in one.committee_.to_arrays().items():
         np.testing.assert_array_equal(arrays[name], array)
+
+
+@pytest.mark.parametrize("rounds", [-5, 0, 2.5, "ten"])
+def test_rounds_that_cannot_be_added_are_refused_by_name(estimator, rounds):
+    X, y = copies_of_one_column()
+    estimator.fit(X, y)
+    before = estimator.committee_
+    with pytest.raises(InvalidParameterError, match=rf"'n_estimators'.*\.extend.*Got {rounds!r}"):
+        estimator.extend(X, y, n_estimators=rounds)
+    with pytest.raises(InvalidParameterError, match="'n_estimators'"):
+        estimator.set_params(n_estimators=rounds).extend(X, y)
+    assert estimator.committee_ is before
