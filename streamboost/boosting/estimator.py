@@ -26,6 +26,7 @@ from streamboost.boosting.training_data import (
     check_class_weight,
     numbers_of,
     training_data,
+    warn_of_absent,
     weighed_by_class,
 )
 from streamboost.trees.bins import MAX_BINS
@@ -130,10 +131,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Add `n_estimators` rounds (as many as `fit` grows, if None) trained on these rows.
 
-        The rows may be others than before. A class that is absent from `y` stays; what happens to
-        a new one is the family's own. An integer `random_state` seeds each extension by itself,
-        together with the rounds there are: the same calls make the same committee. Raises
-        ValueError, naming the parameter, where one cannot be.
+        The rows may be others than before. A class that they lack stays, but is found ever less
+        often, as nothing tells it from the others: a UserWarning names it, and some of its earlier
+        rows among these mend it. What happens to a new class is the family's own. An integer
+        `random_state` seeds each extension by itself, together with the rounds there are: the same
+        calls make the same committee. Raises ValueError where a parameter cannot be.
         """
         check_is_fitted(self, "classes_")
         rounds = self.n_estimators if n_estimators is None else n_estimators
@@ -142,11 +144,12 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._parameter_constraints, parameters, caller_name=f"{type(self).__name__}.extend"
         )
         X, y, weight = self._training_rows(X, y, sample_weight, reset=False)
-        seed = self._seed(after=self.committee_.n_rounds)
+        known, seed = self.classes_, self._seed(after=self.committee_.n_rounds)
         self.committee_ = self._train(
             X, y, weight, seed=seed, committee=self.committee_, n_estimators=rounds
         )
         self.classes_ = self.committee_.classes
+        warn_of_absent(known, y[weight > 0])
         return self
 
     def train(
@@ -208,8 +211,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
         work = Work()
-        params = self._parameters(data)
-        trained = boost(algorithm, data, rounds, params, rng, committee, work)
+        trained = boost(algorithm, data, rounds, self._parameters(data), rng, committee, work)
         self.n_adds_ = work.n_adds
         return trained
 
@@ -231,8 +233,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Ties go to the first; under costs see the family.
         """
-        scores = self._scores(X)
-        return np.asarray(self.classes_[self._model.best(scores)])
+        return np.asarray(self.classes_[self._model.best(self._scores(X))])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict` after each round."""
@@ -242,8 +243,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
-        scores = self._scores(X)
-        return self._model.probabilities(scores)
+        return self._model.probabilities(self._scores(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
@@ -275,8 +275,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.concatenate(list(pool.map(self._model.decision, np.array_split(X, threads))))
 
     def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
-        rows = self._rows(X)
-        return self._model.staged_decision(rows)
+        return self._model.staged_decision(self._rows(X))
 
     def _as_decision(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.

@@ -117,6 +117,7 @@ def test_a_tree_has_more_leaves_than_classes_unless_told_otherwise():
     assert len(model.committee_.learners.values) == 24
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_extend_with_a_new_class_trains_anew_and_keeps_the_absent_one():
     X, y, _ = data(3, 300, 3)
     model = GambleClassifier(n_estimators=5).fit(X[y < 2], y[y < 2])
@@ -162,6 +163,7 @@ def test_the_step_by_number_of_classes_is_the_one_measured_best():
     assert [step_for(K) for K in (2, 3, 10, 12, 13, 26)] == ["scaled"] * 4 + ["exact"] * 2
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_a_class_without_rows_keeps_its_score():
     X, y, _ = data(4, 400, 4)
     model = GambleClassifier(n_estimators=5).fit(X, y)
