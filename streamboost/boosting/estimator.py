@@ -132,24 +132,21 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Add `n_estimators` rounds (as many as `fit` grows, if None) trained on these rows.
 
         The rows may be others than before. A class that they lack stays, but is found ever less
-        often, as nothing tells it from the others: a UserWarning names it, and some of its earlier
-        rows among these mend it. What happens to a new class is the family's own. An integer
-        `random_state` seeds each extension by itself, together with the rounds there are: the same
-        calls make the same committee. Raises ValueError where a parameter cannot be.
+        often: a UserWarning names it, and some of its earlier rows among these mend it. What
+        happens to a new class is the family's own. An integer `random_state` and the rounds there
+        are seed an extension. Raises ValueError where a parameter cannot be.
         """
         check_is_fitted(self, "classes_")
         rounds = self.n_estimators if n_estimators is None else n_estimators
-        parameters = self.get_params(deep=False) | {"n_estimators": rounds}
-        validate_parameter_constraints(
-            self._parameter_constraints, parameters, caller_name=f"{type(self).__name__}.extend"
-        )
+        parameters, caller = self.get_params(deep=False), f"{type(self).__name__}.extend"
+        parameters["n_estimators"] = rounds
+        validate_parameter_constraints(self._parameter_constraints, parameters, caller)
         X, y, weight = self._training_rows(X, y, sample_weight, reset=False)
-        known, seed = self.classes_, self._seed(after=self.committee_.n_rounds)
-        self.committee_ = self._train(
-            X, y, weight, seed=seed, committee=self.committee_, n_estimators=rounds
-        )
+        known = self.committee_
+        seed = self._seed(after=known.n_rounds)
+        self.committee_ = self._train(X, y, weight, seed=seed, committee=known, n_estimators=rounds)
         self.classes_ = self.committee_.classes
-        warn_of_absent(known, y[weight > 0])
+        warn_of_absent(known.classes, y[weight > 0])
         return self
 
     def train(
@@ -233,7 +230,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Ties go to the first; under costs see the family.
         """
-        return np.asarray(self.classes_[self._model.best(self._scores(X))])
+        scores = self._scores(X)
+        return np.asarray(self.classes_[self._model.best(scores)])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict` after each round."""
@@ -243,7 +241,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
-        return self._model.probabilities(self._scores(X))
+        scores = self._scores(X)
+        return self._model.probabilities(scores)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
@@ -275,7 +274,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.concatenate(list(pool.map(self._model.decision, np.array_split(X, threads))))
 
     def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
-        return self._model.staged_decision(self._rows(X))
+        rows = self._rows(X)
+        return self._model.staged_decision(rows)
 
     def _as_decision(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.
