@@ -45,11 +45,13 @@ EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0, "mode": "stream
 CHOICES = {"committee": {"estimator", "label_lags", "calibrate"}, "query": {"strategy"}}
 NONE = "none"
 NOT_IN_A_FILE = {
-    *("random_state", "n_jobs", "estimator", "utility", "categorical_features", "class_weight")
+    *("random_state", "n_jobs", "estimator", "utility", "categorical_features", "class_weight"),
+    "weight_floor",
 }
 """Parameters a file has no key for: the seed is [pipeline] seed, a batch is scored by one thread,
 `estimator` names the committee's kind, the utility follows from [query] strategy, a record's
-features are numbers, and TOML's keys are text where labels may be numbers."""
+features are numbers, TOML's keys are text where labels may be numbers, and GAMBLE without a floor
+under its weights is for those who study it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,10 @@ __all__ = [
 WIDE_ROWS = 65_536
 """Beyond this many rows, or this weight, a 32-bit half is too coarse for small gradients."""
 
+_MOST_RECORDS = 2.0**32
+"""So many rows have no numbers here. Where weights say more, they are counted in larger units: what
+one record adds is rounded before it is weighted, and would be nothing beside them."""
+
 _SUM_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
 
 
@@ -61,13 +65,14 @@ def gradient_statistic(
     a rounding, does not move the scale.
     """
     n = len(gradient)
-    wide = max(n, float(weight.sum())) > WIDE_ROWS
+    weight, total, lot = _in_lots(weight, float(weight.sum()), n)
+    wide = max(n, total) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
-    scale_g, scale_h = _power_of_two(bits, sum_g), _power_of_two(bits, sum_h)
+    scale_g, scale_h = _power_of_two(bits, sum_g / lot), _power_of_two(bits, sum_h / lot)
     values = np.empty(2 * n if wide else n, dtype=np.int64)
     pack(gradient, hessian, weight, scale_g, scale_h, wide, values)
     kind = NEWTON_SUMS if wide else NEWTON
-    return Statistic(kind, values, 2 if wide else 1, scale_h)
+    return Statistic(kind, values, 2 if wide else 1, scale_h / lot)
 
 
 def pair_statistic(
@@ -83,12 +88,13 @@ def pair_statistic(
     `weight` float32 (n,). Each node has scales of its own, so gains of two nodes compare only in
     the user's units. `buffer` int64 (2n,) takes the numbers, and belongs to the statistic.
     """
-    wide = len(rows) > WIDE_ROWS
+    weight, total, lot = _in_lots(weight, float(weight[rows].sum()), len(rows))
+    wide = max(len(rows), total) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = pairs.pair_statistic(probabilities, y, weight, rows, bits, wide, buffer)
     kind = NEWTON_SUMS if wide else NEWTON
-    statistic = Statistic(kind, buffer, 2 if wide else 1, scale_h)
-    return statistic, scale_h / scale_g**2
+    statistic = Statistic(kind, buffer, 2 if wide else 1, scale_h / lot)
+    return statistic, lot * scale_h / scale_g**2
 
 
 def weight_statistic(
@@ -107,12 +113,15 @@ def weight_statistic(
     records counts exactly as two rows. `y` uint32 codes (n,). A weight of `unit` is what the least
     weight of a child calls 1.
     """
+    lot = 1.0
+    if copies is not None:
+        copies, _, lot = _in_lots(copies, float(copies.sum()), len(copies))
     total = weight if copies is None else weight * copies
     scale = _power_of_two(_SUM_BITS, float(total.sum()))
     values = np.rint(weight * scale)
     if copies is not None:
         values = np.rint(values * copies)
-    return Statistic(kind, values.astype(np.int64), n_classes, scale * unit, channel=y)
+    return Statistic(kind, values.astype(np.int64), n_classes, scale * unit / lot, channel=y)
 
 
 def vector_statistic(
@@ -127,6 +136,9 @@ def vector_statistic(
     They are those of one record; `copies` (n,) is as in `weight_statistic`. `totals` (channels,)
     are the constants of STUMP. All channels share one scale.
     """
+    lot = 1.0
+    if copies is not None:
+        copies, _, lot = _in_lots(copies, float(copies.sum()), len(copies))
     size = np.abs(vectors)
     bounds = size.sum(axis=0) if copies is None else copies @ size
     scale = _power_of_two(_SUM_BITS, float(bounds.max(initial=0.0)))
@@ -134,8 +146,21 @@ def vector_statistic(
     if copies is not None:
         values = np.rint(values * copies[:, None])
     values = values.astype(np.int64).ravel()
+    scale /= lot
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
     return Statistic(kind, values, vectors.shape[1], scale, totals=constants)
+
+
+def _in_lots(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, float]:
+    """Return `weight` and its `total` over `n` rows, both in lots, and the records of a lot.
+
+    That is 1 up to 2^32 records, so that a row of weight 2 counts exactly as two rows; beyond, a
+    power of two that leaves the mean row between 1 and 2.
+    """
+    if total <= _MOST_RECORDS:
+        return weight, total, 1.0
+    lot = float(2.0 ** np.floor(np.log2(total / n)))
+    return weight / weight.dtype.type(lot), total / lot, lot
 
 
 def _power_of_two(bits: int, bound: float) -> float:

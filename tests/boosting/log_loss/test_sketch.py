@@ -79,6 +79,7 @@ def test_a_new_class_enters_near_its_share(digits):
     assert fitted.score(X[~old], y[~old]) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_an_absent_class_stays(digits):
     X, y, X_test, y_test = digits
     fitted = model(n_estimators=60).fit(X, y)
