@@ -48,8 +48,11 @@ class WeakLearners(Protocol):
     def without_oldest(self, n_rounds: int) -> Self:
         """Return them without the first `n_rounds` rounds."""
 
-    def builder(self, bins: Bins) -> "LearnersBuilder":
-        """Return what adds the learners of further rounds, trained on these bins."""
+    def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "LearnersBuilder":
+        """Return what adds the learners of further rounds, trained on these bins.
+
+        `weight` (n,) is what the rows of the training weigh; None: 1 each.
+        """
 
     def to_arrays(self) -> Arrays:
         """Return them as plain arrays."""

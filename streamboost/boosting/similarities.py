@@ -162,8 +162,8 @@ class Similarities:
         pairs, reach = self.pairs[n_rounds:], self.reach[n_rounds:]
         return Similarities(self.frame, self.points, pairs, reach, self.coefficients[n_rounds:])
 
-    def builder(self, bins: Bins) -> "SimilaritiesBuilder":
-        """Return what adds further rounds; they have no use for bins."""
+    def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "SimilaritiesBuilder":
+        """Return what adds further rounds; they have no use for bins and weights."""
         return SimilaritiesBuilder(self)
 
     def to_arrays(self) -> Arrays:

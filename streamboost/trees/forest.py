@@ -12,7 +12,8 @@ from streamboost.kernels.traverse import FOREST_NODE, add_mixed_scores, add_scor
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import Categories, Reading
-from streamboost.trees.tree import Tree
+from streamboost.trees.sets import reread, sets_of
+from streamboost.trees.tree import Tree, leaf_shares, split_gains
 
 __all__ = ["Forest", "ForestBuilder"]
 
@@ -41,6 +42,11 @@ class Forest:
         Each node's row in `sets`, int32 (nodes,); -1 where it compares numbers.
     categories
         What the codes mean.
+    gain
+        What each node's split gained, a record, float32 (nodes,); see `Statistic.worth`.
+    cover
+        The share of the training's weight in each leaf of a tree, float32 (leaves,). Both are NaN
+        in trees that releases before 0.2 have grown.
     """
 
     kind: ClassVar[str] = "trees"
@@ -52,6 +58,8 @@ class Forest:
     sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.uint8))
     set_of: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     categories: Categories = field(default_factory=Categories)
+    gain: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    cover: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
     @property
     def n_classes(self) -> int:
@@ -129,11 +137,13 @@ class Forest:
             rounds=self.rounds[n_rounds:] - np.int32(trees),
             sets=self.sets[sets:],
             set_of=np.where(set_of >= 0, set_of - sets, -1).astype(np.int32),
+            gain=self.gain[inner:],
+            cover=self.cover[leaves:],
         )
 
-    def builder(self, bins: Bins) -> "ForestBuilder":
-        """Return what adds trees grown on these bins."""
-        return ForestBuilder(self, bins)
+    def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "ForestBuilder":
+        """Return what adds trees grown on these bins and rows of `weight` (n,), 1 if None."""
+        return ForestBuilder(self, bins, weight)
 
     def to_arrays(self) -> Arrays:
         """Return the forest as plain arrays."""
@@ -143,6 +153,8 @@ class Forest:
             "rounds": self.rounds,
             "sets": self.sets,
             "set_of": self.set_of,
+            "gain": self.gain,
+            "cover": self.cover,
             **{f"categories.{name}": getattr(self.categories, name) for name in _CATEGORY_FIELDS},
             **{f"nodes.{name}": self.nodes[name].copy() for name in _NODE_FIELDS},
         }
@@ -153,6 +165,7 @@ class Forest:
         nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
         for name in _NODE_FIELDS:
             nodes[name] = arrays[f"nodes.{name}"]
+        leaves = arrays["values"].shape[:1]  # older files have neither gain nor cover
         return cls(
             nodes,
             arrays["roots"],
@@ -161,6 +174,8 @@ class Forest:
             arrays["sets"],
             arrays["set_of"],
             Categories(**{name: arrays[f"categories.{name}"] for name in _CATEGORY_FIELDS}),
+            arrays.get("gain", np.full(len(nodes), np.nan, dtype=np.float32)),
+            arrays.get("cover", np.full(leaves, np.nan, dtype=np.float32)),
         )
 
     def check(self, n_features: int) -> None:
@@ -185,6 +200,10 @@ class Forest:
         _require_range("set", self.set_of, -1, len(self.sets))
         if not np.isin(self.nodes["feature"][chosen], self.categories.features).all():
             raise ModelFileError("a set of categories splits a column of numbers: damaged file")
+        if self.gain.shape != self.nodes.shape or self.cover.shape != self.values.shape[:1]:
+            raise ModelFileError("gains, covers and trees differ in number: the file is damaged")
+        if (self.gain < 0).any() or (self.cover < 0).any():
+            raise ModelFileError("a gain or a cover is negative: the file is damaged")
         _require_range("code", self.categories.codes, 1, 8 * self.sets.shape[1])
 
 
@@ -205,9 +224,10 @@ def _require_range(what: str, values: np.ndarray, low: int, high: int | None) ->
 class ForestBuilder:
     """Collects rounds of trees on top of a forest, and packs them once at the end."""
 
-    def __init__(self, forest: Forest, bins: Bins) -> None:
+    def __init__(self, forest: Forest, bins: Bins, weight: np.ndarray | None = None) -> None:
         self._forest = forest
         self._bins = bins
+        self._weight = weight
         self._trees: list[Tree] = []
         self._rounds = list(forest.rounds)
 
@@ -219,7 +239,7 @@ class ForestBuilder:
     def freeze(self) -> Forest:
         """Return the packed forest."""
         categories, readings = self._forest.categories.merged(self._bins.categories)
-        old = _reread(self._forest, categories, readings)
+        old = self._reread(categories, readings)
         if not self._trees:
             return old
         trees = self._trees
@@ -243,7 +263,7 @@ class ForestBuilder:
         nodes["missing_left"] = inner["missing_left"]
         chosen = self._bins.categorical[nodes["feature"]]
         set_of = np.where(chosen, np.cumsum(chosen) - 1 + len(old.sets), -1)
-        sets = _sets(inner["members"][chosen], nodes[chosen], readings, old.sets.shape[1])
+        sets = sets_of(inner["members"][chosen], nodes[chosen], readings, old.sets.shape[1])
         return replace(
             old,
             nodes=np.concatenate([old.nodes, nodes]),
@@ -252,7 +272,19 @@ class ForestBuilder:
             rounds=np.array(self._rounds, dtype=np.int32),
             sets=np.concatenate([old.sets, sets]),
             set_of=np.concatenate([old.set_of, set_of.astype(np.int32)]),
+            gain=np.concatenate([old.gain, split_gains(trees, inner, self._weight)]),
+            cover=np.concatenate([old.cover, leaf_shares(trees, grown[leaf], self._weight)]),
         )
+
+    def _reread(self, categories: Categories, readings: Mapping[int, Reading]) -> Forest:
+        """Return the forest under more categories."""
+        forest = self._forest
+        chosen = forest.set_of >= 0
+        place = forest.set_of[chosen]
+        split_by = np.full(len(forest.sets), -1)
+        split_by[place] = forest.nodes["feature"][chosen]
+        sets = reread(forest.sets, split_by, readings, categories.n_codes)
+        return replace(forest, sets=sets, categories=categories)
 
     def _features(self, offered: np.ndarray, n_inner: np.ndarray) -> np.ndarray:
         """Return the features behind places among those offered to each tree."""
@@ -260,40 +292,3 @@ class ForestBuilder:
         first = np.cumsum(counts) - counts
         features = np.concatenate([tree.features for tree in self._trees])
         return np.asarray(features[offered + np.repeat(first, n_inner)])
-
-
-def _reread(forest: Forest, categories: Categories, readings: Mapping[int, Reading]) -> Forest:
-    """Return the forest under more categories: in its sets a new code stands where its origin does.
-
-    Without new codes nothing is touched.
-    """
-    width = max(forest.sets.shape[1], -(-categories.n_codes // 8))
-    sets = np.zeros((len(forest.sets), width), dtype=np.uint8)
-    sets[:, : forest.sets.shape[1]] = forest.sets
-    chosen = forest.set_of >= 0
-    set_of, split_by = forest.set_of[chosen], forest.nodes["feature"][chosen]
-    for feature, reading in readings.items():
-        if (reading.origin == np.arange(len(reading.origin))).all():
-            continue
-        rows = set_of[split_by == feature]
-        bits = np.unpackbits(sets[rows], axis=1, bitorder="little")
-        bits[:, : len(reading.origin)] = bits[:, reading.origin]
-        sets[rows] = np.packbits(bits, axis=1, bitorder="little")
-    return replace(forest, sets=sets, categories=categories)
-
-
-def _sets(
-    members: np.ndarray, nodes: np.ndarray, readings: Mapping[int, Reading], width: int
-) -> np.ndarray:
-    """Return the sets of codes, uint8 (nodes, width), that stand for `members`, sets of bins."""
-    sets = np.zeros((len(nodes), width), dtype=np.uint8)
-    for feature, reading in readings.items():
-        rows = np.flatnonzero(nodes["feature"] == feature)
-        bins = np.unpackbits(members[rows], axis=1, bitorder="little")
-        codes = np.zeros((len(rows), 8 * width), dtype=np.uint8)
-        codes[:, : len(reading.bins)] = bins[:, reading.bins]
-        # What the training did not meet has its missing bin, one behind the others.
-        missing = reading.bins == reading.bins[0]
-        codes[:, : len(reading.bins)][:, missing] = nodes["missing_left"][rows, None]
-        sets[rows] = np.packbits(codes, axis=1, bitorder="little")
-    return sets

@@ -46,9 +46,10 @@ def _deepened(tree: Tree, splits: Sequence[Tree]) -> Tree:
         children["stop"] += start
         children["rest_start"] += rest_start
         children["rest_stop"] += rest_start
-        for name in ("gain", "feature", "bin", "missing_left", "members"):
+        for name in ("feature", "bin", "missing_left", "members"):
             leaf[name] = split.nodes[0][name]
+        leaf["gain"] = split.nodes[0]["gain"] * (split.worth / tree.worth)
         leaf["left"] = size
         nodes.append(children)
         size += 2
-    return Tree(np.concatenate(nodes), tree.features, rows, rest)
+    return Tree(np.concatenate(nodes), tree.features, rows, rest, tree.worth)
