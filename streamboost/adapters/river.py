@@ -1,7 +1,7 @@
 """streamboost as a River classifier."""
 
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from river import base
@@ -18,6 +18,9 @@ from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Schedule
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
 
 __all__ = ["StreamBoostClassifier"]
 
@@ -118,6 +121,15 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             label_lags=label_lags,
             features=self._features,
         )
+
+    @property
+    def committee(self) -> "Committee | None":
+        """The committee that predicts, to be explained or saved; None before the first training.
+
+        Its classes are numbers, the places of the labels in the order first seen, and its first
+        `label_lags` columns the labels before.
+        """
+        return self._learner.committee
 
     @property
     def _multiclass(self) -> bool:

@@ -30,6 +30,7 @@ from streamboost.boosting.training_data import (
 )
 from streamboost.errors import ConfigurationError
 from streamboost.trees.bins import MAX_BINS
+from streamboost.trees.forest import Forest
 
 __all__ = ["BoostingClassifier", "Pruning"]
 
@@ -208,11 +209,21 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unknown = committee is not None and len(data.classes) > len(committee.classes)
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
-        work = Work()
-        params = self._parameters(data)
+        params, work = self._parameters(data), Work()
         trained = boost(algorithm, data, rounds, params, rng, committee, work)
         self.n_adds_ = work.n_adds
         return trained
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """What the splits on each feature gained, as shares of all gain, float64 (D,).
+
+        As in scikit-learn, an AttributeError where the weak learners are no trees.
+        """
+        check_is_fitted(self, "classes_")
+        if not isinstance(self.committee_.learners, Forest):
+            raise AttributeError(f"{type(self).__name__} has no trees here, and so no splits")
+        return self.committee_.feature_importances()
 
     @property
     def _model(self) -> Model:
@@ -232,8 +243,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Ties go to the first; under costs see the family.
         """
-        scores = self._scores(X)
-        return np.asarray(self.classes_[self._model.best(scores)])
+        return np.asarray(self.classes_[self._model.best(self._scores(X))])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict` after each round."""
@@ -243,8 +253,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
-        scores = self._scores(X)
-        return self._model.probabilities(scores)
+        return self._model.probabilities(self._scores(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
@@ -276,19 +285,15 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.concatenate(list(pool.map(self._model.decision, np.array_split(X, threads))))
 
     def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
-        rows = self._rows(X)
-        return self._model.staged_decision(rows)
+        return self._model.staged_decision(self._rows(X))
 
     def _as_decision(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _parameters(self, data: TrainingData) -> BoostingParameters:
-        mine = {
-            f.name: getattr(self, f.name)
-            for f in fields(BoostingParameters)
-            if hasattr(self, f.name)
-        }
+        names = [f.name for f in fields(BoostingParameters) if hasattr(self, f.name)]
+        mine = {name: getattr(self, name) for name in names}
         return BoostingParameters(**mine | {"max_leaf_nodes": self._leaves(len(data.classes))})
 
     def _seed(self) -> int:

@@ -9,15 +9,64 @@ chance to come to the leaf is prod_{i in S} o_i prod_{i not in S} z_i, and featu
 
 since int t^s (1 - t)^(d - 1 - s) dt = s! (d - s - 1)! / d!. The integrand is a polynomial of degree
 d - 1: ceil(d / 2) points of Gauss and Legendre integrate it without error.
+
+Lundberg, Erion and Lee (2018) and Lundberg et al. (2020) define these values for trees, "path
+dependent", and carry polynomials down the tree instead; here nothing but o and z is carried.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["BLOCK", "add_contributions", "weigh_paths"]
+__all__ = ["ASKED", "POINTS", "RULE", "STEP", "add_contributions", "weigh_paths"]
 
-BLOCK = 4  # points that are computed at a time, a number the compiler knows
+POINTS = 4  # computed at a time: they serve eight features
+
+RULE = np.dtype([("point", np.float64, (POINTS,)), ("weight", np.float64, (POINTS,))])
+
+ASKED = np.dtype(
+    [
+        ("feature", np.int64),
+        ("passes", np.float64),  # 1 where the row passes all that was asked of it so far, else 0
+        ("share", np.float64),  # of the training's rows that pass
+        ("owed", np.float64),  # the integral, at a leaf
+        ("factor", np.float64, (POINTS,)),
+    ]
+)
+
+STEP = np.dtype(
+    [
+        ("node", np.int64),
+        ("turn", np.int64),  # how many of its children have been seen
+        ("place", np.int64),  # of its feature among those asked
+        ("is_first", np.int64),  # whether no node above asked for it
+        ("goes_left", np.int64),
+        ("passes", np.float64),  # what stood at its place when the node was come to
+        ("share", np.float64),
+    ]
+)
+
+
+class _Trees(NamedTuple):
+    """As in `add_mixed_scores`, and the share of each node's weight that goes left."""
+
+    nodes: np.ndarray
+    set_of: np.ndarray
+    sets: np.ndarray
+    values: np.ndarray
+    left_share: np.ndarray
+
+
+class _Work(NamedTuple):
+    """The way to a node, the features asked on it, and what they are owed."""
+
+    way: np.ndarray
+    asked: np.ndarray
+    rules: np.ndarray
+    value: np.ndarray
+    phi: np.ndarray
 
 
 @kernel
@@ -36,133 +85,143 @@ def weigh_paths(nodes, roots, values, cover, left_share, expected):
         on_right = np.float64(cover[~right]) if right < 0 else weight[right]
         weight[at] = on_left + on_right
         left_share[at] = on_left / weight[at] if weight[at] > 0.0 else 0.5
-        height[at] = 1 + max(
-            0 if left < 0 else height[left],
-            0 if right < 0 else height[right],
-        )
+        below = max(0 if left < 0 else height[left], 0 if right < 0 else height[right])
+        height[at] = below + 1
         most = max(most, height[at])
     for t in range(roots.size):
         if roots[t] >= 0:
             reach[roots[t]] = 1.0
-            continue
-        for k in range(values.shape[1]):
-            expected[k] += values[~roots[t], k]
+        else:
+            for k in range(values.shape[1]):
+                expected[k] += values[~roots[t], k]
     for at in range(n):
         for side in range(2):
-            child = nodes[at].left if side == 0 else nodes[at].right
-            chance = reach[at] * (left_share[at] if side == 0 else 1.0 - left_share[at])
+            child = nodes[at].right if side else nodes[at].left
+            chance = reach[at] * (1.0 - left_share[at] if side else left_share[at])
             if child >= 0:
                 reach[child] = chance
-                continue
-            for k in range(values.shape[1]):
-                expected[k] += chance * values[~child, k]
+            else:
+                for k in range(values.shape[1]):
+                    expected[k] += chance * values[~child, k]
     return most
 
 
 @inner_kernel
-def _goes_left(nodes, set_of, sets, at, x):
-    node = nodes[at]
-    if set_of[at] >= 0:
+def _goes_left(trees, at, x):
+    node, at_set = trees.nodes[at], trees.set_of[at]
+    if at_set >= 0:
         code = np.int64(x)
-        return (sets[set_of[at], code >> 3] >> (code & 7)) & 1 == 1
+        return (trees.sets[at_set, code >> 3] >> (code & 7)) & 1 == 1
     return x <= node.threshold or (node.missing_left and x != x)
 
 
 @inner_kernel
-def _add_leaf(values, leaf, n_asked, feature, passes, share, rules, factor, owed, phi):
-    """Add what a leaf owes to each of the `n_asked` features on its way to `phi` (D, K).
+def _integrate(asked, n_asked, rule):
+    """Add to what features are owed the integral of the others' factors, a few points of it.
 
-    Those that the row does not pass have factors z (1 - t), so that all of them are owed the same.
+    Whether the row passes is in the numbers: a branch for each would cost more than all else.
     """
-    n_blocks = (n_asked + 2 * BLOCK - 1) // (2 * BLOCK)
-    rule, failed = rules[n_blocks], 0.0
+    t0, t1, t2, t3 = rule.point[0], rule.point[1], rule.point[2], rule.point[3]
+    p0, p1, p2, p3 = rule.weight[0], rule.weight[1], rule.weight[2], rule.weight[3]
     for i in range(n_asked):
-        owed[i] = 0.0
+        a = asked[i]
+        z, d = a.share, a.passes - a.share
+        f0, f1, f2, f3 = z + d * t0, z + d * t1, z + d * t2, z + d * t3
+        a.factor[0], a.factor[1], a.factor[2], a.factor[3] = f0, f1, f2, f3
+        p0, p1, p2, p3 = p0 * f0, p1 * f1, p2 * f2, p3 * f3
+    for i in range(n_asked):
+        f = asked[i].factor
+        asked[i].owed += (p0 / f[0] + p1 / f[1]) + (p2 / f[2] + p3 / f[3])
+
+
+@inner_kernel
+def _add_leaf(leaf, n_asked, values, work):
+    """Add what a leaf owes to each of the features on its way."""
+    asked, value, phi = work.asked, work.value, work.phi
+    for i in range(n_asked):
+        asked[i].owed = 0.0
+    n_blocks = (n_asked + 2 * POINTS - 1) // (2 * POINTS)
     for b in range(n_blocks):
-        first = BLOCK * b
-        t0, t1, t2, t3 = rule[0, first], rule[0, first + 1], rule[0, first + 2], rule[0, first + 3]
-        p0, p1, p2, p3 = rule[1, first], rule[1, first + 1], rule[1, first + 2], rule[1, first + 3]
-        for i in range(n_asked):
-            z, d = share[i], passes[i] - share[i]
-            f0, f1, f2, f3 = z + d * t0, z + d * t1, z + d * t2, z + d * t3
-            factor[i, 0], factor[i, 1], factor[i, 2], factor[i, 3] = f0, f1, f2, f3
-            p0, p1, p2, p3 = p0 * f0, p1 * f1, p2 * f2, p3 * f3
-        failed -= p0 / (1.0 - t0) + p1 / (1.0 - t1) + p2 / (1.0 - t2) + p3 / (1.0 - t3)
-        for i in range(n_asked):
-            if passes[i] > 0.0:
-                owed[i] += (
-                    p0 / factor[i, 0] + p1 / factor[i, 1] + p2 / factor[i, 2] + p3 / factor[i, 3]
-                )
+        _integrate(asked, n_asked, work.rules[n_blocks, b])
+    for k in range(values.shape[1]):
+        value[k] = values[leaf, k]
     for i in range(n_asked):
-        due = owed[i] * (1.0 - share[i]) if passes[i] > 0.0 else failed
-        for k in range(values.shape[1]):
-            phi[feature[i], k] += due * values[leaf, k]
+        due = asked[i].owed * (asked[i].passes - asked[i].share)
+        f = asked[i].feature
+        for k in range(value.size):
+            phi[f, k] += due * value[k]
+
+
+@inner_kernel
+def _come_to(step, asked, n_asked, feature, goes_left):
+    """Find a node's feature among those asked on the way, or put it behind them."""
+    p = 0
+    while p < n_asked and asked[p].feature != feature:
+        p += 1
+    a = asked[p]
+    step.place, step.is_first, step.goes_left = p, p == n_asked, goes_left
+    if step.is_first:
+        a.feature, a.passes, a.share = feature, 1.0, 1.0
+    step.passes, step.share = a.passes, a.share
+
+
+@inner_kernel
+def _add_tree(trees, root, X, row, work):
+    """Add what the leaves of a tree owe, each of them come to once."""
+    way, asked = work.way, work.asked
+    h, n_asked = 0, 0
+    way[0].node, way[0].turn = root, 0
+    while h >= 0:
+        step = way[h]
+        at = step.node
+        if step.turn == 0:
+            f = trees.nodes[at].feature
+            _come_to(step, asked, n_asked, f, _goes_left(trees, at, X[row, f]))
+            n_asked += step.is_first
+        a = asked[step.place]
+        if step.turn == 2:
+            n_asked -= step.is_first
+            a.passes, a.share = step.passes, step.share
+            h -= 1
+            continue
+        left = step.turn == 0
+        step.turn += 1
+        a.passes = step.passes if left == step.goes_left else 0.0
+        a.share = step.share * (trees.left_share[at] if left else 1.0 - trees.left_share[at])
+        if a.passes == 0.0 and a.share == 0.0:
+            continue  # nobody comes there, whatever is known
+        child = trees.nodes[at].left if left else trees.nodes[at].right
+        if child < 0:
+            _add_leaf(~child, n_asked, trees.values, work)
+        else:
+            h += 1
+            way[h].node, way[h].turn = child, 0
 
 
 @kernel
-def add_contributions(nodes, set_of, sets, roots, values, left_share, X, rules, most, out):
+def add_contributions(
+    nodes, set_of, sets, roots, values, left_share, X, rules, way, asked, out
+):  # fmt: skip
     """Add to `out` float64 (n, K, D + 1) what each feature did to each score of each row.
 
     `nodes`, `set_of`, `sets`, `roots`, `values` and `X` are as in `add_mixed_scores`; `left_share`
-    and `most` come from `weigh_paths`; `points` (q,) are those of an integral from 0 to 1, and
-    `powers` (most + 1, q) their weights times (1 - t)^m. The last column of `out` stays as it is.
+    comes from `weigh_paths`; `rules` RULE (blocks + 1, blocks): rule b has its points, between 0
+    and 1, in its first b blocks, and serves 8 b features. There is room for the longest way in
+    `way` STEP and `asked` ASKED. The last column of `out` stays as it is. O(leaves (d^2 + d K))
+    for a row.
     """
     n_classes, n_features = values.shape[1], X.shape[1]
-    phi = np.empty((n_features, n_classes))
-    factor, owed = np.empty((most, BLOCK)), np.empty(most)
-    # The features on the way: which they are, whether the row passes, and the share that would.
-    feature, passes, share = np.empty(most, np.int64), np.empty(most), np.empty(most)
-    # The way itself: nodes, where their features stand above, and how these stood before.
-    way, turn, place = (
-        np.empty(most + 1, np.int64),
-        np.empty(most + 1, np.int64),
-        np.empty(most + 1, np.int64),
-    )
-    fresh, goes_left = np.empty(most + 1, np.bool_), np.empty(most + 1, np.bool_)
-    passed, shared = np.empty(most + 1), np.empty(most + 1)
+    # Zeros behind the classes: loops of 16 have no remainder, which would cost as much again.
+    width = n_classes if n_classes <= POINTS else (n_classes + 15) & ~15
+    trees = _Trees(nodes, set_of, sets, values, left_share)
+    work = _Work(way, asked, rules, np.zeros(width), np.empty((n_features, width)))
     for i in range(X.shape[0]):
         for j in range(n_features):
-            for k in range(n_classes):
-                phi[j, k] = 0.0
+            for k in range(width):
+                work.phi[j, k] = 0.0
         for t in range(roots.size):
-            if roots[t] < 0:
-                continue
-            h, n_asked = 0, 0
-            way[0], turn[0] = roots[t], 0
-            while h >= 0:
-                at = way[h]
-                if turn[h] == 0:
-                    f = nodes[at].feature
-                    goes_left[h] = _goes_left(nodes, set_of, sets, at, X[i, f])
-                    p = 0
-                    while p < n_asked and feature[p] != f:
-                        p += 1
-                    place[h], fresh[h] = p, p == n_asked
-                    if fresh[h]:
-                        feature[p], passes[p], share[p] = f, 1.0, 1.0
-                        n_asked += 1
-                    passed[h], shared[h] = passes[p], share[p]
-                p = place[h]
-                if turn[h] == 2:
-                    if fresh[h]:
-                        n_asked -= 1
-                    passes[p], share[p] = passed[h], shared[h]
-                    h -= 1
-                    continue
-                left = turn[h] == 0
-                turn[h] += 1
-                passes[p] = passed[h] if goes_left[h] == left else 0.0
-                share[p] = shared[h] * (left_share[at] if left else 1.0 - left_share[at])
-                if passes[p] == 0.0 and share[p] == 0.0:  # nobody comes there, whatever is known
-                    continue
-                child = nodes[at].left if left else nodes[at].right
-                if child < 0:
-                    _add_leaf(
-                        values, ~child, n_asked, feature, passes, share, rules, factor, owed, phi
-                    )
-                else:
-                    h += 1
-                    way[h], turn[h] = child, 0
+            if roots[t] >= 0:
+                _add_tree(trees, roots[t], X, i, work)
         for k in range(n_classes):
             for j in range(n_features):
-                out[i, k, j] += phi[j, k]
+                out[i, k, j] += work.phi[j, k]

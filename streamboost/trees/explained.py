@@ -5,14 +5,14 @@ from functools import lru_cache
 import numpy as np
 
 from streamboost.errors import DataError
-from streamboost.kernels.shap import BLOCK, add_contributions, weigh_paths
+from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, weigh_paths
 from streamboost.trees.forest import Forest
 
 __all__ = ["contributions", "importances"]
 
 
 def importances(forest: Forest, n_features: int) -> np.ndarray:
-    """Return each feature's share of what all splits gained, float64 (D,); 0 without a split.
+    """Return each feature's share of what all splits gained, float64 (D,); 0 where none gained.
 
     Raises
     ------
@@ -40,12 +40,10 @@ def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
     X = forest.categories.transform(X)
     n, n_features = X.shape
     left_share, expected = np.empty(len(forest.nodes)), np.zeros(forest.n_classes)
-    most = weigh_paths(
-        forest.nodes, forest.roots, forest.values, forest.cover, left_share, expected
-    )
+    grown = forest.nodes, forest.roots, forest.values
+    most = weigh_paths(*grown, forest.cover, left_share, expected)
     out = np.zeros((n, forest.n_classes, n_features + 1))
     out[:, :, n_features] = expected
-    rules = _rules(-(-min(most, n_features) // (2 * BLOCK)))
     add_contributions(
         forest.nodes,
         forest.set_of,
@@ -54,8 +52,9 @@ def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
         forest.values,
         left_share,
         X,
-        rules,
-        most,
+        _rules(-(-min(most, n_features) // (2 * POINTS))),
+        np.empty(most + 1, dtype=STEP),
+        np.empty(most, dtype=ASKED),
         out,
     )
     return out
@@ -63,21 +62,21 @@ def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def _rules(n_blocks: int) -> np.ndarray:
-    """Return Gauss's rules between 0 and 1 of up to so many blocks of points.
+    """Return Gauss's rules between 0 and 1 with up to so many blocks of points.
 
-    float64 (n_blocks + 1, 2, points): rule b has b blocks of points and of their weights.
+    RULE (n_blocks + 1, n_blocks). With b blocks polynomials of degree 8 b - 1 have no error.
     """
-    rules = np.zeros((n_blocks + 1, 2, n_blocks * BLOCK))
+    rules = np.zeros((n_blocks + 1, n_blocks), dtype=RULE)
     for b in range(1, n_blocks + 1):
-        points, weights = np.polynomial.legendre.leggauss(b * BLOCK)
-        rules[b, :, : b * BLOCK] = (points + 1) / 2, weights / 2
+        points, weights = np.polynomial.legendre.leggauss(b * POINTS)
+        rules["point"][b, :b] = (points.reshape(b, POINTS) + 1) / 2
+        rules["weight"][b, :b] = weights.reshape(b, POINTS) / 2
     return rules
 
 
 def _require_known(forest: Forest, kept: np.ndarray) -> None:
-    unknown = int(np.isnan(kept).sum())
-    if unknown:
+    if np.isnan(kept).any():
         raise DataError(
-            f"of {len(kept)} nodes, {unknown} were grown by an older release, which did not keep "
-            "what explains them: train the committee anew"
+            f"some of the committee's {forest.n_learners} trees were grown by an older release, "
+            "which did not keep what explains them: train it anew"
         )

@@ -58,15 +58,16 @@ class Tree:
 
     def leaf_weights(self, weight: np.ndarray) -> np.ndarray:
         """Return what the rows of each leaf weigh, sampled or not, float64 (leaves,)."""
-        weights = np.zeros(self.n_leaves)
-        for rows, start, stop in (
-            (self.rows, self.start, self.stop),
-            (self.rest, self.rest_start, self.rest_stop),
-        ):
-            before = np.zeros(len(rows) + 1)
-            np.cumsum(weight[rows], out=before[1:])
-            weights += before[stop] - before[start]
+        weights = _span_sums(weight[self.rows], self.start, self.stop)
+        if len(self.rest):
+            weights += _span_sums(weight[self.rest], self.rest_start, self.rest_stop)
         return weights
+
+
+def _span_sums(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    before = np.zeros(len(values) + 1)
+    values.cumsum(out=before[1:])
+    return np.asarray(before[stop] - before[start])
 
 
 def split_gains(
@@ -79,7 +80,8 @@ def split_gains(
     """
     n_records = len(trees[0].rows) + len(trees[0].rest) if weight is None else weight.sum()
     worth = np.array([tree.worth for tree in trees]) / n_records
-    return (inner["gain"] * np.repeat(worth, [t.n_leaves - 1 for t in trees])).astype(np.float32)
+    gains = inner["gain"] * np.repeat(worth, [tree.n_leaves - 1 for tree in trees])
+    return np.asarray(gains, dtype=np.float32)
 
 
 def leaf_shares(
@@ -96,4 +98,4 @@ def leaf_shares(
         weights = np.concatenate([tree.leaf_weights(weight) for tree in trees])
     n_leaves = np.array([tree.n_leaves for tree in trees])
     of_tree = np.add.reduceat(weights, np.cumsum(n_leaves) - n_leaves)
-    return (weights / np.repeat(of_tree, n_leaves)).astype(np.float32)
+    return np.asarray(weights / np.repeat(of_tree, n_leaves), dtype=np.float32)
