@@ -140,6 +140,8 @@ class GDMCBoostClassifier(SimplexClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are z, which sums to zero.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
@@ -219,6 +221,8 @@ class AdaBoostCostClassifier(SimplexClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are z, which sums to zero.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 

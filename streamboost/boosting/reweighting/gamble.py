@@ -184,6 +184,9 @@ class GambleClassifier(ClassWeightClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; not with a `weak_learner`.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,); not with a
+        `weak_learner`.
     regressors_
         The rounds' fitted clones, with a `weak_learner`.
     n_adds_
