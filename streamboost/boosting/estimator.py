@@ -216,10 +216,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """What the splits on each feature gained, as shares of all gain, float64 (D,).
-
-        As in scikit-learn, an AttributeError where the weak learners are no trees.
-        """
+        """What the splits on each feature gained, as shares of all gain, float64 (D,)."""
         check_is_fitted(self, "classes_")
         if not isinstance(self.committee_.learners, Forest):
             raise AttributeError(f"{type(self).__name__} has no trees here, and so no splits")
@@ -243,7 +240,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Ties go to the first; under costs see the family.
         """
-        return np.asarray(self.classes_[self._model.best(self._scores(X))])
+        scores = self._scores(X)
+        return np.asarray(self.classes_[self._model.best(scores)])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `predict` after each round."""
@@ -253,7 +251,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
-        return self._model.probabilities(self._scores(X))
+        scores = self._scores(X)
+        return self._model.probabilities(scores)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
@@ -285,7 +284,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.concatenate(list(pool.map(self._model.decision, np.array_split(X, threads))))
 
     def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
-        return self._model.staged_decision(self._rows(X))
+        rows = self._rows(X)
+        return self._model.staged_decision(rows)
 
     def _as_decision(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.
