@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from river import base
@@ -19,6 +19,9 @@ from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Schedule
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
 
 __all__ = ["StreamBoostClassifier"]
 
@@ -127,6 +130,15 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             features=self._features,
             experts=experts,
         )
+
+    @property
+    def committee(self) -> "Committee | None":
+        """The committee that predicts, to be explained or saved; None before the first training.
+
+        Its classes are numbers, the places of the labels in the order first seen, and its first
+        `label_lags` columns the labels before.
+        """
+        return self._learner.committee
 
     @property
     def _multiclass(self) -> bool:

@@ -30,6 +30,7 @@ from streamboost.boosting.training_data import (
     weighed_by_class,
 )
 from streamboost.trees.bins import MAX_BINS
+from streamboost.trees.forest import Forest
 
 __all__ = ["BoostingClassifier", "Pruning"]
 
@@ -207,10 +208,18 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unknown = committee is not None and len(data.classes) > len(committee.classes)
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
-        work = Work()
-        trained = boost(algorithm, data, rounds, self._parameters(data), rng, committee, work)
+        params, work = self._parameters(data), Work()
+        trained = boost(algorithm, data, rounds, params, rng, committee, work)
         self.n_adds_ = work.n_adds
         return trained
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """What the splits on each feature gained, as shares of all gain, float64 (D,)."""
+        check_is_fitted(self, "classes_")
+        if not isinstance(self.committee_.learners, Forest):
+            raise AttributeError(f"{type(self).__name__} has no trees here, and so no splits")
+        return self.committee_.feature_importances()
 
     @property
     def _model(self) -> Model:
@@ -282,11 +291,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _parameters(self, data: TrainingData) -> BoostingParameters:
-        mine = {
-            f.name: getattr(self, f.name)
-            for f in fields(BoostingParameters)
-            if hasattr(self, f.name)
-        }
+        names = [f.name for f in fields(BoostingParameters) if hasattr(self, f.name)]
+        mine = {name: getattr(self, name) for name in names}
         return BoostingParameters(**mine | {"max_leaf_nodes": self._leaves(len(data.classes))})
 
     def _seed(self, after: int = 0) -> int:

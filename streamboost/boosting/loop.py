@@ -120,7 +120,7 @@ def boost(
     state = algorithm.start(data, scores, rng)
     del scores
     grow = _grower(bins, data, params)
-    builder = learners.builder(bins)
+    builder = learners.builder(bins, data.weight)
     for _ in range(n_estimators if len(base) > 1 else 0):  # one class leaves nothing to tell apart
         influence = algorithm.influence(state) if params.weight_trimming else None
         _sample(grow, params, rng, influence, data.weight)

@@ -154,7 +154,7 @@ class Grower:
             n_nodes = self._grow_quick(statistic, rows, rest, limits, nodes)
         else:
             n_nodes = self._grow(statistic, rows, rest, limits, nodes)
-        return Tree(nodes[:n_nodes], self._features, rows, rest)
+        return Tree(nodes[:n_nodes], self._features, rows, rest, statistic.worth)
 
     def _grow(
         self,

@@ -44,12 +44,16 @@ class Statistic:
         uint32 (n,): the channel each row's one number goes to; empty where it fills all.
     totals
         The constants t_k of the stump criterion, in the same units.
+    worth
+        What a unit of gain is worth where the mean record weighs 1, so that the gains of trees may
+        be compared: Newton's are of the loss, the others' of a record.
     """
 
     kind: int
     values: np.ndarray
     channels: int
     scale: float
+    worth: float
     channel: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))
     totals: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
@@ -72,7 +76,8 @@ def gradient_statistic(
     values = np.empty(2 * n if wide else n, dtype=np.int64)
     pack(gradient, hessian, weight, scale_g, scale_h, wide, values)
     kind = NEWTON_SUMS if wide else NEWTON
-    return Statistic(kind, values, 2 if wide else 1, scale_h / lot)
+    worth = lot * scale_h / scale_g / scale_g
+    return Statistic(kind, values, 2 if wide else 1, scale_h / lot, worth)
 
 
 def pair_statistic(
@@ -93,8 +98,8 @@ def pair_statistic(
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = pairs.pair_statistic(probabilities, y, weight, rows, bits, wide, buffer)
     kind = NEWTON_SUMS if wide else NEWTON
-    statistic = Statistic(kind, buffer, 2 if wide else 1, scale_h / lot)
-    return statistic, lot * scale_h / scale_g**2
+    worth = lot * scale_h / scale_g**2
+    return Statistic(kind, buffer, 2 if wide else 1, scale_h / lot, worth), worth
 
 
 def weight_statistic(
@@ -121,7 +126,8 @@ def weight_statistic(
     values = np.rint(weight * scale)
     if copies is not None:
         values = np.rint(values * copies)
-    return Statistic(kind, values.astype(np.int64), n_classes, scale * unit / lot, channel=y)
+    scale *= unit / lot
+    return Statistic(kind, values.astype(np.int64), n_classes, scale, _inverse(scale), channel=y)
 
 
 def vector_statistic(
@@ -130,11 +136,13 @@ def vector_statistic(
     totals: np.ndarray | None = None,
     *,
     copies: np.ndarray | None = None,
+    unit: float = 1.0,
 ) -> Statistic:
     """Return a statistic of several numbers per row: `vectors` float64 (n, channels).
 
     They are those of one record; `copies` (n,) is as in `weight_statistic`. `totals` (channels,)
-    are the constants of STUMP. All channels share one scale.
+    are the constants of STUMP. All channels share one scale. `unit` is what the mean record adds
+    to them all, by which gains are measured.
     """
     lot = 1.0
     if copies is not None:
@@ -148,7 +156,12 @@ def vector_statistic(
     values = values.astype(np.int64).ravel()
     scale /= lot
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
-    return Statistic(kind, values, vectors.shape[1], scale, totals=constants)
+    worth = _inverse(scale * unit)
+    return Statistic(kind, values, vectors.shape[1], scale, worth, totals=constants)
+
+
+def _inverse(scale: float) -> float:
+    return 1.0 / scale if scale > 0 else 0.0  # where nothing weighs anything, nothing is gained
 
 
 def _in_lots(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, float]:

@@ -173,6 +173,8 @@ class AdaBoostAClassifier(VotingClassifier):
     committee_
         The trained `Committee`; its scores are the votes less their mean, for two classes -f and
         f.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 

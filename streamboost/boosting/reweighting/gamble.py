@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from streamboost.boosting.committee import Committee, Model
 from streamboost.boosting.loop import Algorithm
@@ -29,8 +30,8 @@ __all__ = ["Gamble", "GambleClassifier"]
 
 _NO_COMMITTEE = (
     "this GambleClassifier boosts a scikit-learn regressor and so has no committee: it cannot be "
-    "saved to a model file, extended or trained on a stream; with weak_learner=None it grows "
-    "trees of its own, and can"
+    "saved to a model file, extended, trained on a stream or asked for importances; with "
+    "weak_learner=None it grows trees of its own, and can"
 )
 
 
@@ -195,6 +196,9 @@ class GambleClassifier(ClassWeightClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; not with a `weak_learner`.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,); not with a
+        `weak_learner`.
     regressors_
         The rounds' fitted clones, with a `weak_learner`.
     n_adds_
@@ -277,8 +281,11 @@ class GambleClassifier(ClassWeightClassifier):
         return self.committee_ if self.weak_learner is None else self.regressors_
 
     def __getattr__(self, name: str) -> Any:
-        if name == "committee_" and self.__dict__.get("weak_learner") is not None:
+        committees = name in ("committee_", "feature_importances_")
+        if committees and self.__dict__.get("weak_learner") is not None:
             raise AttributeError(_NO_COMMITTEE)
+        if name == "feature_importances_":  # the property's own error led here
+            check_is_fitted(self, "classes_")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_tags__(self) -> Tags:

@@ -86,7 +86,7 @@ class Neighbours(Expert):
         self._read(committee)
         if self._metric is None:
             self._metric = self._measured(committee)
-        own = committee.leaves(X[:, : committee.n_features], _TREES)
+        own = _leaves(committee, X)
         n, n_classes = self._n, said.shape[2]
         counts = np.bincount(self._y[:n], weights=self._weight[:n], minlength=n_classes)
         ring = self._X, self._y, self._weight, self._leaves, n, self._newest
@@ -96,19 +96,16 @@ class Neighbours(Expert):
         """Find the leaves of the rows that are new, or of all if the committee is."""
         if committee is not self._committee:
             self._committee, self._metric, self._unread = committee, None, self._n
-            n_trees = min(_TREES, committee.n_trees)
-            self._leaves = np.zeros((_SIZE, n_trees), dtype=np.uint8)
+            self._leaves = np.zeros((_SIZE, _leaves(committee, self._X[:0]).shape[1]), np.uint8)
         if self._unread:
             rows = (self._newest - np.arange(self._unread)) % _SIZE
-            leaves = committee.leaves(self._X[rows, : committee.n_features], _TREES)
-            self._leaves = self._leaves[:, : leaves.shape[1]]
-            self._leaves[rows] = leaves
+            self._leaves[rows] = _leaves(committee, self._X[rows])
             self._unread = 0
 
     def _measured(self, committee: "Committee") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the columns that count, and of each the scale and the distance of what differs."""
         splits = np.full(self._X.shape[1], _UNUSED)
-        splits[: committee.n_features] += committee.splits
+        splits[: committee.n_features] += committee.learners.splits(committee.n_features)
         weight = splits / splits.mean()
         scale = np.sqrt(weight) * self._scale.rate
         categories = committee.learners.categories.features
@@ -133,3 +130,9 @@ class Neighbours(Expert):
         self._X[: self._n], self._y[: self._n] = arrays["X"], arrays["y"]
         self._weight[: self._n] = arrays["weight"]
         self._committee, self._metric = None, None
+
+
+def _leaves(committee: "Committee", X: np.ndarray) -> np.ndarray:
+    """Return the leaves of rows `X` (n, D) in the committee's first trees, uint8 (n, T)."""
+    rows = np.ascontiguousarray(X[:, : committee.n_features])
+    return committee.learners.leaves(rows, _TREES)
