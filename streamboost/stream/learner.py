@@ -246,6 +246,7 @@ class StreamLearner(Predictor):
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float
     ) -> np.ndarray:
         """Let blend and features learn a label; return its `row` with as many columns as then."""
+        row = np.asarray(as_wide(row[None], self.n_features or 0)[0])  # labels before add columns
         weight *= class_weight_of(self.estimator, label, self._rows.counts)
         self._blend.learn(id, row, label, weight, self.committee)
         if self.features is None:

@@ -80,11 +80,11 @@ def as_experts(experts: str | Sequence[str]) -> tuple[str, ...]:
     >>> as_experts(["words", "committee"])
     ('committee', 'words')
     """
-    names = [experts] if isinstance(experts, str) else list(experts)
-    if names == ["all"]:
+    if experts == "all":
         return EXPERTS
-    unknown = [name for name in names if name not in EXPERTS]
-    if unknown or "committee" not in names:
+    names = [experts] if isinstance(experts, str) else experts
+    several = isinstance(names, list | tuple) and "committee" in names
+    if not several or any(name not in EXPERTS for name in names):
         raise ConfigurationError(
             f'experts is {experts!r}: give "all", "committee" alone, or a list with "committee" '
             f"and any of {', '.join(EXPERTS[1:])}"
