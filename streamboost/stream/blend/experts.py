@@ -67,7 +67,7 @@ class Expert:
         """Go on from what `state` returned, `widen` having been called."""
 
 
-def as_experts(experts: str | Sequence[str]) -> tuple[str, ...]:
+def as_experts(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
     """Return the experts that are named, in their order; "all" stands for all of them.
 
     Raises
