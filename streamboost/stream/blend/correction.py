@@ -1,7 +1,7 @@
 """The newest labels, and the correction they give the committee."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ class Recent(Expert):
     The correction is a function of the committee, these rows and the number of labels, and is made
     when the next record is scored: after many labels at once, once.
     """
+
+    opinions: ClassVar[tuple[str, ...]] = ("correction",)
 
     def __init__(self, schedule: Schedule, *, optional: bool = False) -> None:
         self._is_optional = optional  # leaves out committees that cannot be corrected

@@ -39,7 +39,7 @@ class Neighbours(Expert):
     classes are many small heaps, neighbours are right where no boosted tree is yet.
     """
 
-    n_opinions: ClassVar[int] = 3
+    opinions: ClassVar[tuple[str, ...]] = ("nearest", "leaf neighbour", "leaf neighbours")
 
     def __init__(self, scale: Scale) -> None:
         self._scale = scale

@@ -136,6 +136,18 @@ def test_requests_have_the_record_s_own_values(made):
         assert request["label"] in (True, False, None)
 
 
+def test_inspect_and_the_status_show_the_weights_of_the_experts(made):
+    made.run()
+    weights = made.found["checkpoint"]["experts"]
+    assert next(iter(weights)) == "committee"
+    assert "words" in weights
+    assert sum(weights.values()) == pytest.approx(1)
+    text = in_words(made.found)
+    assert f"leaf neighbours {weights['leaf neighbours']:>10.1%}  of the weight" in text
+    with closing(StatusReader(made.folder / "state")) as reader:
+        assert reader.document("experts") == pytest.approx(weights)
+
+
 def test_fields_that_come_later_and_odd_values_are_counted_and_shown(made):
     made.run()
     made.feed(payments(300, 340, city="Rome", amount=["?"]))
