@@ -20,7 +20,10 @@ def small():
 
 
 def taught(n=80, **settings):
-    learner = StreamLearner(small(), query=QueryStrategy(**settings), n_features=2, random_state=3)
+    query = QueryStrategy(**settings)
+    learner = StreamLearner(
+        small(), query=query, n_features=2, random_state=3, experts="committee"
+    )
     learner.learn([f"known {i}" for i in range(n)], X[:n], Y[:n])
     return learner
 
