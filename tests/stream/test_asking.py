@@ -77,7 +77,9 @@ def test_evidence_is_taken_from_scores_where_they_are_given():
 def test_what_is_kept_is_rated_anew_where_a_label_corrected_the_committee(mode):
     strategy = QueryStrategy(mode=mode, budget=0.1, audit=0.0, window=50)
     schedule = Schedule.per_label(growth=50)
-    learner = StreamLearner(small(), query=strategy, schedule=schedule, random_state=3)
+    learner = StreamLearner(
+        small(), query=strategy, schedule=schedule, random_state=3, experts="committee"
+    )
     learner.learn(IDS[:60], X[:60], Y[:60])
     ask(learner, range(100, 150))
     learner.learn(["more"], X[60:61], Y[60:61])
