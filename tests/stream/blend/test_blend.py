@@ -1,273 +1,183 @@
-"""What the committee says and what the words say, as one prediction that every label corrects."""
+"""Several experts' log probabilities as one prediction, by weights that labels teach."""
 
 import numpy as np
 import pytest
+from stream.small_learner import X, Y
 
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.errors import DataError
-from streamboost.features import Features
-from streamboost.stream import QueryStrategy, Schedule, StreamLearner
-from streamboost.stream import blend as blending
-from streamboost.stream.blend import Blend
-from streamboost.stream.scoring import Scored
-from tests.stream.small_learner import assert_same
+from streamboost.stream.blend.blend import Blend
+from streamboost.stream.training.schedule import Schedule
 
-FIELDS = {"n": "number", "c": "category", "t": "time", "note": "text"}
-WORDS = {
-    "low": ["calm", "quiet", "small", "slow"],
-    "high": ["loud", "big", "fast", "bright"],
-    "odd": ["green", "purple", "spotted", "striped"],
-}
+ROW = X[:1]
 
 
-def mixed(n, seed, by="both", odd_from=None):
-    """Return records' values and labels, told by their texts, their numbers, or both."""
-    rng = np.random.default_rng(seed)
-    values, labels = [], []
-    for i in range(n):
-        label = str(rng.choice(["low", "high", "odd"][: 2 if i < (odd_from or n) else 3]))
-        said = label if by != "numbers" else str(rng.choice(["low", "high"]))
-        shown = ["low", "high", "odd"].index(label) if by != "words" else rng.integers(2)
-        note = " ".join(rng.choice(WORDS[said], 3)) + " and so on"
-        number = None if i % 9 == 4 else float(shown + rng.normal(scale=0.3))
-        values.append((number, str(rng.choice(["red", "blue"])), 1_000 * i, note))
-        labels.append(label)
-    return values, labels
+def committee_of(labels, n=60):
+    """Return a committee that knows these labels, and little of them."""
+    y = np.array([labels[i % len(labels)] for i in range(n)])
+    return SketchLogitBoostClassifier(n_estimators=2).train(X[:n], y, seed=1)
 
 
-def learner(**settings):
-    estimator = SketchLogitBoostClassifier(n_estimators=8, max_leaf_nodes=4, min_child_weight=0.01)
-    wanted = {"estimator": estimator, "random_state": 3, "features": Features(FIELDS)} | settings
-    return StreamLearner(**wanted)
+TWO = committee_of("ab")
 
 
-def blend_of(*weights):
-    """Return a blend whose features know the classes a and b, with a column each."""
-    features = Features({"note": "text"})
-    for label in "ab":
-        features.learn((None,), label)
-    blend = Blend(features, 0)
-    blend.weights[:] = weights or blend.weights
+def blend_of(*experts, labels="ab"):
+    """Return a blend that learned a few labels."""
+    blend = Blend(("committee", *experts), Schedule())
+    blend.widen(3)
+    for i, label in enumerate(labels):
+        blend.learn("", X[i], label)
     return blend
 
 
-def scored(*chances):
-    chances = np.array(chances)
-    labels = np.array(["a", "b"], dtype=object)
-    return Scored(labels[chances.argmax(axis=1)], labels, chances, np.zeros(len(chances)), 1)
+def say(blend, logs, committee=TWO):
+    """Return what is scored as if the experts had said `logs` (E, K) of one record."""
+    scored = blend.score(committee, ROW)
+    scored.experts[:, 0] = logs
+    return scored
+
+
+def told(blend, logs, label, weight=1.0, committee=TWO):
+    """Let a label be learned of a record of which the experts had said `logs` (E, K)."""
+    blend.note(["x"], say(blend, logs, committee))
+    blend.learn("x", X[0], label, weight, committee)
 
 
 def test_log_probabilities_are_added_by_weight_and_normalized():
-    blend = blend_of(0.5, 0.25)
-    words = np.log(np.array([[0.9, 0.1]], dtype=np.float32))
-    blended = blend.over(scored([0.2, 0.8]), words)
-    a, b = 0.2**0.5 * 0.9**0.25, 0.8**0.5 * 0.1**0.25
-    np.testing.assert_allclose(blended.probabilities, [[a / (a + b), b / (a + b)]], rtol=1e-6)
-    assert blended.labels.tolist() == ["b"]
-    assert blended.margins[0] == pytest.approx(abs(np.log(a / b)), rel=1e-6)
+    blend = blend_of("sequence", "linear")
+    blend.weights[:] = 0.5, 0.25, 2.0
+    scored = blend.score(TWO, X[:9])
+    summed = np.tensordot(blend.weights, scored.experts, 1)
+    chances = np.exp(summed) / np.exp(summed).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(scored.probabilities, chances, rtol=1e-9)
+    np.testing.assert_array_equal(scored.classes[chances.argmax(axis=1)], scored.labels)
+    np.testing.assert_allclose(scored.margins, np.abs(summed[:, 0] - summed[:, 1]), rtol=1e-9)
+
+
+def test_the_first_expert_is_the_committee():
+    scored = blend_of("sequence").score(TWO, X[:9])
+    own = TWO.probabilities(TWO.decision(X[:9]))
+    np.testing.assert_allclose(np.exp(scored.experts[0]), own)
 
 
 def test_one_label_moves_the_weights_by_hand():
-    blend = blend_of()
-    words = np.log(np.array([[0.9, 0.1]], dtype=np.float32))
-    blend.learn("x", "b", blend.over(scored([0.2, 0.8]), words))
-    experts = np.log([[0.2, 0.8], [0.9, 0.1]])
-    odds = np.exp(experts.sum(axis=0) / 2)
-    off = odds / odds.sum() - [0, 1]
-    slope = experts @ off
-    np.testing.assert_allclose(blend.weights, 0.5 - 0.2 * slope / np.sqrt(1 + slope**2), rtol=1e-6)
-    assert blend.weights[0] > 0.5 > blend.weights[1]
+    blend = blend_of("sequence", "linear")
+    before, logs = blend.weights.copy(), np.log([[0.2, 0.8], [0.9, 0.1], [0.5, 0.5]])
+    told(blend, logs, "b", weight=3.0)
+    odds = np.exp(before @ logs)
+    slope = 3.0 * logs @ (odds / odds.sum() - [0, 1])
+    wanted = np.maximum(before - 0.2 * slope / np.sqrt(10 + slope**2), 0)
+    np.testing.assert_allclose(blend.weights, wanted, rtol=1e-6)
+    told(blend, logs, "b", weight=3.0)
+    odds = np.exp(wanted @ logs)
+    again = 3.0 * logs @ (odds / odds.sum() - [0, 1])
+    wanted -= 0.2 * again / np.sqrt(10 + slope**2 + again**2)
+    np.testing.assert_allclose(blend.weights, np.maximum(wanted, 0), rtol=1e-6)
+    assert blend.weights[0] > before[0]
+    assert blend.weights[1] < before[1]
 
 
 def test_an_expert_that_is_always_wrong_is_left_out_and_weights_stay_above_zero():
-    blend = blend_of()
-    words = np.log(np.array([[0.9, 0.1]], dtype=np.float32))
+    blend = blend_of("sequence")
     for _ in range(200):
-        blend.learn("x", "b", blend.over(scored([0.2, 0.8]), words))
+        told(blend, np.log([[0.2, 0.8], [0.9, 0.1]]), "b")
+        assert blend.weights.min() >= 0
     assert blend.weights[1] == 0
-    assert blend.weights[0] > 0.5
+    assert blend.weights[0] > 0.4
+
+
+def test_an_expert_that_was_left_out_comes_back_when_it_is_right():
+    blend = blend_of("sequence")
+    for right in (0.1, 0.9):
+        for _ in range(300):
+            told(blend, np.log([[0.5, 0.5], [1 - right, right]]), "b")
+    assert blend.weights[1] > 0.5
 
 
 def test_what_was_said_on_arrival_counts_and_not_what_is_said_when_the_label_comes():
-    early, late = blend_of(), blend_of()
-    words = np.log(np.array([[0.9, 0.1], [0.4, 0.6]], dtype=np.float32))
-    early.note(["x", "y"], early.over(scored([0.2, 0.8], [0.5, 0.5]), words))
-    assert early.knows("x")
-    early.learn("x", "b", early.over(scored([0.5, 0.5]), words[1:]))
-    late.learn("x", "b", late.over(scored([0.2, 0.8]), words[:1]))
-    np.testing.assert_allclose(early.weights, late.weights, rtol=1e-6)
-    assert not early.knows("x")
+    early, late, now = (blend_of("sequence") for _ in range(3))
+    early.note(["x"], say(early, np.log([[0.2, 0.8], [0.9, 0.1]])))
+    early.score(TWO, ROW)
+    early.learn("x", X[0], "b", 1.0, TWO)
+    told(late, np.log([[0.2, 0.8], [0.9, 0.1]]), "b")
+    now.learn("x", X[0], "b", 1.0, TWO)
+    assert early.weights.tolist() == late.weights.tolist() != now.weights.tolist()
 
 
-def test_where_the_words_know_nothing_of_a_class_they_say_what_the_committee_says():
-    blend = blend_of()
-    nothing = np.full((1, 2), np.nan, dtype=np.float32)
-    blended = blend.over(scored([0.2, 0.8]), nothing)
-    np.testing.assert_allclose(blended.experts[0], blended.experts[1])
-    half = np.log(np.array([[0.9, np.nan]], dtype=np.float32))
-    np.testing.assert_allclose(
-        np.exp(blend.over(scored([0.2, 0.8]), half).experts[1]), [[0.9 / 1.7, 0.8 / 1.7]], rtol=1e-6
-    )
+def test_a_record_that_nobody_remembers_is_judged_by_what_is_said_of_it_now():
+    asked, unasked = blend_of("sequence", "linear"), blend_of("sequence", "linear")
+    asked.note(["x"], asked.score(TWO, ROW))
+    for blend in (asked, unasked):
+        blend.learn("x", ROW[0], "b", 1.0, TWO)
+    np.testing.assert_allclose(asked.weights, unasked.weights, rtol=1e-6)
+    assert asked.weights.tolist() != blend_of("sequence", "linear").weights.tolist()
 
 
-def test_a_label_that_nobody_spoke_of_moves_nothing():
-    blend = blend_of()
-    words = np.log(np.array([[0.9, 0.1]], dtype=np.float32))
-    blend.note(["x"], blend.over(scored([0.2, 0.8]), words))
-    blend.learn("x", "never heard of", None)
-    blend.learn("not noted", "a", None)
-    assert blend.weights.tolist() == [0.5, 0.5]
+def test_no_expert_is_surer_than_it_may_be():
+    sure = SketchLogitBoostClassifier(n_estimators=60, learning_rate=1.0, min_child_weight=0.0)
+    committee = sure.train(X[:100], np.where(np.arange(100) < 50, "a", "b"), seed=1)
+    assert committee.probabilities(committee.decision(X[:100])).min() < np.exp(-6)
+    scored = blend_of("sequence").score(committee, X[:100])
+    assert scored.experts.min() == -6.0
 
 
-def test_what_waits_for_labels_is_bounded_and_the_oldest_goes_first(monkeypatch):
-    monkeypatch.setattr(blending, "_MOST_WAITING", 5)
-    blend = blend_of()
-    words = np.log(np.array([[0.9, 0.1]] * 4, dtype=np.float32))
-    for start in range(0, 12, 4):
-        ids = [str(i) for i in range(start, start + 4)]
-        blend.note(ids, blend.over(scored(*[[0.2, 0.8]] * 4), words))
-    assert [id for id in map(str, range(12)) if blend.knows(id)] == ["7", "8", "9", "10", "11"]
+def test_classes_that_the_committee_does_not_know_get_their_share_of_the_newest_50_labels():
+    blend = blend_of("sequence", labels="a" * 100 + "c" * 10 + "b" * 40)
+    scored = blend.score(TWO, X[:4])
+    assert scored.classes.tolist() == ["a", "c", "b"]
+    assert scored.known.tolist() == [True, False, True]
+    np.testing.assert_allclose(np.exp(scored.experts[0, :, 1]), 11 / 53)
+    np.testing.assert_allclose(np.exp(scored.experts[0]).sum(axis=1), 1)
 
 
-# In a learner
+def test_labels_that_nobody_could_know_teach_no_weights():
+    blend = blend_of("sequence", "linear", labels="abc")
+    start = blend.weights.copy()
+    logs = np.log([[0.2, 0.7, 0.1]] * 3)
+    told(blend, logs, "c")
+    blend.note(["x"], say(blend, logs))
+    blend.learn("x", X[0], "never heard of", 1.0, TWO)
+    blend.learn("before there is a committee", X[0], "a")
+    assert blend.weights.tolist() == start.tolist()
+    told(blend, np.log([[0.2, 0.7, 0.05, 0.05]] * 3), "b")
+    assert blend.weights.tolist() != start.tolist()
 
 
-def served(learning, values, labels, *, batch=8, delay=5, restored=None):
-    """Take a stream through: labels asked for come batches later. Return all that was said."""
-    said, waiting, learned = [], [], 0
-    for at, start in enumerate(range(0, len(values), batch)):
-        if restored is not None and at % restored == 0:
-            learning = StreamLearner.restore(learning.snapshot())
-        X = learning.arrive(values[start : start + batch])
-        ids = [str(i) for i in range(start, start + len(X))]
-        scores = learning.score(X)
-        asked = set(learning.query(X, scores, ids).ids)
-        said.append((scores.labels.tolist(), scores.probabilities.tolist(), sorted(asked)))
-        waiting += [(at + delay, int(id), X[int(id) - start]) for id in ids if id in asked]
-        due = [(i, row) for when, i, row in waiting if when <= at]
-        waiting = [one for one in waiting if one[0] > at]
-        if due:
-            learning.learn(
-                [str(i) for i, _ in due],
-                [row for _, row in due],
-                [labels[i] for i, _ in due],
-                records=[values[i] for i, _ in due],
-                tick=at,
-            )
-            learned += len(due)
-    return learning, said, learned
+def test_the_order_of_classes_is_that_of_learning_and_the_committees_others_follow():
+    blend = blend_of("sequence", labels="ba")
+    assert blend.score(committee_of("xab"), ROW).classes.tolist() == ["b", "a", "x"]
+    blend.learn("", X[0], "y")
+    assert blend.score(committee_of("xab"), ROW).classes.tolist() == ["b", "a", "y", "x"]
 
 
-@pytest.mark.parametrize("label_lags", [0, 2])
-def test_a_learner_of_records_restored_at_every_step_goes_on_bit_for_bit(label_lags):
-    values, labels = mixed(320, seed=1, odd_from=160)
-    query, schedule = QueryStrategy(budget=0.4), Schedule(growth=1.3)
-    settings = {"query": query, "label_lags": label_lags, "schedule": schedule}
-    first, said, learned = served(learner(**settings), values, labels)
-    second, again, _ = served(learner(**settings), values, labels, restored=1)
-    assert said == again
-    assert_same(first.snapshot(), second.snapshot())
-    assert learned > 60
-    assert first.classes == second.classes
-    assert set(first.classes) == {"low", "high", "odd"}
-    assert first._blend.weights.tolist() != [0.5, 0.5]
+def test_the_edition_rises_with_the_committee_and_as_weights_have_moved():
+    blend = blend_of("sequence")
+    assert blend.edition(None) == 0
+    start = blend.edition(TWO)
+    told(blend, np.log([[0.5, 0.5], [0.45, 0.55]]), "b")
+    assert blend.edition(TWO) == start
+    editions = [blend.edition(TWO)]
+    for _ in range(40):
+        told(blend, np.log([[0.2, 0.8], [0.9, 0.1]]), "b")
+        editions.append(blend.edition(TWO))
+    assert 2 < len(set(editions)) < 20
+    assert editions == sorted(editions)
 
 
-def right(said, labels, start):
-    guessed = [label for labels, _, _ in said for label in labels]
-    return np.mean([a == b for a, b in zip(guessed[start:], labels[start:], strict=True)])
+def test_a_committee_that_speaks_alone_has_an_edition_for_each_correction():
+    blend = Blend(("committee",), Schedule.per_label())
+    blend.widen(3)
+    start = blend.edition(TWO)
+    blend.learn("x", X[0], "a", 1.0, TWO)
+    assert blend.edition(TWO) == start + 1
 
 
-@pytest.mark.parametrize("by", ["words", "numbers", "both"])
-def test_the_blend_is_as_good_as_the_better_of_the_two_where_only_one_can_tell(by):
-    values, labels = mixed(600, seed=2, by=by)
-    _, said, _ = served(learner(query=QueryStrategy(budget=1.0)), values, labels, delay=1)
-    alone = StreamLearner(
-        SketchLogitBoostClassifier(n_estimators=8, max_leaf_nodes=4, min_child_weight=0.01),
-        query=QueryStrategy(budget=1.0), random_state=3, features=Features(FIELDS),
-    )  # fmt: skip
-    alone._blend.weights[:] = 1.0, 0.0
-    alone._blend._squares[:] = np.inf  # stays so
-    _, of_committee, _ = served(alone, values, labels, delay=1)
-    assert right(said, labels, 300) > 0.85
-    assert right(said, labels, 300) > right(of_committee, labels, 300) - 0.02
-
-
-def test_a_class_that_appears_later_is_told_by_its_words():
-    values, labels = mixed(400, seed=3, by="words", odd_from=200)
-    _, said, _ = served(learner(query=QueryStrategy(budget=1.0)), values, labels, delay=1)
-    guessed = [label for labels, _, _ in said for label in labels]
-    odd = [guessed[i] == "odd" for i in range(300, 400) if labels[i] == "odd"]
-    assert np.mean(odd) > 0.8
-
-
-def test_rows_not_given_are_made_when_they_are_learned_one_after_another():
-    values, labels = mixed(60, seed=4)
-    made, given = learner(), learner()
-    ids = [str(i) for i in range(60)]
-    made.learn(ids, [None] * 60, labels, records=values)
-    for id, value, label in zip(ids, values, labels, strict=True):
-        given.learn([id], given.arrive([value]), [label], records=[value])
-    assert_same(made.snapshot(), given.snapshot())
-
-
-def test_a_row_of_weight_zero_is_not_made():
-    values, labels = mixed(20, seed=4)
-    told, untold = learner(), learner()
-    told.learn(["a", "b"], [None, None], labels[:2], records=values[:2], weight=[1, 0])
-    untold.learn(["a"], [None], labels[:1], records=values[:1])
-    assert_same(told.snapshot(), untold.snapshot())
-
-
-def test_ids_that_come_again_are_blended_as_said_last():
-    values, labels = mixed(80, seed=5)
-    one = learner(query=QueryStrategy(budget=1.0))
-    for i in range(0, 80, 4):
-        X = one.arrive(values[i : i + 4])
-        one.query(X, one.score(X), ["same"] * 4)
-        one.learn(["same"] * 4, X, labels[i : i + 4], records=values[i : i + 4])
-    assert len(one._blend._waiting) == 0
-    assert_same(StreamLearner.restore(one.snapshot()).snapshot(), one.snapshot())
-
-
-def test_a_learner_without_features_takes_no_records_and_one_with_them_needs_them():
-    plain, of_records = StreamLearner(), learner()
-    with pytest.raises(DataError, match="takes arrays: give it features="):
-        plain.arrive([(1.0,)])
-    with pytest.raises(DataError, match="takes arrays: give it features="):
-        plain.rows([(1.0,)])
-    with pytest.raises(DataError, match="without features, which cannot use them"):
-        plain.learn(["a"], [[1.0]], ["x"], records=[(1.0,)])
-    row = of_records.arrive([(1.0, "red", 0, "so")])
-    with pytest.raises(DataError, match="records is missing"):
-        of_records.learn(["a"], row, ["x"])
-    with pytest.raises(DataError, match="2 records for 1 rows"):
-        of_records.learn(["a"], row, ["x"], records=[(), ()])
-    with pytest.raises(DataError, match="X has shape"):
-        plain.learn(["a"], [None], ["x"])
-    assert plain.n_labels == of_records.n_labels == 0
-
-
-@pytest.mark.parametrize("label", [None, 1.5, True, b"x"])
-def test_a_label_that_is_none_is_refused_and_nothing_is_learned(label):
-    one, untouched = learner(), learner()
-    with pytest.raises(DataError, match=r"y\[1\] is"):
-        one.learn(["a", "b"], [None, None], ["x", label], records=mixed(2, seed=6)[0])
-    assert_same(one.snapshot(), untouched.snapshot())
-
-
-def test_predictions_for_other_records_are_refused_and_nothing_waits():
-    values, labels = mixed(40, seed=7)
-    one = learner()
-    one.learn([str(i) for i in range(40)], [None] * 40, labels, records=values)
-    X = one.arrive(values[:3])
-    before = one.snapshot()
-    with pytest.raises(DataError, match="2 predictions for 3 records"):
-        one.query(X, one.score(X[:2]), ["a", "b", "c"])
-    assert_same(one.snapshot(), before)
-
-
-def test_rows_with_too_many_columns_are_refused_by_their_number():
-    one = learner()
-    with pytest.raises(DataError, match="X has 9 features"):
-        one.score([[0.0] * 9])
+@pytest.mark.parametrize("n", [1, 40])
+def test_scoring_teaches_nothing(n):
+    blend = blend_of("correction", "neighbours", "sequence", "linear", labels=Y[:50])
+    before = blend.state()
+    blend.score(committee_of(["low", "high"]), X[:n])
+    after = blend.state()
+    assert before[0] == after[0]
+    assert before[1].keys() == after[1].keys()
+    for name, array in before[1].items():
+        np.testing.assert_array_equal(array, after[1][name], err_msg=name)
