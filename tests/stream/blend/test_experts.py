@@ -151,8 +151,9 @@ def test_of_a_committee_that_cannot_be_corrected_the_correction_says_what_it_say
     assert (learner.predict(X[90:]) == np.array(Y[90:])).mean() > 0.7
 
 
-def test_a_committee_without_leaves_leaves_two_neighbours_without_a_word():
-    learner = small(estimator=CDMCBoostClassifier(n_estimators=4), query=ALL)
+def test_of_a_committee_without_trees_two_neighbours_say_what_it_says():
+    estimator = CDMCBoostClassifier(learner="similarity", n_estimators=4)
+    learner = small(estimator=estimator, query=ALL)
     served(learner, 0, 60, batch=5)
     experts = learner.score(X).experts
     assert learner.committee.leaves(X, 64).shape == (300, 0)
