@@ -24,7 +24,9 @@ def test_what_was_noted_is_taken_once():
 def test_equal_records_are_taken_in_the_order_noted():
     given = Given(10)
     ids = [note(given, (1, 2), row(value)) for value in (0, 1, 1)]
-    assert [given.take((1, 2)) for _ in range(3)] == [(value, id) for value, id in zip((0, 1, 1), ids)]
+    assert [given.take((1, 2)) for _ in range(3)] == [
+        (value, id) for value, id in zip((0, 1, 1), ids, strict=True)
+    ]
     assert len(given) == 0
 
 

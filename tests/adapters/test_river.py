@@ -268,30 +268,3 @@ def test_a_clone_has_the_settings_and_knows_nothing():
 def test_label_lags_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigurationError, match="label_lags"):
         StreamBoostClassifier(label_lags=wrong)
-
-
-def weight_of_sequence(records, labels, delay, both):
-    """Return the weight of the expert for label after label where labels are so many records late.
-
-    Records are asked for their label, or for both that and their probabilities.
-    """
-    model = StreamBoostClassifier(SketchLogitBoostClassifier(n_estimators=5), seed=1)
-    for i, x in enumerate(records):
-        model.predict_one(x)
-        if both:
-            model.predict_proba_one(x)
-        if i >= delay:
-            model.learn_one(records[i - delay], labels[i - delay])
-    blend = model._learner._blend
-    return blend.weights[blend.names.index("sequence")]
-
-
-@pytest.mark.parametrize("equal", [False, True], ids=["all different", "some equal"])
-@pytest.mark.parametrize("both", [False, True], ids=["label", "both"])
-def test_experts_are_judged_by_what_they_said_on_arrival_however_late_labels_are(equal, both):
-    rng = np.random.default_rng(0)
-    labels = (np.cumsum(rng.random(500) < 0.15) % 2).tolist()  # short runs, which end unseen
-    rows = rng.integers(2, size=(500, 2)) if equal else rng.random((500, 2))
-    records = [{"a": a, "b": b} for a, b in rows.tolist()]
-    assert weight_of_sequence(records, labels, 0, both) > 0.6
-    assert weight_of_sequence(records, labels, 40, both) < 0.25

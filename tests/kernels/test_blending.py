@@ -10,9 +10,7 @@ FURTHEST = 5.0
 
 
 @settings(deadline=None)
-@given(
-    seed=st.integers(0, 10**6), E=st.integers(1, 8), n=st.integers(0, 5), K=st.integers(1, 6)
-)
+@given(seed=st.integers(0, 10**6), E=st.integers(1, 8), n=st.integers(0, 5), K=st.integers(1, 6))
 def test_the_sum_of_experts_is_the_slow_twins(seed, E, n, K):
     rng = np.random.default_rng(seed)
     said, weights = -6 * rng.random((E, n, K)), 2 * rng.random(E)

@@ -21,9 +21,7 @@ def small():
 
 def taught(n=80, **settings):
     query = QueryStrategy(**settings)
-    learner = StreamLearner(
-        small(), query=query, n_features=2, random_state=3, experts="committee"
-    )
+    learner = StreamLearner(small(), query=query, n_features=2, random_state=3, experts="committee")
     learner.learn([f"known {i}" for i in range(n)], X[:n], Y[:n])
     return learner
 

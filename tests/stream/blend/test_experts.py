@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from stream.small_learner import IDS, X, Y, assert_same, learn, small
 
-from streamboost import CDMCBoostClassifier
 from streamboost.boosting.costs.rebel import RebelClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError
@@ -152,7 +151,7 @@ def test_of_a_committee_that_cannot_be_corrected_the_correction_says_what_it_say
 
 
 def test_of_a_committee_without_trees_two_neighbours_say_what_it_says():
-    estimator = CDMCBoostClassifier(learner="similarity", n_estimators=4)
+    estimator = RebelClassifier(weak_learner="localized_similarity", n_estimators=4)
     learner = small(estimator=estimator, query=ALL)
     served(learner, 0, 60, batch=5)
     experts = learner.score(X).experts
