@@ -123,10 +123,9 @@ class Neighbours(Expert):
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`; as they stand in the ring: sums of weights depend on the order."""
-        rows = {"X": self._X, "y": self._y, "weight": self._weight}
-        return {"newest": self._newest}, {
-            name: array[: self._n].copy() for name, array in rows.items()
-        }
+        n = self._n
+        rows = {"X": self._X[:n], "y": self._y[:n], "weight": self._weight[:n]}
+        return {"newest": self._newest}, {name: array.copy() for name, array in rows.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Expert`."""
