@@ -124,7 +124,7 @@ class Neighbours(Expert):
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`; as they stand in the ring: sums of weights depend on the order."""
         n = self._n
-        rows = {"X": self._X[:n], "y": self._y[:n], "weight": self._weight[:n]}
+        rows: Arrays = {"X": self._X[:n], "y": self._y[:n], "weight": self._weight[:n]}
         return {"newest": self._newest}, {name: array.copy() for name, array in rows.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
