@@ -61,7 +61,8 @@ class Blend:
     experts
         Those that have a voice, of `EXPERTS`; "committee" alone: as the committee says.
     schedule
-        How the committee is corrected by the newest labels.
+        How the committee is corrected by the newest labels; where it says so, "correction" speaks
+        whenever another expert does.
     features
         What makes columns of records' texts, for "words".
     n_before
@@ -95,6 +96,8 @@ class Blend:
         if features is not None:
             there["words"] = Words(features, n_before)
         self._experts = {name: there[name] for name in experts if name in there}
+        if self._experts and schedule.correction_rounds:  # asked for there, if not among experts
+            self._experts = {"correction": self._recent} | self._experts
         self.names = ["committee"]
         for expert in self._experts.values():
             self.names += expert.opinions
