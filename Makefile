@@ -8,9 +8,10 @@ BIN := .venv/bin
 demo: .venv/$(if $(SERVE),serve,demo)-ready
 	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
-# Two workers have a broker each and one the browser, see tests/conftest.py. They wait half of the
-# time, so four keep two cores busy.
-PYTEST = $(BIN)/pytest -n 4
+# One worker has the broker and one the browser, see tests/conftest.py. They wait half of the time,
+# so three keep two cores busy. Each worker, and each command a test starts, loads what the first
+# has compiled, also where the environment forbids Python to keep it.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3
 
 test: .venv/ready
 	$(PYTEST) -m "not slow"
