@@ -10,6 +10,7 @@ from streamboost.stream import QueryStrategy, Schedule, StreamLearner
 from streamboost.stream import blend as blending
 from streamboost.stream.blend import Blend
 from streamboost.stream.scoring import Scored
+from tests.slow import slow
 from tests.stream.small_learner import assert_same
 
 FIELDS = {"n": "number", "c": "category", "t": "time", "note": "text"}
@@ -178,7 +179,7 @@ def right(said, labels, start):
     return np.mean([a == b for a, b in zip(guessed[start:], labels[start:], strict=True)])
 
 
-@pytest.mark.parametrize("by", ["words", "numbers", "both"])
+@pytest.mark.parametrize("by", ["words", "numbers", *slow("both")])
 def test_the_blend_is_as_good_as_the_better_of_the_two_where_only_one_can_tell(by):
     values, labels = mixed(600, seed=2, by=by)
     _, said, _ = served(learner(query=QueryStrategy(budget=1.0)), values, labels, delay=1)

@@ -94,15 +94,15 @@ def test_the_example_runs_from_init_to_a_graceful_stop(
     assert f"created {name}.records" in out
     assert "exactly once: all outputs are topics of the cluster" in out
     process = streamboost_command.start("run", "p.toml")
-    share = runpy.run_path(str(EXAMPLE))["play"](kafka_servers, name, 400)
+    share = runpy.run_path(str(EXAMPLE))["play"](kafka_servers, name, 800)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    assert "400 records in this run" in said
+    assert "800 records in this run" in said
     assert "Connection" not in said, "the client library is not heard"
     assert share > 0.6
     out, _ = streamboost_command("inspect", "p.toml")
-    assert "goes on after 400 offsets" in out
+    assert "goes on after 800 offsets" in out
 
 
 @pytest.mark.slow
