@@ -34,10 +34,10 @@ def learned(n=60, **settings):
 @pytest.mark.parametrize(
     "model",
     [
-        StreamBoostClassifier(SketchLogitBoostClassifier(n_estimators=10)),
+        StreamBoostClassifier(SketchLogitBoostClassifier(n_estimators=3)),
         *slow(StreamBoostClassifier()),
     ],
-    ids=["10 rounds", "default"],
+    ids=["3 rounds", "default"],
 )
 def test_river_check(check, model):
     check(model.clone())
