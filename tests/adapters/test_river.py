@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from river import checks, compose, datasets, evaluate, metrics, preprocessing
-from slow import slow
+from slow import first_of_each, slow
 
 from streamboost.adapters.river import StreamBoostClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
@@ -12,7 +12,7 @@ from streamboost.boosting.reweighting.gamble import GambleClassifier
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.stream import Schedule, WorkingSet
 
-CHECKS = list(checks.yield_checks(StreamBoostClassifier()))
+CHECKS = first_of_each(checks.yield_checks(StreamBoostClassifier()))
 SEGMENTS = list(datasets.ImageSegments().take(300))
 
 
@@ -30,16 +30,14 @@ def learned(n=60, **settings):
     return model
 
 
-@pytest.mark.parametrize(
-    "check", CHECKS, ids=[f"{i}-{check.__name__}" for i, check in enumerate(CHECKS)]
-)
+@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize(
     "model",
     [
-        StreamBoostClassifier(SketchLogitBoostClassifier(n_estimators=10)),
+        StreamBoostClassifier(SketchLogitBoostClassifier(n_estimators=3)),
         *slow(StreamBoostClassifier()),
     ],
-    ids=["10 rounds", "default"],
+    ids=["3 rounds", "default"],
 )
 def test_river_check(check, model):
     check(model.clone())

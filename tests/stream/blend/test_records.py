@@ -7,6 +7,7 @@ from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.errors import DataError
 from streamboost.features import Features
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner
+from tests.slow import slow
 from tests.stream.small_learner import assert_same
 
 FIELDS = {"n": "number", "c": "category", "t": "time", "note": "text"}
@@ -85,7 +86,7 @@ def right(said, labels, start):
     return np.mean([a == b for a, b in zip(guessed[start:], labels[start:], strict=True)])
 
 
-@pytest.mark.parametrize("by", ["words", "numbers", "both"])
+@pytest.mark.parametrize("by", ["words", "numbers", *slow("both")])
 def test_the_blend_is_no_worse_than_the_committee_whatever_tells_the_classes(by):
     values, labels = mixed(400, seed=2, by=by)
     _, said, _ = served(learner(query=QueryStrategy(budget=1.0)), values, labels, delay=1)
