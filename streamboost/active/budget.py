@@ -128,17 +128,45 @@ class Budget:
     def _free(self) -> int:
         if not self.block:
             return self._bank
-        behind = self.records - self._first
-        ahead = self.block - behind % self.block if behind >= 0 else -behind
-        return self._bank - max(0, self._price - ahead * self._earned)
+        return self._bank - max(0, self._price - self._ahead * self._earned)
 
-    def arrive(self, generator: np.random.Generator) -> None:
-        """Count one more record; at a block's first, set its token apart and draw its place."""
-        self._bank = min(self._bank + self._earned, self._cap)
-        self.records += 1
-        if self.auditing and (self.records - self._first) % self.block == 0:
-            self._bank -= self._price
-            self._place = self.records + int(generator.integers(self.block))
+    @property
+    def _ahead(self) -> int:
+        """Records until the next block's first."""
+        behind = self.records - self._first
+        return self.block - behind % self.block if behind >= 0 else -behind
+
+    def arrive(self, generator: np.random.Generator, most: int = 1) -> int:
+        """Count more records, up to one that is audited and at the `most` so many; return the count.
+
+        The rule asks for none of them but, perhaps, the last. At a block's first record its token
+        is set apart and its place drawn.
+        """
+        arrived = 0
+        while arrived < most:
+            n = self._alike(most - arrived)
+            self._bank = min(self._bank + n * self._earned, self._cap)
+            self.records += n
+            arrived += n
+            if self.auditing and (self.records - self._first) % self.block == 0:
+                self._bank -= self._price
+                self._place = self.records + int(generator.integers(self.block))
+            if self.audited:
+                break
+        return arrived
+
+    def _alike(self, n: int) -> int:
+        """Return how many of the next `n` records do nothing but earn alike, and at least one.
+
+        The last of them may begin a block, or be audited.
+        """
+        if self.records < self._expected:
+            n = min(n, self._expected - self.records)
+        if self.block:
+            n = min(n, self._ahead)
+            if self._place > self.records:
+                n = min(n, self._place - self.records)
+        return n
 
     @property
     def auditing(self) -> bool:

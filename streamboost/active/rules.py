@@ -4,6 +4,7 @@ A rule is asked only where the budget has a token for it. Its chance follows fro
 before; nothing else is drawn.
 """
 
+from collections.abc import Callable
 from math import erf, sqrt
 from typing import Protocol
 
@@ -12,7 +13,7 @@ import numpy as np
 from streamboost.active.budget import Budget
 from streamboost.active.window import UtilityWindow
 
-__all__ = ["RULES", "Pace", "Rule", "make_rule"]
+__all__ = ["RULES", "Chance", "Pace", "Rule", "make_rule"]
 
 RULES = ("pace", "quantile_filter", "variable_uncertainty")
 
@@ -26,13 +27,24 @@ _STEP = 0.01
 """Share by which the variable threshold moves with each decision; the paper's s."""
 
 
+_ROUNDING = 1e-6
+"""More than rounding can add to a chance."""
+
+Chance = Callable[[int, Budget], float]
+"""Maps the place of a record in a batch, and the budget when it has arrived, to its chance."""
+
+
 class Rule(Protocol):
     """Gives each record its chance, and hears what came of it."""
 
     memory: float
 
-    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
-        """Return the chance of asking for a record of `utility`, the newest of the stream."""
+    def over(self, utility: np.ndarray, window: UtilityWindow) -> tuple[np.ndarray, Chance]:
+        """Rate the next records of the stream, of `utility` (n,).
+
+        Returns what the chance of each does not reach (n,), whatever the budget and the memory
+        will be, so that most need no look; and what tells it.
+        """
 
     def settle(self, wanted: bool) -> None:
         """Hear whether the record just rated was asked for."""
@@ -52,19 +64,32 @@ class Pace:
 
     def __init__(self, share: float) -> None:
         self._horizon = max(50.0, 5.0 / share)
-        self._density = _drawn if share <= _SMALL_BUDGET else _cut
+        self._most = min(3.0 * share, 1.0)
+        self._draws = share <= _SMALL_BUDGET
 
     def share(self, budget: Budget) -> float:
         """Return q, the share of records to ask for now."""
-        pace = budget.rule_share + (budget.free - 1.0) / self._horizon
-        return min(max(pace, 0.0), 3.0 * budget.rule_share, 1.0)
+        earned = budget.rule_share
+        pace = earned + (budget.free - 1.0) / self._horizon
+        return min(max(pace, 0.0), 3.0 * earned, 1.0)
 
-    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
-        """Return the mean chance of the ranks that the record fills."""
-        pace = self.share(budget)
+    def over(self, utility: np.ndarray, window: UtilityWindow) -> tuple[np.ndarray, Chance]:
+        """Give each the mean chance of the ranks that it fills."""
         low, high = window.rank(utility)
-        share = (self._density(high, pace) - self._density(low, pace)) / (high - low)
-        return min(max(share, 0.0), 1.0)
+        density = _drawn if self._draws else _cut
+        best = 10.0 * self._most * (1.0 - low) ** 9 if self._draws else low < self._most
+        lows, highs = low.tolist(), high.tolist()
+
+        def chance(i: int, budget: Budget) -> float:
+            pace = self.share(budget)
+            share = (density(highs[i], pace) - density(lows[i], pace)) / (highs[i] - lows[i])
+            return min(max(share, 0.0), 1.0)
+
+        return best + _ROUNDING, chance
+
+    def at_random(self, n: int) -> tuple[np.ndarray, Chance]:
+        """Give each of the next `n` records the same chance, the share to ask for."""
+        return np.full(n, self._most + _ROUNDING), lambda i, budget: self.share(budget)
 
     def settle(self, wanted: bool) -> None:
         """Keep nothing: what was spent shows in the budget."""
@@ -85,12 +110,18 @@ class QuantileFilter:
 
     memory = 0.0
 
-    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
-        """Return 1 from the threshold on, and 0 below."""
-        known = np.append(window.utilities, utility)
-        threshold = np.quantile(known, 1.0 - max(budget.rule_share, 0.0))
-        lowered = threshold - np.ptp(known) * (budget.free - 1.0) / _TOLERANCE
-        return float(utility >= lowered)
+    def over(self, utility: np.ndarray, window: UtilityWindow) -> tuple[np.ndarray, Chance]:
+        """Give 1 from the threshold on, and 0 below."""
+        kept, count = window.before(utility)
+        known = np.sort(np.column_stack([kept, utility]), axis=1)  # NaN, what is lacking, is last
+
+        def chance(i: int, budget: Budget) -> float:
+            row = known[i, : count[i] + 1]
+            threshold = _quantile(row, 1.0 - max(budget.rule_share, 0.0))
+            lowered = threshold - (row[-1] - row[0]) * (budget.free - 1.0) / _TOLERANCE
+            return float(utility[i] >= lowered)
+
+        return np.full(len(utility), 1.0 + _ROUNDING), chance
 
     def settle(self, wanted: bool) -> None:
         """Keep nothing: what was spent shows in the budget."""
@@ -112,9 +143,14 @@ class VariableUncertainty:
     def __init__(self) -> None:
         self.memory = 1.0  # the threshold t
 
-    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
-        """Return Phi(1 - c / t)."""
-        return 0.5 + 0.5 * erf((1.0 - (1.0 - utility) / self.memory) / sqrt(2.0))
+    def over(self, utility: np.ndarray, window: UtilityWindow) -> tuple[np.ndarray, Chance]:
+        """Give Phi(1 - c / t)."""
+        known = utility.tolist()
+
+        def chance(i: int, budget: Budget) -> float:
+            return 0.5 + 0.5 * erf((1.0 - (1.0 - known[i]) / self.memory) / sqrt(2.0))
+
+        return np.full(len(known), 1.0 + _ROUNDING), chance
 
     def settle(self, wanted: bool) -> None:
         """Move the threshold."""
@@ -138,3 +174,13 @@ def _drawn(rank: float, pace: float) -> float:
     certain = max(0.0, 1.0 - (10.0 * pace) ** (-1.0 / 9.0)) if pace > 0.0 else 0.0
     drawn = (1.0 - certain) ** 10 - (1.0 - max(rank, certain)) ** 10
     return min(rank, certain) + pace * drawn
+
+
+def _quantile(values: np.ndarray, share: float) -> float:
+    """Return what np.quantile does, bit for bit, of `values` (n,) that are in order."""
+    last = len(values) - 1
+    place = last * share
+    i = min(int(place), last)
+    low, high = float(values[i]), float(values[min(i + 1, last)])
+    part = place - i
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)

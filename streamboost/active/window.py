@@ -31,16 +31,37 @@ class UtilityWindow:
         self._next = (self._next + 1) % len(self._X)
         self._count = min(self._count + 1, len(self._X))
 
-    def rank(self, utility: float) -> tuple[float, float]:
-        """Return the part of [0, 1) that a record of `utility` takes up among the others.
+    def extend(self, X: np.ndarray, utility: np.ndarray) -> None:
+        """Add the features (n, D) and utilities (n,) of records, one after the other."""
+        size = len(self._X)
+        places = (self._next + np.arange(len(X))[-size:]) % size
+        self._X[places] = X[-size:]
+        self._utility[places] = utility[-size:]
+        self._next = (self._next + len(X)) % size
+        self._count = min(self._count + len(X), size)
 
-        The most useful record stands at 0. Records that tie share the part that they fill
-        together, so that none is preferred. O(size).
+    def rank(self, utility: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the parts of [0, 1) that records of `utility` (n,) take up among the others.
+
+        They arrive in turn, and each is ranked among those before it. The most useful record
+        stands at 0. Records that tie share the part that they fill together, so that none is
+        preferred. O(n size).
         """
-        kept = self._utility[: self._count]
-        above = int(np.count_nonzero(kept > utility))
-        ties = int(np.count_nonzero(kept == utility)) + 1
-        return above / (self._count + 1), (above + ties) / (self._count + 1)
+        kept, count = self.before(utility)
+        above = np.count_nonzero(kept > utility[:, None], axis=1)
+        ties = np.count_nonzero(kept == utility[:, None], axis=1)
+        return above / (count + 1), (above + ties + 1) / (count + 1)
+
+    def before(self, utility: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the window (n, size) that each of n records finds as they arrive in turn, and the
+        number (n,) that it holds, NaN standing for those that it lacks.
+        """
+        size = len(self._utility)
+        lacking = np.full(size - self._count, np.nan)
+        line = np.concatenate([lacking, self._utility[self._order()], utility])
+        step = line.itemsize
+        windows = np.ndarray((len(utility), size), line.dtype, line, 0, (step, step))
+        return windows, np.minimum(self._count + np.arange(len(utility)), size)
 
     def follow(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
         """Measure the records again if their utilities are not those of `version`.
