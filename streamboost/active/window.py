@@ -53,15 +53,17 @@ class UtilityWindow:
         return above / (count + 1), (above + ties + 1) / (count + 1)
 
     def before(self, utility: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the window (n, size) that each of n records finds as they arrive in turn, and the
-        number (n,) that it holds, NaN standing for those that it lacks.
+        """Return the utilities (n, m) that each of n records finds as they arrive in turn.
+
+        Beside them, how many each finds (n,); NaN stands for what it lacks of the `m`.
         """
-        size = len(self._utility)
-        lacking = np.full(size - self._count, np.nan)
+        n, size = len(utility), len(self._utility)
+        most = min(self._count + n - 1, size)
+        lacking = np.full(most - self._count, np.nan)
         line = np.concatenate([lacking, self._utility[self._order()], utility])
         step = line.itemsize
-        windows = np.ndarray((len(utility), size), line.dtype, line, 0, (step, step))
-        return windows, np.minimum(self._count + np.arange(len(utility)), size)
+        windows = np.ndarray((n, most), line.dtype, line, 0, (step, step))
+        return windows, np.minimum(np.arange(self._count, self._count + n), size)
 
     def follow(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
         """Measure the records again if their utilities are not those of `version`.
