@@ -87,13 +87,13 @@ class Budget:
         repaid = Fraction(loan, expected) if loan else Fraction(0)
         least = share - repaid
         self.block = min(ceil(1 / (audit * least)), _LONGEST) if audit else 0
-        self._first = ceil(1 / share)
+        self._first = self._next = ceil(1 / share)
         self._price = share.denominator * repaid.denominator
         self._earned_at_first = int(least * self._price)
         self._earned_later = int(share * self._price)
         self._cap = (burst - 1 if audit else burst) * self._price
         self._bank = loan * self._price
-        self._place = 0
+        self._place = 0  # of the newest block's audit
         self.records = 0
         self.requests = 0
         self.audits = 0
@@ -128,13 +128,7 @@ class Budget:
     def _free(self) -> int:
         if not self.block:
             return self._bank
-        return self._bank - max(0, self._price - self._ahead * self._earned)
-
-    @property
-    def _ahead(self) -> int:
-        """Records until the next block's first."""
-        behind = self.records - self._first
-        return self.block - behind % self.block if behind >= 0 else -behind
+        return self._bank - max(0, self._price - (self._next - self.records) * self._earned)
 
     def arrive(self, generator: np.random.Generator, most: int = 1) -> int:
         """Count more records, up to one that is audited and at the `most` so many; return the count.
@@ -144,11 +138,14 @@ class Budget:
         """
         arrived = 0
         while arrived < most:
-            n = self._alike(most - arrived)
+            n = most - arrived
+            if n > 1:
+                n = self._alike(n)
             self._bank = min(self._bank + n * self._earned, self._cap)
             self.records += n
             arrived += n
-            if self.auditing and (self.records - self._first) % self.block == 0:
+            if self.block and self.records == self._next:
+                self._next += self.block
                 self._bank -= self._price
                 self._place = self.records + int(generator.integers(self.block))
             if self.audited:
@@ -163,7 +160,7 @@ class Budget:
         if self.records < self._expected:
             n = min(n, self._expected - self.records)
         if self.block:
-            n = min(n, self._ahead)
+            n = min(n, self._next - self.records)
             if self._place > self.records:
                 n = min(n, self._place - self.records)
         return n
@@ -183,7 +180,7 @@ class Budget:
     @property
     def audited(self) -> bool:
         """Whether the record that has arrived is its block's place."""
-        return self.auditing and self.records == self._place
+        return self.records == self._place > 0
 
     def settle(self, wanted: bool) -> tuple[bool, bool]:
         """Charge the record that has arrived; return (asked, audited).
@@ -221,5 +218,7 @@ class Budget:
         self._bank = state["bank"]
         self._place = state["place"]
         self.records = state["records"]
+        behind = self.records - self._first
+        self._next = self._first + (behind // self.block + 1) * self.block if behind >= 0 < self.block else self._first
         self.requests = state["requests"]
         self.audits = state["audits"]

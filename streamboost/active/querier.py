@@ -152,7 +152,8 @@ class Querier:
         else:
             limit, chance = self._pace.at_random(len(ids))
         seen = 0
-        for stop in [*(np.flatnonzero(draws < limit) + 1).tolist(), len(ids)]:
+        may = np.flatnonzero(draws < limit) + 1
+        for stop in [*may.tolist(), len(ids)]:
             while seen < stop:
                 seen += budget.arrive(self._places, stop - seen)
                 i = seen - 1

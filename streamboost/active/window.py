@@ -16,7 +16,7 @@ class UtilityWindow:
 
     def __init__(self, size: int) -> None:
         self._X = np.empty((size, 0), dtype=np.float32)
-        self._utility = np.empty(size)
+        self._utility = np.empty(2 * size)  # twice over, so that the newest stand in one piece
         self._count = 0
         self._next = 0
         self._version = 0
@@ -26,19 +26,19 @@ class UtilityWindow:
 
     def push(self, row: np.ndarray, utility: float) -> None:
         """Add one record's features (D,) and utility; the oldest goes when the window is full."""
-        self._X[self._next] = row
-        self._utility[self._next] = utility
-        self._next = (self._next + 1) % len(self._X)
-        self._count = min(self._count + 1, len(self._X))
+        self.extend(row[None], np.array([utility]))
 
     def extend(self, X: np.ndarray, utility: np.ndarray) -> None:
         """Add the features (n, D) and utilities (n,) of records, one after the other."""
-        size = len(self._X)
-        places = (self._next + np.arange(len(X))[-size:]) % size
-        self._X[places] = X[-size:]
-        self._utility[places] = utility[-size:]
-        self._next = (self._next + len(X)) % size
-        self._count = min(self._count + len(X), size)
+        size, done = len(self._X), 0
+        while done < len(X):
+            n = min(len(X) - done, size - self._next)
+            rows, at = slice(done, done + n), self._next
+            self._X[at : at + n] = X[rows]
+            self._utility[at : at + n] = self._utility[size + at : size + at + n] = utility[rows]
+            self._next = (at + n) % size
+            done += n
+        self._count = min(self._count + done, size)
 
     def rank(self, utility: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the parts of [0, 1) that records of `utility` (n,) take up among the others.
@@ -48,19 +48,18 @@ class UtilityWindow:
         preferred. O(n size).
         """
         kept, count = self.before(utility)
-        above = np.count_nonzero(kept > utility[:, None], axis=1)
-        ties = np.count_nonzero(kept == utility[:, None], axis=1)
-        return above / (count + 1), (above + ties + 1) / (count + 1)
+        mine, others = utility[:, None], count + 1
+        return (kept > mine).sum(axis=1) / others, ((kept >= mine).sum(axis=1) + 1) / others
 
     def before(self, utility: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the utilities (n, m) that each of n records finds as they arrive in turn.
 
         Beside them, how many each finds (n,); NaN stands for what it lacks of the `m`.
         """
-        n, size = len(utility), len(self._utility)
+        n, size = len(utility), len(self._X)
         most = min(self._count + n - 1, size)
-        lacking = np.full(most - self._count, np.nan)
-        line = np.concatenate([lacking, self._utility[self._order()], utility])
+        lacking = [np.full(most - self._count, np.nan)] if most > self._count else []
+        line = np.concatenate([*lacking, self.utilities, utility])
         step = line.itemsize
         windows = np.ndarray((n, most), line.dtype, line, 0, (step, step))
         return windows, np.minimum(np.arange(self._count, self._count + n), size)
@@ -72,13 +71,14 @@ class UtilityWindow:
         """
         if version != self._version and self._count:
             order = self._order()
-            self._utility[order] = measure(self._X[order])
+            self._utility[order] = self._utility[order + len(self._X)] = measure(self._X[order])
         self._version = version
 
     @property
     def utilities(self) -> np.ndarray:
-        """The kept utilities (n,), in no particular order."""
-        return self._utility[: self._count]
+        """The kept utilities (n,), oldest first."""
+        start = (self._next - self._count) % len(self._X)
+        return self._utility[start : start + self._count]
 
     def _order(self) -> np.ndarray:
         """Return the places of the records, oldest first."""
@@ -104,8 +104,6 @@ class UtilityWindow:
         """Go on from what `state` returned for a window of the same size."""
         X, utility = arrays["X"], arrays["utility"]
         self.widen(X.shape[1])
-        self._count = len(X)
-        self._next = self._count % len(self._X)
-        self._X[: self._count] = X
-        self._utility[: self._count] = utility
+        self._count = self._next = 0
+        self.extend(X, utility)
         self._version = version
