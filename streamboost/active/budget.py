@@ -131,10 +131,10 @@ class Budget:
         return self._bank - max(0, self._price - (self._next - self.records) * self._earned)
 
     def arrive(self, generator: np.random.Generator, most: int = 1) -> int:
-        """Count more records, up to one that is audited and at the `most` so many; return the count.
+        """Count the next record, or up to `most` of them; return how many were counted.
 
-        The rule asks for none of them but, perhaps, the last. At a block's first record its token
-        is set apart and its place drawn.
+        It stops at one that is audited. The rule asks for none of them but, perhaps, the last. At
+        a block's first record its token is set apart and its place drawn.
         """
         arrived = 0
         while arrived < most:
@@ -218,7 +218,8 @@ class Budget:
         self._bank = state["bank"]
         self._place = state["place"]
         self.records = state["records"]
-        behind = self.records - self._first
-        self._next = self._first + (behind // self.block + 1) * self.block if behind >= 0 < self.block else self._first
+        self._next = self._first
+        if self.block and self.records >= self._first:
+            self._next += ((self.records - self._first) // self.block + 1) * self.block
         self.requests = state["requests"]
         self.audits = state["audits"]

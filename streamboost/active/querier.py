@@ -148,14 +148,13 @@ class Querier:
         """Decide about records that arrive, looking only at those that may be asked for."""
         budget, by_rank = self.budget, self.strategy.utility != "random"
         if ranked := by_rank and not cold:
-            limit, chance = self._rule.over(utility, self._window)
+            may, chance = self._rule.over(utility, self._window, draws)
         else:
-            limit, chance = self._pace.at_random(len(ids))
+            may, chance = self._pace.at_random(draws)
         seen = 0
-        may = np.flatnonzero(draws < limit) + 1
-        for stop in [*may.tolist(), len(ids)]:
-            while seen < stop:
-                seen += budget.arrive(self._places, stop - seen)
+        for last in [*may, len(ids) - 1]:
+            while seen <= last:
+                seen += budget.arrive(self._places, last + 1 - seen)
                 i = seen - 1
                 affordable = budget.affordable > 0
                 p = chance(i, budget) if affordable else 0.0

@@ -4,14 +4,14 @@ A rule is asked only where the budget has a token for it. Its chance follows fro
 before; nothing else is drawn.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import erf, sqrt
 from typing import Protocol
 
 import numpy as np
 
 from streamboost.active.budget import Budget
-from streamboost.active.window import UtilityWindow
+from streamboost.active.window import Meeting, UtilityWindow
 
 __all__ = ["RULES", "Chance", "Pace", "Rule", "make_rule"]
 
@@ -30,6 +30,9 @@ _STEP = 0.01
 _ROUNDING = 1e-6
 """More than rounding can add to a chance."""
 
+_MANY = 8
+"""Records that are worth a look at all of them before one by one."""
+
 Chance = Callable[[int, Budget], float]
 """Maps the place of a record in a batch, and the budget when it has arrived, to its chance."""
 
@@ -39,11 +42,13 @@ class Rule(Protocol):
 
     memory: float
 
-    def over(self, utility: np.ndarray, window: UtilityWindow) -> tuple[np.ndarray, Chance]:
-        """Rate the next records of the stream, of `utility` (n,).
+    def over(
+        self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
+    ) -> tuple[Iterable[int], Chance]:
+        """Rate the next records of the stream, of `utility` (n,), as they arrive in turn.
 
-        Returns what the chance of each does not reach (n,), whatever the budget and the memory
-        will be, so that most need no look; and what tells it.
+        Returns the places in order of those that may be asked for, whatever the budget and the
+        memory will be then: no other's draw (n,) falls below its chance. And what tells a chance.
         """
 
     def settle(self, wanted: bool) -> None:
@@ -73,23 +78,33 @@ class Pace:
         pace = earned + (budget.free - 1.0) / self._horizon
         return min(max(pace, 0.0), 3.0 * earned, 1.0)
 
-    def over(self, utility: np.ndarray, window: UtilityWindow) -> tuple[np.ndarray, Chance]:
+    def over(
+        self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
+    ) -> tuple[Iterable[int], Chance]:
         """Give each the mean chance of the ranks that it fills."""
-        low, high = window.rank(utility)
+        met = window.meet(utility)
         density = _drawn if self._draws else _cut
-        best = 10.0 * self._most * (1.0 - low) ** 9 if self._draws else low < self._most
-        lows, highs = low.tolist(), high.tolist()
 
         def chance(i: int, budget: Budget) -> float:
             pace = self.share(budget)
-            share = (density(highs[i], pace) - density(lows[i], pace)) / (highs[i] - lows[i])
+            low, high = met.rank(i)
+            share = (density(high, pace) - density(low, pace)) / (high - low)
             return min(max(share, 0.0), 1.0)
 
-        return best + _ROUNDING, chance
+        return self._may(met, draws), chance
 
-    def at_random(self, n: int) -> tuple[np.ndarray, Chance]:
-        """Give each of the next `n` records the same chance, the share to ask for."""
-        return np.full(n, self._most + _ROUNDING), lambda i, budget: self.share(budget)
+    def _may(self, met: Meeting, draws: np.ndarray) -> Iterable[int]:
+        """Return which records may be asked for: by the best of their ranks, at the most pace."""
+        best = met.best_ranks() if len(draws) >= _MANY else None
+        if best is None:
+            return range(len(draws))
+        limit = 10.0 * self._most * (1.0 - best) ** 9 if self._draws else best < self._most
+        return np.flatnonzero(draws < limit + _ROUNDING).tolist()
+
+    def at_random(self, draws: np.ndarray) -> tuple[Iterable[int], Chance]:
+        """Give each of the next records the same chance, the share to ask for."""
+        may = np.flatnonzero(draws < self._most + _ROUNDING).tolist()
+        return may, lambda i, budget: self.share(budget)
 
     def settle(self, wanted: bool) -> None:
         """Keep nothing: what was spent shows in the budget."""
@@ -110,18 +125,19 @@ class QuantileFilter:
 
     memory = 0.0
 
-    def over(self, utility: np.ndarray, window: UtilityWindow) -> tuple[np.ndarray, Chance]:
+    def over(
+        self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
+    ) -> tuple[Iterable[int], Chance]:
         """Give 1 from the threshold on, and 0 below."""
-        kept, count = window.before(utility)
-        known = np.sort(np.column_stack([kept, utility]), axis=1)  # NaN, what is lacking, is last
+        met = window.meet(utility)
 
         def chance(i: int, budget: Budget) -> float:
-            row = known[i, : count[i] + 1]
-            threshold = _quantile(row, 1.0 - max(budget.rule_share, 0.0))
-            lowered = threshold - (row[-1] - row[0]) * (budget.free - 1.0) / _TOLERANCE
+            known = np.sort(met.known(i))
+            threshold = _quantile(known, 1.0 - max(budget.rule_share, 0.0))
+            lowered = threshold - (known[-1] - known[0]) * (budget.free - 1.0) / _TOLERANCE
             return float(utility[i] >= lowered)
 
-        return np.full(len(utility), 1.0 + _ROUNDING), chance
+        return range(len(draws)), chance
 
     def settle(self, wanted: bool) -> None:
         """Keep nothing: what was spent shows in the budget."""
@@ -143,14 +159,16 @@ class VariableUncertainty:
     def __init__(self) -> None:
         self.memory = 1.0  # the threshold t
 
-    def over(self, utility: np.ndarray, window: UtilityWindow) -> tuple[np.ndarray, Chance]:
+    def over(
+        self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
+    ) -> tuple[Iterable[int], Chance]:
         """Give Phi(1 - c / t)."""
         known = utility.tolist()
 
         def chance(i: int, budget: Budget) -> float:
             return 0.5 + 0.5 * erf((1.0 - (1.0 - known[i]) / self.memory) / sqrt(2.0))
 
-        return np.full(len(known), 1.0 + _ROUNDING), chance
+        return range(len(draws)), chance
 
     def settle(self, wanted: bool) -> None:
         """Move the threshold."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["UtilityWindow"]
+__all__ = ["Meeting", "UtilityWindow"]
 
 
 class UtilityWindow:
@@ -40,29 +40,9 @@ class UtilityWindow:
             done += n
         self._count = min(self._count + done, size)
 
-    def rank(self, utility: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the parts of [0, 1) that records of `utility` (n,) take up among the others.
-
-        They arrive in turn, and each is ranked among those before it. The most useful record
-        stands at 0. Records that tie share the part that they fill together, so that none is
-        preferred. O(n size).
-        """
-        kept, count = self.before(utility)
-        mine, others = utility[:, None], count + 1
-        return (kept > mine).sum(axis=1) / others, ((kept >= mine).sum(axis=1) + 1) / others
-
-    def before(self, utility: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the utilities (n, m) that each of n records finds as they arrive in turn.
-
-        Beside them, how many each finds (n,); NaN stands for what it lacks of the `m`.
-        """
-        n, size = len(utility), len(self._X)
-        most = min(self._count + n - 1, size)
-        lacking = [np.full(most - self._count, np.nan)] if most > self._count else []
-        line = np.concatenate([*lacking, self.utilities, utility])
-        step = line.itemsize
-        windows = np.ndarray((n, most), line.dtype, line, 0, (step, step))
-        return windows, np.minimum(np.arange(self._count, self._count + n), size)
+    def meet(self, utility: np.ndarray) -> "Meeting":
+        """Return what each of the next records, of `utility` (n,), finds as they arrive in turn."""
+        return Meeting(np.concatenate([self.utilities, utility]), self._count, len(self._X))
 
     def follow(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
         """Measure the records again if their utilities are not those of `version`.
@@ -107,3 +87,59 @@ class UtilityWindow:
         self._count = self._next = 0
         self.extend(X, utility)
         self._version = version
+
+
+class Meeting:
+    """The utilities of a window, and behind them those of records that arrive in turn.
+
+    Parameters
+    ----------
+    line
+        float64 (m + n,), both.
+    count
+        m, how many the window holds.
+    size
+        How many it may hold.
+    """
+
+    def __init__(self, line: np.ndarray, count: int, size: int) -> None:
+        self._line = line
+        self._count = count
+        self._size = size
+        self._ranks: list[tuple[float, float]] = []
+
+    def known(self, i: int) -> np.ndarray:
+        """Return the utilities that record `i` finds, and its own behind them."""
+        end = self._count + i
+        return self._line[max(end - self._size, 0) : end + 1]
+
+    def rank(self, i: int) -> tuple[float, float]:
+        """Return the part of [0, 1) that record `i` takes up among the others. O(size).
+
+        The most useful record stands at 0. Records that tie share the part that they fill
+        together, so that none is preferred.
+        """
+        if self._ranks:
+            return self._ranks[i]
+        known = self.known(i)
+        kept, utility = known[:-1], known[-1]
+        above = int(np.count_nonzero(kept > utility))
+        ties = int(np.count_nonzero(kept == utility)) + 1
+        return above / len(known), (above + ties) / len(known)
+
+    def best_ranks(self) -> np.ndarray | None:
+        """Rank all records together; return where their parts begin, (n,).
+
+        Returns None, and ranks none, if some record finds a window that is not full.
+        """
+        if self._count < self._size:
+            return None
+        line, step = self._line, self._line.itemsize
+        n, others = len(line) - self._size, self._size + 1
+        kept = np.ndarray((n, self._size), line.dtype, line, 0, (step, step))
+        own = line[self._size :, None]
+        above = np.count_nonzero(kept > own, axis=1)
+        ties = np.count_nonzero(kept == own, axis=1) + 1
+        low, high = np.asarray(above / others), (above + ties) / others
+        self._ranks = list(zip(low.tolist(), high.tolist(), strict=True))
+        return low

@@ -45,10 +45,9 @@ class Arrivals:
         n = len(self.ids)
         self._make_room(len(ids), P.shape[1])
         self.ids += ids
-        new = self.rows[n:]
-        new["P"][:, P.shape[1] :] = 0.0
+        new = self.rows[n:]  # of zeros
         new["P"][:, : P.shape[1]] = P
-        new["predicted"], new["chance"], new["truth"], new["waits"] = predicted, chance, -1, False
+        new["predicted"], new["chance"], new["truth"] = predicted, chance, -1
         return self.first + n
 
     def _make_room(self, n: int, n_classes: int) -> None:

@@ -149,11 +149,11 @@ class Evaluation:
         predicted[:, 0] = [self._codes.get(label, -1) for label in labels]
         predicted[:, 1:] = self._last, self._commonest
         number = self._queue.append(ids, P, predicted, chances)
-        waits = np.flatnonzero((chances > 0.0) | (self.pool > 0)).tolist()
-        self._queue.rows["waits"][len(self._queue) - len(ids) :][waits] = True
+        waits = range(len(ids)) if self.pool else np.flatnonzero(chances > 0.0).tolist()
         for i in waits:
             self._give_up(ids[i])
             self._open[ids[i]] = number + i
+            self._queue.rows["waits"][number + i - self._queue.first] = True
         self._settle()
 
     def ask(self, ids: Sequence[str], propensity: Any) -> list[str]:
@@ -252,7 +252,8 @@ class Evaluation:
         queue = self._queue
         while self._settled < len(queue):
             waits = queue.rows["waits"][self._settled : self._stride]
-            n = int(waits.argmax()) if waits.any() else len(waits)
+            n = int(waits.argmax())
+            n = n if waits[n] else len(waits)
             if n == 0 and len(queue) - self._settled <= self.patience + self.pool:
                 break
             if n == 0:
