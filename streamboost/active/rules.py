@@ -88,7 +88,7 @@ class Pace:
         def chance(i: int, budget: Budget) -> float:
             pace = self.share(budget)
             low, high = met.rank(i)
-            share = (density(high, pace) - density(low, pace)) / (high - low)
+            share = density(low, high, pace) / (high - low)
             return min(max(share, 0.0), 1.0)
 
         return self._may(met, draws), chance
@@ -182,16 +182,17 @@ def make_rule(name: str, share: float) -> Rule:
     return VariableUncertainty() if name == "variable_uncertainty" else Pace(share)
 
 
-def _cut(rank: float, pace: float) -> float:
-    """Integral over ranks 0..rank of the rule "ask when the rank is under the pace"."""
-    return min(rank, pace)
+def _cut(low: float, high: float, pace: float) -> float:
+    """Integral over the ranks low..high of the rule "ask when the rank is under the pace"."""
+    return min(high, pace) - min(low, pace)
 
 
-def _drawn(rank: float, pace: float) -> float:
-    """Integral over ranks 0..rank of the rule "ask with p = min(1, 10 pace (1 - rank)^9)"."""
+def _drawn(low: float, high: float, pace: float) -> float:
+    """Integral over low..high of the rule "ask with p = min(1, 10 pace (1 - rank)^9)"."""
     certain = max(0.0, 1.0 - (10.0 * pace) ** (-1.0 / 9.0)) if pace > 0.0 else 0.0
-    drawn = (1.0 - certain) ** 10 - (1.0 - max(rank, certain)) ** 10
-    return min(rank, certain) + pace * drawn
+    rest = (1.0 - certain) ** 10
+    above = min(low, certain) + pace * (rest - (1.0 - max(low, certain)) ** 10)
+    return min(high, certain) + pace * (rest - (1.0 - max(high, certain)) ** 10) - above
 
 
 def _quantile(values: np.ndarray, share: float) -> float:

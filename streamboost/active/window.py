@@ -138,8 +138,15 @@ class Meeting:
         n, others = len(line) - self._size, self._size + 1
         kept = np.ndarray((n, self._size), line.dtype, line, 0, (step, step))
         own = line[self._size :, None]
-        above = np.count_nonzero(kept > own, axis=1)
-        ties = np.count_nonzero(kept == own, axis=1) + 1
+        above = _count(kept > own)
+        ordered = np.sort(line)
+        any_tie = bool((ordered[1:] == ordered[:-1]).any())
+        ties = _count(kept == own) + 1 if any_tie else 1
         low, high = np.asarray(above / others), (above + ties) / others
         self._ranks = list(zip(low.tolist(), high.tolist(), strict=True))
         return low
+
+
+def _count(table: np.ndarray) -> np.ndarray:
+    """Return how many of each row of a bool table (n, m) are true, uint32 (n,)."""
+    return np.asarray(table.view(np.uint8).sum(axis=1, dtype=np.uint32))
