@@ -192,8 +192,8 @@ class Tally:
             value=np.concatenate([right, right, loss]),
             expected=np.concatenate([sure, sure, entropy]),
             spread=np.concatenate([unsure, unsure, spread]),
-            extra=np.tile(extra, 3),
-            sure=np.tile(sure, 3),
+            extra=np.concatenate([extra] * 3),
+            sure=np.concatenate([sure] * 3),
         )
 
     def _add_mean(
@@ -212,7 +212,7 @@ class Tally:
         known = np.where(rest, expected, value)
         columns = (
             np.ones(len(v)),
-            rest,
+            rest.astype(np.float64),
             known,
             v,
             u,
@@ -222,7 +222,8 @@ class Tally:
             np.where(rest, spread, 0.0),
             sure,
         )
-        _add_at(self.means, slots, np.column_stack(columns))
+        for total, values in zip(self.means.T, columns, strict=True):
+            np.add.at(total, slots, values)
 
     def state(self) -> Arrays:
         """Return the sums; `resume` is the inverse."""

@@ -146,7 +146,7 @@ class Evaluation:
         P = np.zeros((len(ids), len(self._codes)))
         P[:, columns] = scored.probabilities
         predicted = np.empty((len(ids), 3), dtype=np.int64)
-        predicted[:, 0] = [*map({None: -1, **self._codes}.__getitem__, labels)]
+        predicted[:, 0] = [self._codes.get(label, -1) for label in labels]
         predicted[:, 1:] = self._last, self._commonest
         number = self._queue.append(ids, P, predicted, chances)
         waits = range(len(ids)) if self.pool else np.flatnonzero(chances > 0.0).tolist()
