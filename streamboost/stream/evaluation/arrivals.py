@@ -9,6 +9,8 @@ from streamboost.stream.evaluation.tally import PREDICTORS, Judged
 
 __all__ = ["Arrivals"]
 
+_KEPT = ("predicted", "chance", "waits", "truth")
+
 
 class Arrivals:
     """The newest records in the order they came.
@@ -58,7 +60,7 @@ class Arrivals:
         while capacity < 2 * (len(self) + n):
             capacity *= 2
         grown = np.zeros(capacity, dtype=_row(max(n_classes, known)))
-        for name in ("predicted", "chance", "truth", "waits"):
+        for name in _KEPT:
             grown[name][: len(self)] = self.rows[name]
         grown["P"][: len(self), :known] = self.rows["P"]
         self._rows, self._start = grown, 0
@@ -69,26 +71,39 @@ class Arrivals:
         self._start += n
         self.first += n
 
-    def probabilities(self, n_classes: int) -> np.ndarray:
-        """Return the probabilities (n, K); classes not known on arrival had none."""
-        P = np.zeros((len(self), n_classes))
-        known = self.rows["P"]
+    def probabilities(self, n_classes: int, n: int | None = None) -> np.ndarray:
+        """Return those of the `n` oldest, or of all, (n, K); classes not known then had none."""
+        known = self.rows["P"][:n]
+        P = np.zeros((len(known), n_classes))
         P[:, : known.shape[1]] = known
         return P
+
+    def state(self) -> list[tuple[Any, ...]]:
+        """Return all that is known of each but its probabilities, as JSON can hold it."""
+        return list(zip(self.ids, *(self.rows[name].tolist() for name in _KEPT), strict=True))
+
+    @classmethod
+    def resume(cls, state: list[Any], P: np.ndarray) -> "Arrivals":
+        """Return what `state` was returned by, with probabilities `P` (n, K), numbered from 0."""
+        arrivals = cls()
+        if state:
+            ids, predicted, chance, waits, truth = zip(*state, strict=True)
+            arrivals.append(ids, P, predicted, np.array(chance, dtype=np.float64))
+            arrivals.rows["waits"], arrivals.rows["truth"] = waits, truth
+        return arrivals
 
     def judged(self, n: int, n_classes: int, block: int) -> Judged:
         """Return the `n` oldest, which wait for nothing, with what each answered one stands for
         besides: at most the `block` records of which the audit picks one.
         """
         rows = self.rows[:n]
-        P = np.zeros((n, n_classes))
-        P[:, : rows["P"].shape[1]] = rows["P"]
         chance, truth = rows["chance"], rows["truth"].copy()
         stands_for = np.minimum(1.0 / chance, max(block, 1))
         known = truth >= 0
         answered, asked = int(known.sum()), int((chance > 0.0).sum())
         stands_for *= asked / max(answered, 1)  # the answered ones stand for the others, too
         extra = np.where(known, stands_for - 1.0, 0.0)
+        P = self.probabilities(n_classes, n)
         return Judged(P=P, predicted=rows["predicted"].copy(), truth=truth, extra=extra)
 
 

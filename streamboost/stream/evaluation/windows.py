@@ -274,8 +274,6 @@ class Evaluation:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
-        rows = self._queue.rows
-        known = [rows[name].tolist() for name in ("predicted", "chance", "waits", "truth")]
         state = {
             "labels": list(self._codes),
             "counts": self._counts,
@@ -283,7 +281,7 @@ class Evaluation:
             "commonest": self._commonest,
             "unanswered": self.unanswered,
             "settled": self._settled,
-            "queue": list(zip(self._queue.ids, *known, strict=True)),
+            "queue": self._queue.state(),
             "strides": len(self._recent),
         }
         arrays = {"queue": self._queue.probabilities(len(self._codes))}
@@ -299,12 +297,9 @@ class Evaluation:
         self._last, self._commonest = state["last"], state["commonest"]
         self.unanswered = state["unanswered"]
         self._settled = state["settled"]
-        self._queue = Arrivals()
-        if state["queue"]:
-            ids, predicted, chance, waits, truth = zip(*state["queue"], strict=True)
-            self._queue.append(ids, arrays["queue"], predicted, np.array(chance, dtype=np.float64))
-            self._queue.rows["waits"], self._queue.rows["truth"] = waits, truth
-        self._open = {id: i for i, id in enumerate(self._queue.ids) if self._queue.rows["waits"][i]}
+        self._queue = Arrivals.resume(state["queue"], arrays["queue"])
+        waits = self._queue.rows["waits"].tolist()
+        self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
         self._total = Tally.resume(part(arrays, "total."))
         self._recent.clear()
         for i in range(state["strides"]):
