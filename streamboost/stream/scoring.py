@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Scored",
+    "by_committee",
     "evidence",
     "gap_of",
     "labels_of",
@@ -47,6 +48,8 @@ class Scored:
         float64 (E, n, K), the log probabilities of each expert, where there are several.
     known
         bool (K,), whether the committee knows the class; None: all of them.
+    scores
+        float64 (n, its classes), what the committee alone said, where there are several experts.
     """
 
     labels: np.ndarray
@@ -57,6 +60,7 @@ class Scored:
     temperature: float = 1.0
     experts: np.ndarray | None = None
     known: np.ndarray | None = None
+    scores: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -94,6 +98,20 @@ def uncalibrated(scored: Scored) -> Scored:
         return scored
     own = (P / P.max(axis=1, keepdims=True)) ** scored.temperature
     return replace(scored, probabilities=own / own.sum(axis=1, keepdims=True), temperature=1.0)
+
+
+def by_committee(committee: "Committee", scored: Scored) -> Scored:
+    """Return what `committee` alone said of records, at temperature 1."""
+    if scored.scores is None:
+        return uncalibrated(scored)
+    return replace(
+        scored,
+        labels=_best(committee, scored.scores),
+        classes=committee.classes,
+        probabilities=committee.probabilities(scored.scores),
+        margins=gap_of(scored.scores),
+        temperature=1.0,
+    )
 
 
 def labels_of(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:

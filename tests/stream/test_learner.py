@@ -10,6 +10,7 @@ from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.reweighting.gamble import GambleClassifier
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner, WorkingSet
+from streamboost.stream.scoring import score_with_committee
 
 
 def test_a_class_is_predicted_from_its_first_label_on():
@@ -179,7 +180,7 @@ def test_the_cold_start_lasts_until_there_are_two_labels_per_class():
         learner = small(query=QueryStrategy(budget=0.2, audit=0.0))
         learn(learner, 0, n_labels)
         scored = learner.score(X)
-        utility = 1 / (1 + scored.margins)
+        utility = 1 / (1 + score_with_committee(learner.committee, X).margins)
         asked = learner.query(X, scored, IDS).utility[:, None]
         return np.mean((utility < asked) + 0.5 * (utility == asked))
 

@@ -23,6 +23,7 @@ from streamboost.stream.training.schedule import Schedule
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
+    from streamboost.boosting.correction import Corrected
 
 __all__ = ["Blend"]
 
@@ -39,9 +40,6 @@ _LEAST = -6.0
 
 _NEWEST = 50
 """Labels whose shares are the chances of classes that the committee does not know."""
-
-_EPOCH = 0.1
-"""Share of all weights by which one must move for utilities to be measured anew."""
 
 
 class Blend:
@@ -103,8 +101,6 @@ class Blend:
             self.names += expert.opinions
         self.weights = np.array([_START.get(name, _OTHERS) for name in self.names])
         self._squares = np.full(len(self.names), _SQUARES)
-        self._epoch = 0
-        self._epoch_weights = self.weights.copy()
         self._place: dict[Label, int] = {}  # the classes' numbers, in the order first learned
         self._labels: deque[int] = deque(maxlen=_NEWEST)  # the newest, as numbers
         self._memory = Memory()
@@ -136,7 +132,7 @@ class Blend:
             When the schedule corrects committees, and this one's scores cannot be.
         """
         if not self._blends(committee):
-            return score_with_committee(self._recent.over(committee) or committee, X)
+            return score_with_committee(self.leader(committee), X)
         from streamboost.kernels.blending import mix
 
         scores = committee.decision(X[:, : committee.n_features])
@@ -157,6 +153,7 @@ class Blend:
             version=committee.version,
             experts=said,
             known=known,
+            scores=scores,
         )
 
     def _blends(self, committee: "Committee") -> bool:
@@ -195,15 +192,15 @@ class Blend:
             start = end
         return np.maximum(said, _LEAST, out=said)
 
-    def edition(self, committee: "Committee | None") -> int:
-        """Return a number that rises with what utilities are measured by.
+    def leader(self, committee: "Committee") -> "Committee | Corrected":
+        """Return `committee`, as it is corrected where it speaks alone."""
+        return committee if self._experts else self._recent.over(committee) or committee
 
-        That is the committee, and how it is corrected where it speaks alone; else the weights, as
-        far as they have moved.
-        """
+    def edition(self, committee: "Committee | None") -> int:
+        """Return a number that rises with every committee, and every correction of the leader."""
         if committee is None:
             return 0
-        return committee.version + (self._epoch if self._experts else self._recent.total)
+        return committee.version + (0 if self._experts else self._recent.total)
 
     def note(self, ids: Sequence[str], scored: Scored) -> None:
         """Remember what the experts said of records on their arrival."""
@@ -259,10 +256,6 @@ class Blend:
         slope = weight * (logs @ off)
         self._squares += slope * slope
         self.weights = np.maximum(self.weights - _STEP * slope / np.sqrt(self._squares), 0.0)
-        moved = np.abs(self.weights - self._epoch_weights).max()
-        if moved > _EPOCH * self._epoch_weights.sum():
-            self._epoch += 1
-            self._epoch_weights = self.weights.copy()
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
@@ -272,8 +265,6 @@ class Blend:
         state = {
             "weights": self.weights.tolist(),
             "squares": self._squares.tolist(),
-            "epoch": self._epoch,
-            "epoch_weights": self._epoch_weights.tolist(),
             "labels": list(self._place),
             "newest": list(self._labels),
             "waiting": waiting,
@@ -295,7 +286,6 @@ class Blend:
         """Go on from what `state` returned for the same experts, schedule and features."""
         self.weights = np.array(state["weights"])
         self._squares = np.array(state["squares"])
-        self._epoch, self._epoch_weights = state["epoch"], np.array(state["epoch_weights"])
         self._place = {label: k for k, label in enumerate(state["labels"])}
         self._labels = deque(state["newest"], maxlen=_NEWEST)
         self._scale.resume(part(arrays, "scale."))

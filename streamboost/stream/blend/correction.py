@@ -82,7 +82,7 @@ class Recent(Expert):
         corrected = self.over(committee)
         if not isinstance(corrected, Corrected):
             return
-        P = corrected.probabilities(corrected.corrected(scores, X))
+        P = corrected.probabilities(corrected.corrected(scores.copy(), X))
         columns = [place[label] for label in corrected.classes.tolist()]
         said[0][:, columns] = np.log(np.maximum(P, _LEAST))
 

@@ -88,12 +88,12 @@ def right(said, labels, start):
 
 @pytest.mark.parametrize("by", ["words", "numbers", *slow("both")])
 def test_the_blend_is_no_worse_than_the_committee_whatever_tells_the_classes(by):
-    values, labels = mixed(400, seed=2, by=by)
+    values, labels = mixed(600, seed=2, by=by)
     _, said, _ = served(learner(query=QueryStrategy(budget=1.0)), values, labels, delay=1)
     alone = learner(query=QueryStrategy(budget=1.0), experts="committee")
     _, of_committee, _ = served(alone, values, labels, delay=1)
-    assert right(said, labels, 200) > 0.85
-    assert right(said, labels, 200) > right(of_committee, labels, 200) - 0.02
+    assert right(said, labels, 300) > 0.85
+    assert right(said, labels, 300) > right(of_committee, labels, 300) - 0.02
 
 
 def test_a_class_that_appears_later_is_told_by_its_words():
