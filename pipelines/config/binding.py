@@ -99,7 +99,11 @@ def adopt(config: Config, state: State, *, begun: bool) -> None:
     """
     if not verify(config, state, begun=begun):
         state.forget_schema()
-    state.keep_configuration(config.to_toml(), fingerprint(config, _salt(state.fingerprint())))
+    kept = state.fingerprint()
+    # Checkpoints have the fingerprint they were taken under, also where defaults were others then.
+    is_its = bool(kept) and _made(config, kept)
+    print_ = kept if is_its else fingerprint(config, _salt(kept))
+    state.keep_configuration(config.to_toml(), print_)
 
 
 def verify(config: Config, state: State, *, begun: bool) -> bool:
