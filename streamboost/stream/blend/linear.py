@@ -40,8 +40,11 @@ class Linear(Expert):
         self._squares = np.pad(self._squares, more, constant_values=_LEAST)
 
     def _rate(self, committee: "Committee") -> np.ndarray:
+        categories = committee.learners.categories.features
+        if not categories.size:
+            return self._scale.rate
         rate = self._scale.rate.copy()
-        rate[committee.learners.categories.features] = 0.0
+        rate[categories] = 0.0
         return rate
 
     def say(

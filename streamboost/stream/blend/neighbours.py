@@ -68,7 +68,6 @@ class Neighbours(Expert):
         self._weight[self._newest] = weight
         self._n = min(self._n + 1, _SIZE)
         self._unread = min(self._unread + 1, _SIZE)
-        self._metric = None
 
     def say(
         self,
@@ -86,11 +85,13 @@ class Neighbours(Expert):
         self._read(committee)
         if self._metric is None:
             self._metric = self._measured(committee)
+        columns, root, apart = self._metric
+        scale = (root * self._scale.rate[columns]).astype(np.float32)
         own = _leaves(committee, X)
         n, n_classes = self._n, said.shape[2]
         counts = np.bincount(self._y[:n], weights=self._weight[:n], minlength=n_classes)
         ring = self._X, self._y, self._weight, self._leaves, n, self._newest
-        say_neighbours(*ring, _NEAR, X, own, *self._metric, counts, said)
+        say_neighbours(*ring, _NEAR, X, own, columns, scale, apart, counts, said)
 
     def _read(self, committee: "Committee") -> None:
         """Find the leaves of the rows that are new, or of all if the committee is."""
@@ -103,20 +104,18 @@ class Neighbours(Expert):
             self._unread = 0
 
     def _measured(self, committee: "Committee") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the columns that count, and of each the scale and the distance of what differs."""
+        """Return the columns that count, their weights' roots, 0 for categories, and their weights.
+
+        A column whose values were all the same is scaled by 0, too: another value then is as far as
+        another category.
+        """
         splits = np.full(self._X.shape[1], _UNUSED)
         splits[: committee.n_features] += committee.learners.splits(committee.n_features)
         weight = splits / splits.mean()
-        scale = np.sqrt(weight) * self._scale.rate
-        categories = committee.learners.categories.features
-        scale[categories] = 0.0
-        counts = scale > 0.0
-        counts[categories] = True
-        columns = np.flatnonzero(counts)
-        if len(columns) > _COLUMNS:
-            order = np.argsort(-weight[columns], kind="stable")
-            columns = np.sort(columns[order[:_COLUMNS]])
-        return columns, scale[columns].astype(np.float32), weight[columns].astype(np.float32)
+        root = np.sqrt(weight)
+        root[committee.learners.categories.features] = 0.0
+        columns = np.sort(np.argsort(-weight, kind="stable")[:_COLUMNS])
+        return columns, root[columns], weight[columns].astype(np.float32)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`; as they stand in the ring: sums of weights depend on the order."""
