@@ -14,28 +14,40 @@ _ONE, _MANY = 0.5, 1.0  # records that the classes' shares count as, beside one 
 
 
 @inner_kernel
-def _distance(rows, r, X, i, columns, scale, apart, most):
-    """Return the squared distance of two rows, or something beyond `most` where it is more."""
-    total = np.float32(0.0)
-    for c in range(columns.size):
-        a, b = rows[r, columns[c]], X[i, columns[c]]
-        step = (a - b) * scale[c]
-        if step != step or (scale[c] == 0.0 and a != b):  # one is missing, or another category
-            total += np.float32(0.0) if a != a and b != b else apart[c]
-        else:
-            total += step * step
-        if total > most:
-            break
-    return total
+def _add_distances(column, x, scale, apart, far, first, end):
+    """Add how far the values `first` to `end` of a column are from `x`, squared."""
+    if x != x:
+        for r in range(first, end):
+            far[r] += np.float32(0.0) if column[r] != column[r] else apart
+    elif scale == 0.0:  # a category
+        for r in range(first, end):
+            far[r] += np.float32(0.0) if column[r] == x else apart
+    else:
+        for r in range(first, end):
+            step = (column[r] - x) * scale
+            square = step * step
+            far[r] += square if square == square else apart  # missing
 
 
 @inner_kernel
-def _shared(leaves, r, own, i):
-    """Return in how many trees two rows are in the same leaf."""
-    shared = 0
-    for t in range(leaves.shape[1]):
-        shared += leaves[r, t] == own[i, t]
-    return shared
+def _add_shared(column, leaf, shared):
+    """Count the rows that are in `leaf` of a tree."""
+    for r in range(shared.size):
+        shared[r] += column[r] == leaf
+
+
+@inner_kernel
+def _nearest(far, n_near, newest):
+    """Return the place of the least of the newest `n_near`; the newest of those that tie."""
+    size = far.size
+    best, least = newest, far[newest]
+    for age in range(1, n_near):
+        r = newest - age
+        if r < 0:
+            r += size
+        if far[r] < least:
+            best, least = r, far[r]
+    return best
 
 
 @inner_kernel
@@ -65,8 +77,9 @@ def say_neighbours(
     Parameters
     ----------
     rows, y, weight, leaves
-        Ring of labelled rows, float32 (size, D), with classes int64 (size,), as how many records
-        each counts float64 (size,), and leaves uint8 (size, T): of T trees, 0 where there are none.
+        Ring of labelled rows, by column: float32 (D, size), with classes int64 (size,), as how many
+        records each counts float64 (size,), and leaves uint8 (T, size): of T trees, 0 where there
+        are none, 255 at most.
     n_rows, newest
         How many rows there are, at least one, and where the newest is.
     n_near
@@ -83,7 +96,7 @@ def say_neighbours(
         float64 (3, n, K): what the nearest by features says, the nearest by leaves, and the five
         nearest by leaves. The last two stay as they are where T is 0.
     """
-    size, n_classes, n_trees = rows.shape[0], counts.size, leaves.shape[1]
+    size, n_classes, n_trees = rows.shape[1], counts.size, leaves.shape[0]
     share = np.empty(n_classes)
     total = 0.0
     for k in range(n_classes):
@@ -93,25 +106,36 @@ def say_neighbours(
         share[k] /= total
     votes = np.empty(n_classes)
     best, most = np.empty(_BY_LEAVES, np.int64), np.empty(_BY_LEAVES, np.int64)
+    far, shared = np.empty(size, np.float32), np.empty(size, np.uint8)
+    n_near = min(n_near, n_rows)
     for i in range(X.shape[0]):
-        nearest, least = newest, np.float32(np.inf)
-        for age in range(min(n_near, n_rows)):
-            r = (newest - age) % size
-            distance = _distance(rows, r, X, i, columns, scale, apart, least)
-            if distance < least:
-                nearest, least = r, distance
+        for r in range(size):
+            far[r], shared[r] = 0.0, 0
+        for c in range(columns.size):
+            x, column = X[i, columns[c]], rows[columns[c]]
+            _add_distances(
+                column, x, scale[c], apart[c], far, max(0, newest + 1 - n_near), newest + 1
+            )
+            wrapped = size - max(0, n_near - newest - 1)
+            _add_distances(column, x, scale[c], apart[c], far, wrapped, size)
+        nearest = _nearest(far, n_near, newest)
         for k in range(n_classes):
             said[0, i, k] = _one(k == y[nearest], weight[nearest], share[k])
         if n_trees == 0:
             continue
-        most[:] = -1
+        for t in range(n_trees):
+            _add_shared(leaves[t], own[i, t], shared)
+        for b in range(_BY_LEAVES):
+            most[b] = -1
         for age in range(n_rows):
-            r = (newest - age) % size
-            shared = _shared(leaves, r, own, i)
-            if shared > most[_BY_LEAVES - 1]:
-                _enter(shared, r, best, most)
+            r = newest - age
+            if r < 0:
+                r += size
+            if shared[r] > most[_BY_LEAVES - 1]:
+                _enter(np.int64(shared[r]), r, best, most)
         n_best = min(_BY_LEAVES, n_rows)
-        votes[:] = 0.0
+        for k in range(n_classes):
+            votes[k] = 0.0
         given = _MANY
         for b in range(n_best):
             votes[y[best[b]]] += weight[best[b]]

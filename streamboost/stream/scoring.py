@@ -45,9 +45,10 @@ class Scored:
     temperature
         By what the log probabilities were divided.
     experts
-        float64 (E, n, K), the log probabilities of each expert, where there are several.
+        float64 (E, n, L), the log probabilities of each expert, where there are several, of the L
+        classes learned, which come first.
     known
-        bool (K,), whether the committee knows the class; None: all of them.
+        bool (L,), whether the committee knows the class.
     scores
         float64 (n, its classes), what the committee alone said, where there are several experts.
     """

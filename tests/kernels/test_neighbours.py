@@ -28,7 +28,9 @@ def random_ring(seed, n_rows, newest, *, values=4, trees=3, columns=4):
 
 def say(ring, rest, n_near=200):
     said = np.full((3, len(rest[0]), K), np.nan)
-    say_neighbours(*ring, n_near, *rest, said)
+    rows, y, weight, leaves, n_rows, newest = ring
+    by_column = rows.T.copy(), y, weight, leaves.T.copy()
+    say_neighbours(*by_column, n_rows, newest, n_near, *rest, said)
     return said
 
 

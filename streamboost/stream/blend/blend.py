@@ -142,19 +142,20 @@ class Blend:
         said = self._said(committee, X, scores, place, known)
         logs = np.empty(said.shape[1:])
         mix(self.weights, said, logs)
-        if len(X) == 1:
-            self._newest = committee, X.tobytes(), self._kept(said[:, 0], known)
-        classes = as_array(place)
-        return Scored(
+        classes, n_learned = as_array(place), len(self._place)
+        scored = Scored(
             labels=classes[logs.argmax(axis=1)].astype(object),
             classes=classes,
             probabilities=np.exp(logs),
             margins=gap_of(logs),
             version=committee.version,
-            experts=said,
-            known=known,
+            experts=said[:, :, :n_learned],
+            known=known[:n_learned],
             scores=scores,
         )
+        if len(X) == 1:
+            self._newest = committee, X.tobytes(), self._kept(scored)[0]
+        return scored
 
     def _blends(self, committee: "Committee") -> bool:
         # Where mistakes cost, the likeliest class is not the one to name.
@@ -206,13 +207,14 @@ class Blend:
         """Remember what the experts said of records on their arrival."""
         if scored.experts is None:
             return
-        for i, id in enumerate(ids):
-            self._memory.note(id, self._kept(scored.experts[:, i], scored.known))
+        for id, said in zip(ids, self._kept(scored), strict=True):
+            self._memory.note(id, said)
 
-    def _kept(self, said: np.ndarray, known: np.ndarray | None) -> Said:
-        assert known is not None
-        n = len(self._place)
-        return Said(self._sequences.newest, said[:, :n].astype(np.float32), known[:n])
+    def _kept(self, scored: Scored) -> list[Said]:
+        assert scored.experts is not None
+        assert scored.known is not None
+        logs = scored.experts.transpose(1, 0, 2).astype(np.float32)
+        return [Said(self._sequences.newest, one, scored.known) for one in logs]
 
     def learn(
         self,

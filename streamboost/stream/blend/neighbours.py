@@ -43,20 +43,20 @@ class Neighbours(Expert):
 
     def __init__(self, scale: Scale) -> None:
         self._scale = scale
-        self._X = np.zeros((_SIZE, 0), dtype=np.float32)
+        self._X = np.zeros((0, _SIZE), dtype=np.float32)  # by column
         self._y = np.zeros(_SIZE, dtype=np.int64)
         self._weight = np.ones(_SIZE)
         self._n = 0
         self._newest = _SIZE - 1
         self._committee: Committee | None = None
-        self._leaves = np.zeros((_SIZE, 0), dtype=np.uint8)
+        self._leaves = np.zeros((0, _SIZE), dtype=np.uint8)
         self._unread = 0  # rows whose leaves are not known yet, the newest
         self._metric: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def widen(self, n_features: int) -> None:
         """See `Expert`."""
-        filler = np.full((_SIZE, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
-        self._X = np.hstack([self._X, filler])
+        filler = np.full((n_features - len(self._X), _SIZE), np.nan, dtype=np.float32)
+        self._X = np.vstack([self._X, filler])
         self._metric = None
 
     def learn(
@@ -64,7 +64,7 @@ class Neighbours(Expert):
     ) -> None:
         """See `Expert`."""
         self._newest = (self._newest + 1) % _SIZE
-        self._X[self._newest], self._y[self._newest] = row, k
+        self._X[:, self._newest], self._y[self._newest] = row, k
         self._weight[self._newest] = weight
         self._n = min(self._n + 1, _SIZE)
         self._unread = min(self._unread + 1, _SIZE)
@@ -97,10 +97,11 @@ class Neighbours(Expert):
         """Find the leaves of the rows that are new, or of all if the committee is."""
         if committee is not self._committee:
             self._committee, self._metric, self._unread = committee, None, self._n
-            self._leaves = np.zeros((_SIZE, _leaves(committee, self._X[:0]).shape[1]), np.uint8)
+            n_trees = _leaves(committee, self._X[:, :0].T).shape[1]
+            self._leaves = np.zeros((n_trees, _SIZE), dtype=np.uint8)
         if self._unread:
             rows = (self._newest - np.arange(self._unread)) % _SIZE
-            self._leaves[rows] = _leaves(committee, self._X[rows])
+            self._leaves[:, rows] = _leaves(committee, self._X[:, rows].T).T
             self._unread = 0
 
     def _measured(self, committee: "Committee") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -109,7 +110,7 @@ class Neighbours(Expert):
         A column whose values were all the same is scaled by 0, too: another value then is as far as
         another category.
         """
-        splits = np.full(self._X.shape[1], _UNUSED)
+        splits = np.full(len(self._X), _UNUSED)
         splits[: committee.n_features] += committee.learners.splits(committee.n_features)
         weight = splits / splits.mean()
         root = np.sqrt(weight)
@@ -120,14 +121,14 @@ class Neighbours(Expert):
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`; as they stand in the ring: sums of weights depend on the order."""
         n = self._n
-        rows: Arrays = {"X": self._X[:n], "y": self._y[:n], "weight": self._weight[:n]}
+        rows: Arrays = {"X": self._X[:, :n].T, "y": self._y[:n], "weight": self._weight[:n]}
         return {"newest": self._newest}, {name: array.copy() for name, array in rows.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Expert`."""
         self._n = self._unread = len(arrays["y"])
         self._newest = state["newest"]
-        self._X[: self._n], self._y[: self._n] = arrays["X"], arrays["y"]
+        self._X[:, : self._n], self._y[: self._n] = arrays["X"].T, arrays["y"]
         self._weight[: self._n] = arrays["weight"]
         self._committee, self._metric = None, None
 
