@@ -1,5 +1,6 @@
 """What experts said of records on their arrival, until the labels come."""
 
+from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ class Memory:
     """Remembers what was said of records by their ids."""
 
     def __init__(self) -> None:
-        self._said: dict[str, Said] = {}
+        self._said: OrderedDict[str, Said] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -40,7 +41,8 @@ class Memory:
         self._said[id] = said
         self._bytes += said.logs.nbytes
         while len(self._said) > _MOST or self._bytes > _MOST_BYTES:
-            self.take(next(iter(self._said)))
+            _, oldest = self._said.popitem(last=False)
+            self._bytes -= oldest.logs.nbytes
 
     def take(self, id: str) -> Said | None:
         """Return, and forget, what was said of the record `id`; None if it is not known."""
@@ -60,7 +62,7 @@ class Memory:
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
         """Go on from what `state` returned."""
-        self._said, self._bytes, start = {}, 0, 0
+        self._said, self._bytes, start = OrderedDict(), 0, 0
         for id, before, shape, unknown in about:
             end = start + shape[0] * shape[1]
             known = np.ones(shape[1], dtype=bool)
