@@ -208,24 +208,41 @@ class ForestBuilder:
     def __init__(self, forest: Forest, bins: Bins) -> None:
         self._forest = forest
         self._bins = bins
-        self._trees: list[Tree] = []
-        self._rounds = list(forest.rounds)
+        self._nodes: list[np.ndarray] = []
+        self._sizes: list[np.ndarray] = []
+        self._values: list[np.ndarray] = []
+        self._rounds = forest.rounds.tolist()
 
     def append_round(self, trees: Sequence[Tree]) -> None:
         """Add the trees of one round."""
-        self._trees.extend(trees)
-        self._rounds.append(len(self._forest.roots) + len(self._trees))
+        for tree in trees:
+            nodes, inner = tree.nodes.copy(), ~tree.leaves
+            nodes["feature"][inner] = tree.features[nodes["feature"][inner]]
+            self._add(nodes, np.array([len(nodes)]), tree.values)
+        self._rounds.append(self._rounds[-1] + len(trees))
+
+    def append_rounds(self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray) -> None:
+        """Add rounds of one tree each: `nodes` of all, so many (rounds,) of each, and `values`.
+
+        The nodes name features as the bins do, not by their places among those offered.
+        """
+        self._add(nodes, sizes, values)
+        self._rounds += range(self._rounds[-1] + 1, self._rounds[-1] + 1 + len(sizes))
+
+    def _add(self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray) -> None:
+        self._nodes.append(nodes)
+        self._sizes.append(sizes)
+        self._values.append(values)
 
     def freeze(self) -> Forest:
         """Return the packed forest."""
         categories, readings = self._forest.categories.merged(self._bins.categories)
         old = _reread(self._forest, categories, readings)
-        if not self._trees:
+        if not self._nodes:
             return old
-        trees = self._trees
         # As bytes: numpy's own concatenation compares the fields of every array with the next's.
-        grown = np.frombuffer(b"".join(t.nodes.tobytes() for t in trees), trees[0].nodes.dtype)
-        sizes = np.array([len(tree.nodes) for tree in trees])
+        grown = np.frombuffer(b"".join(n.tobytes() for n in self._nodes), self._nodes[0].dtype)
+        sizes = np.concatenate(self._sizes)
         first = np.cumsum(sizes) - sizes
         leaf = grown["left"] < 0
         # Where each grown node goes: inner nodes behind the old ones, leaves into the values.
@@ -237,7 +254,7 @@ class ForestBuilder:
         inner = grown[~leaf]
         left = inner["left"] + np.repeat(first, sizes)[~leaf]
         nodes = np.zeros(len(inner), dtype=FOREST_NODE)
-        nodes["feature"] = self._features(inner["feature"], sizes // 2)
+        nodes["feature"] = inner["feature"]
         nodes["threshold"] = self._bins.thresholds()[nodes["feature"], inner["bin"]]
         nodes["left"], nodes["right"] = place[left], place[left + 1]
         nodes["missing_left"] = inner["missing_left"]
@@ -248,18 +265,11 @@ class ForestBuilder:
             old,
             nodes=np.concatenate([old.nodes, nodes]),
             roots=np.concatenate([old.roots, place[first]]),
-            values=np.concatenate([old.values, *(tree.values for tree in trees)]),
+            values=np.concatenate([old.values, *self._values]),
             rounds=np.array(self._rounds, dtype=np.int32),
             sets=np.concatenate([old.sets, sets]),
             set_of=np.concatenate([old.set_of, set_of.astype(np.int32)]),
         )
-
-    def _features(self, offered: np.ndarray, n_inner: np.ndarray) -> np.ndarray:
-        """Return the features behind places among those offered to each tree."""
-        counts = np.array([len(tree.features) for tree in self._trees])
-        first = np.cumsum(counts) - counts
-        features = np.concatenate([tree.features for tree in self._trees])
-        return np.asarray(features[offered + np.repeat(first, n_inner)])
 
 
 def _reread(forest: Forest, categories: Categories, readings: Mapping[int, Reading]) -> Forest:

@@ -7,38 +7,67 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.boosting.log_loss.parameters import LogLossClassifier
-from streamboost.boosting.log_loss.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_values
-from streamboost.boosting.loop import Algorithm, BoostingParameters
+from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, SoftmaxState
+from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
 from streamboost.boosting.training_data import TrainingData
-from streamboost.kernels import softmax as kernels
+from streamboost.kernels.growing.nodes import NODE
+from streamboost.kernels.sketch import Drawn, Grown, Rows, boost
+from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import gradient_statistic
-from streamboost.trees.tree import Tree
+from streamboost.trees.statistics import newton_form
 
 __all__ = ["SketchLogitBoostClassifier"]
+
+_ROWS_A_CALL = 2**17  # times rounds: Python between calls is a trifle, and what chance says is small
 
 
 class _SketchLogitBoost(SoftmaxAlgorithm):
     """One round: a random class direction, a Newton tree along it, K-vector leaves."""
 
-    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
-        direction = class_direction(state.probabilities.shape[1], state.rng)
-        gradient = np.empty(len(state.y), dtype=np.float32)
-        hessian = np.empty_like(gradient)
-        bounds = kernels.project(
-            state.probabilities, state.y, state.weight, direction, gradient, hessian
+    def train(
+        self, state: SoftmaxState, sampling: Sampling, n_rounds: int, builder: ForestBuilder
+    ) -> None:
+        """Grow `n_rounds` rounds into `builder`, many in one call of a kernel."""
+        n, n_classes = state.scores.shape
+        for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
+            directions = class_directions(n_next, n_classes, state.rng)
+            grown = self._grow(state, sampling.grow, Drawn(directions, features, chosen))
+            builder.append_rounds(*grown)
+
+    def _grow(self, state: SoftmaxState, grow: Grower, drawn: Drawn) -> Grown:
+        n, n_classes = drawn.directions.shape
+        n_leaves = grow.max_leaf_nodes
+        limits = grow.limits(*newton_form(state.weight))
+        coded = grow.coded
+        widths = (coded.n_bins + coded.missing)[drawn.features].sum(axis=1) * limits["channels"]
+        grown = Grown(
+            np.empty(n * (2 * n_leaves - 1), dtype=NODE),
+            np.empty(n, dtype=np.int64),
+            np.empty((n * n_leaves, n_classes), dtype=np.float32),
         )
-        tree = grow(gradient_statistic(gradient, hessian, state.weight, *bounds))
-        values = self._learning_rate * leaf_values(kernels.leaf_newton, state, tree, self._l2)
-        tree.values = values.astype(np.float32)
-        return [tree]
+        n_adds = boost(
+            coded,
+            Rows(state.y, state.weight, state.scores, state.probabilities),
+            drawn,
+            limits,
+            self._learning_rate,
+            CLAMP,
+            state.rounds,
+            grow.histograms(n_leaves, int(widths.max())),
+            grown,
+        )
+        state.rounds += n
+        grow.n_adds += n_adds
+        n_nodes = int(grown.sizes.sum())
+        leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
+        return Grown(grown.nodes[:n_nodes].copy(), grown.sizes, grown.values[:leaves].copy())
 
 
-def class_direction(n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw a centred random direction over the classes, float32 (K,), its largest entry ±1."""
-    u = rng.standard_normal(n_classes)
-    u -= u.mean()
-    return np.asarray(u / np.abs(u).max(), dtype=np.float32)
+def class_directions(n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw `n` centred random directions over the classes, float32 (n, K), each one's largest ±1."""
+    u = rng.standard_normal((n, n_classes))
+    u -= u.mean(axis=1, keepdims=True)
+    return np.asarray(u / np.abs(u).max(axis=1, keepdims=True), dtype=np.float32)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -27,8 +27,6 @@ __all__ = [
 CLAMP = 4.0
 """A Newton step on a nearly pure leaf may point anywhere; this far it is trusted."""
 
-_REBUILD = 32  # rounds after which probabilities are computed afresh: a float32 zero never recovers
-_FAR = 30.0  # a factor beyond exp(±30) would lose the small probabilities at once
 _STILL = 1e-4  # scores that move by less have nothing left to learn from a tree without a split
 
 
@@ -55,13 +53,13 @@ class SoftmaxState(RowState):
         args = self.scores, self.probabilities
         if len(trees) == 1:
             (tree,) = trees
-            kernels.multiply_leaf(*args, tree.rows, tree.start, tree.stop, tree.values)
-            kernels.multiply_leaf(*args, tree.rest, tree.rest_start, tree.rest_stop, tree.values)
-            if self.rounds % _REBUILD and np.abs(tree.values).max() <= _FAR:
-                return
+            ends, rest_ends = (tree.start, tree.stop), (tree.rest_start, tree.rest_stop)
+            kernels.follow(
+                *args, tree.rows, ends, tree.rest, rest_ends, tree.values, self.rounds
+            )
         else:
             add_leaves(self.scores, trees)
-        kernels.softmax(*args)
+            kernels.softmax(*args)
 
 
 class SoftmaxAlgorithm(Algorithm):

@@ -10,7 +10,7 @@ from streamboost.kernels.growing.nodes import CODES, best_leaf, halve, open_leaf
 from streamboost.kernels.growing.splits import find_best
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["grow"]
+__all__ = ["grow", "grow_tree", "room"]
 
 
 class _Work(NamedTuple):
@@ -29,12 +29,15 @@ class _Work(NamedTuple):
     seen: np.ndarray  # bool (256,): codes that a node has
     buffer: np.ndarray  # uint32: rows on their way to the right
     prefix: np.ndarray  # int64 (splits,): the packed sums left of each split of each feature
-    scores: np.ndarray  # float64 (splits,)
+    scores: np.ndarray  # float64 (splits + 1,)
+    keys: np.ndarray  # int64 (splits + 1,): the bits of `scores`
     ends: np.ndarray  # uint64 (d,): where the splits of each feature end
 
 
 @kernel
-def _room(n, n_codes, n_splits, n_features, n_rows):
+def room(n, n_codes, n_splits, n_features, n_rows):
+    """Return room for trees of `n` channels and so many codes of categories, splits and rows."""
+    scores = np.empty(n_splits + 1)
     return _Work(
         np.empty(n),
         np.empty(n),
@@ -49,7 +52,8 @@ def _room(n, n_codes, n_splits, n_features, n_rows):
         np.empty(CODES, np.bool_),
         np.empty(n_rows, np.uint32),
         np.empty(n_splits, np.int64),
-        np.empty(n_splits),
+        scores,
+        scores.view(np.int64),
         np.empty(n_features, np.uint64),
     )
 
@@ -66,29 +70,29 @@ def grow(
     int64 (leaves, bins x channels), zeros not needed; `nodes` (2 leaves - 1,) NODE. Returns the
     number of nodes.
     """
-    if features.size == 0:
-        open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
-        return 1
     columns = Columns(codes, features, first, n_bins, missing, categorical)
     statistic = Statistic(values, channel, totals)
     lim = limits[0]
     newton = lim.kind == NEWTON
     widths = (n_bins + missing).astype(np.uint64)
     joint = join(columns, widths[: features.size if newton else 0])
-    work = _room(
+    work = room(
         lim.channels,
         CODES if categorical.any() else 0,
         2 * pool.shape[1] if newton else 0,
         features.size,
         max(rows.size, rest.size),
     )
-    return _grow(columns, rows, rest, statistic, lim, pool, nodes, joint, work)
+    return grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work)
 
 
 @inner_kernel
-def _grow(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
+def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
+    """Grow one tree in the room given; see `grow`."""
     totals = statistic.totals
     open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
+    if columns.features.size == 0:
+        return 1
     nodes[0].slot = 0
     count(nodes[0], columns, joint, rows, statistic, lim, pool[0])
     find_best(nodes[0], pool[0], columns, lim, totals, work)
