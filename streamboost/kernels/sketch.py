@@ -11,7 +11,7 @@ from streamboost.kernels.growing.nodes import CODES
 from streamboost.kernels.jit import inner_kernel, kernel
 from streamboost.kernels.softmax import follow, leaf_newton, project, scale_up
 
-__all__ = ["Drawn", "Grown", "Rows", "boost"]
+__all__ = ["Drawn", "Grown", "Room", "Rows", "boost"]
 
 
 class Rows(NamedTuple):
@@ -39,74 +39,71 @@ class Grown(NamedTuple):
     values: np.ndarray  # float32 (leaves, K)
 
 
-class _Work(NamedTuple):
+class Room(NamedTuple):
+    """Room for the work of a round."""
+
     order: np.ndarray  # uint32 (n,): the rows, those to train on first
     gradient: np.ndarray  # float32 (n,)
     hessian: np.ndarray  # float32 (n,)
+    statistic: np.ndarray  # int64 (n x channels,)
+    pool: np.ndarray  # int64 (leaves, bins x channels)
     ends: np.ndarray  # int64 (4, leaves): each one's start and stop in its rows, and in the rest
     steps: np.ndarray  # float64 (leaves, K)
 
 
 @kernel
-def boost(coded, rows, drawn, limits, rate, clamp, done, pool, grown):
+def boost(coded, rows, drawn, limits, rate, clamp, done, work, grown):
     """Grow a tree for each round drawn; return the additions to histograms.
 
     `limits` (1,) LIMITS are in the user's units, and are scaled for each tree; `rate` scales the
-    leaf values, once they are clamped; `done` rounds were grown before; `pool` int64 (leaves, bins
-    x channels), zeros not needed.
+    leaf values, once they are clamped; `done` rounds were grown before.
     """
-    lim = limits[0]
-    most, least, l2 = lim.max_leaf_nodes, lim.min_child, lim.l2
-    work, statistic = _room(rows, lim)
-    n_codes, n_features = CODES if coded.categorical.any() else 0, drawn.features.shape[1]
-    growing = room(lim.channels, n_codes, 2 * pool.shape[1], n_features, work.order.size)
-    columns, joint = _offer(coded, drawn.features[0], lim)
+    lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
+    most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
+    g, h, start, stop = work.gradient, work.hessian, work.ends[0], work.ends[1]
+    n_features, splits = drawn.features.shape[1], 2 * work.pool.shape[1]
+    growing = room(lim.channels, CODES, splits, n_features, y.size)
+    statistic = Statistic(work.statistic, y[:0], work.steps[0, :0])
+    columns, joint = _offer(coded, drawn.features[0], wide)
     at, n_leaves, n_adds = 0, 0, 0
     for m in range(drawn.directions.shape[0]):
         if 0 < m < drawn.features.shape[0]:
-            columns, joint = _offer(coded, drawn.features[m], lim)
+            columns, joint = _offer(coded, drawn.features[m], wide)
         n_rows = _deal(drawn.chosen, m, work.order)
-        scale = _write_statistic(rows, drawn.directions[m], lim, work, statistic)
-        lim.min_child, lim.l2 = max(1.0, least * scale), l2 * scale
         trained, rest = work.order[:n_rows], work.order[n_rows:]
+        sum_g, sum_h = project(P, y, weight, drawn.directions[m], g, h)
+        _, scale = scale_up(g, h, weight, sum_g, sum_h, wide, work.statistic)
+        lim.min_child, lim.l2 = max(1.0, least * scale), l2 * scale
         nodes = grown.nodes[at : at + 2 * most - 1]
-        size = grow_tree(columns, trained, rest, statistic, lim, pool, nodes, joint, growing)
-        values = grown.values[n_leaves : n_leaves + (size + 1) // 2]
+        size = grow_tree(columns, trained, rest, statistic, lim, work.pool, nodes, joint, growing)
         n_adds += n_features * _finish(nodes, size, columns.features, work.ends)
-        _add_leaves(rows, trained, rest, l2, rate, clamp, done + m + 1, work, values)
+        k = (size + 1) // 2
+        values, steps = grown.values[n_leaves : n_leaves + k], work.steps[:k]
+        leaf_newton(P, y, weight, trained, start[:k], stop[:k], l2, clamp, steps)
+        _scale(steps, rate, values)
+        follow(rows.scores, P, trained, rest, work.ends, values, done + m + 1)
         grown.sizes[m] = size
-        at += size
-        n_leaves += values.shape[0]
+        at, n_leaves = at + size, n_leaves + k
     return n_adds
 
 
 @kernel
-def _room(rows, limits):
-    n, n_classes = rows.scores.shape
-    n_leaves = limits.max_leaf_nodes
-    return _Work(
-        np.empty(n, np.uint32),
-        np.empty(n, np.float32),
-        np.empty(n, np.float32),
-        np.empty((4, n_leaves), np.int64),
-        np.empty((n_leaves, n_classes)),
-    ), Statistic(np.empty(n * limits.channels, np.int64), np.empty(0, np.uint32), np.empty(0))
-
-
-@kernel
-def _offer(coded, features, limits):
+def _offer(coded, features, wide):
     """Return the columns of these features, and which of them are counted together."""
     n = features.size
-    n_bins, missing = coded.n_bins[features], coded.missing[features]
-    widths = (n_bins + missing).astype(np.uint64)
-    first, end = np.empty(n, np.uint64), np.uint64(0)
+    first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
+    missing, categorical = np.empty(n, np.bool_), np.empty(n, np.bool_)
+    widths, end = np.empty(0 if wide else n, np.uint64), np.uint64(0)
     for j in range(n):
-        first[j] = end
-        end += widths[j]
-    columns = Columns(
-        coded.codes, features, first, n_bins, missing, coded.categorical[features]
-    )
-    return columns, join(columns, widths[: n if limits.kind == NEWTON else 0])
+        f = features[j]
+        first[j], n_bins[j] = end, coded.n_bins[f]
+        missing[j], categorical[j] = coded.missing[f], coded.categorical[f]
+        width = np.uint64(n_bins[j] + missing[j])
+        end += width
+        if not wide:
+            widths[j] = width
+    columns = Columns(coded.codes, features, first, n_bins, missing, categorical)
+    return columns, join(columns, widths)
 
 
 @inner_kernel
@@ -128,18 +125,6 @@ def _deal(chosen, m, order):
     return n_rows
 
 
-@kernel
-def _write_statistic(rows, direction, limits, work, statistic):
-    """Write what each row adds to the tree along `direction`; return the scale of Hessians."""
-    args = rows.probabilities, rows.y, rows.weight
-    sum_g, sum_h = project(*args, direction, work.gradient, work.hessian)
-    wide = limits.kind != NEWTON
-    _, scale = scale_up(
-        work.gradient, work.hessian, rows.weight, sum_g, sum_h, wide, statistic.values
-    )
-    return scale
-
-
 @inner_kernel
 def _finish(nodes, size, features, ends):
     """Name the nodes' features as the codes do, write the leaves' `ends`, return rows counted."""
@@ -158,14 +143,8 @@ def _finish(nodes, size, features, ends):
     return counted
 
 
-@kernel
-def _add_leaves(rows, trained, rest, l2, rate, clamp, n_rounds, work, values):
-    """Write the leaf values, and add them to the rows' scores and probabilities."""
-    n, scores, P = values.shape[0], rows.scores, rows.probabilities
-    start, stop, steps = work.ends[0, :n], work.ends[1, :n], work.steps[:n]
-    leaf_newton(P, rows.y, rows.weight, trained, start, stop, l2, clamp, steps)
-    for leaf in range(n):
-        for k in range(values.shape[1]):
+@inner_kernel
+def _scale(steps, rate, values):
+    for leaf in range(steps.shape[0]):
+        for k in range(steps.shape[1]):
             values[leaf, k] = rate * steps[leaf, k]
-    rest_ends = work.ends[2, :n], work.ends[3, :n]
-    follow(scores, P, trained, (start, stop), rest, rest_ends, values, n_rounds)

@@ -199,7 +199,7 @@ def multiply_leaf(scores, probabilities, rows, start, stop, values):
     """
     n_classes = scores.shape[1]
     factor = np.empty(n_classes, np.float32)
-    for leaf in range(start.size):
+    for leaf in range(values.shape[0]):
         for k in range(n_classes):
             factor[k] = np.exp(values[leaf, k])
         for i in range(start[leaf], stop[leaf]):
@@ -216,14 +216,14 @@ def multiply_leaf(scores, probabilities, rows, start, stop, values):
 
 
 @kernel
-def follow(scores, probabilities, rows, ends, rest, rest_ends, values, n_rounds):
+def follow(scores, probabilities, rows, rest, ends, values, n_rounds):
     """Add a tree's leaf values to the scores of all rows, sampled or not, and follow in softmax.
 
-    `ends` and `rest_ends` are each leaf's (start, stop) in `rows` and `rest`. Probabilities are
+    `ends` int64 (4, leaves): each leaf's start and stop in `rows`, and in `rest`. Probabilities are
     computed afresh every so many rounds, of which this one is the `n_rounds`-th.
     """
     multiply_leaf(scores, probabilities, rows, ends[0], ends[1], values)
-    multiply_leaf(scores, probabilities, rest, rest_ends[0], rest_ends[1], values)
+    multiply_leaf(scores, probabilities, rest, ends[2], ends[3], values)
     furthest = np.float32(0.0)
     for leaf in range(values.shape[0]):
         for k in range(values.shape[1]):

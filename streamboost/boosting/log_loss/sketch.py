@@ -11,7 +11,7 @@ from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, Softm
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
 from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels.growing.nodes import NODE
-from streamboost.kernels.sketch import Drawn, Grown, Rows, boost
+from streamboost.kernels.sketch import Drawn, Grown, Room, Rows, boost
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import newton_form
@@ -37,23 +37,33 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
     def _grow(self, state: SoftmaxState, grow: Grower, drawn: Drawn) -> Grown:
         n, n_classes = drawn.directions.shape
         n_leaves = grow.max_leaf_nodes
-        limits = grow.limits(*newton_form(state.weight))
+        kind, channels = newton_form(state.weight)
         coded = grow.coded
-        widths = (coded.n_bins + coded.missing)[drawn.features].sum(axis=1) * limits["channels"]
+        widths = (coded.n_bins + coded.missing)[drawn.features].sum(axis=1)
         grown = Grown(
             np.empty(n * (2 * n_leaves - 1), dtype=NODE),
             np.empty(n, dtype=np.int64),
             np.empty((n * n_leaves, n_classes), dtype=np.float32),
         )
+        n_rows = len(state.y)
+        work = Room(
+            np.empty(n_rows, dtype=np.uint32),
+            np.empty(n_rows, dtype=np.float32),
+            np.empty(n_rows, dtype=np.float32),
+            np.empty(n_rows * channels, dtype=np.int64),
+            grow.histograms(n_leaves, channels * int(widths.max())),
+            np.empty((4, n_leaves), dtype=np.int64),
+            np.empty((n_leaves, n_classes)),
+        )
         n_adds = boost(
             coded,
             Rows(state.y, state.weight, state.scores, state.probabilities),
             drawn,
-            limits,
+            grow.limits(kind, channels),
             self._learning_rate,
             CLAMP,
             state.rounds,
-            grow.histograms(n_leaves, int(widths.max())),
+            work,
             grown,
         )
         state.rounds += n

@@ -53,10 +53,8 @@ class SoftmaxState(RowState):
         args = self.scores, self.probabilities
         if len(trees) == 1:
             (tree,) = trees
-            ends, rest_ends = (tree.start, tree.stop), (tree.rest_start, tree.rest_stop)
-            kernels.follow(
-                *args, tree.rows, ends, tree.rest, rest_ends, tree.values, self.rounds
-            )
+            ends = np.stack([tree.start, tree.stop, tree.rest_start, tree.rest_stop])
+            kernels.follow(*args, tree.rows, tree.rest, ends, tree.values, self.rounds)
         else:
             add_leaves(self.scores, trees)
             kernels.softmax(*args)
