@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.learners import LearnersBuilder, WeakLearners
+from streamboost.boosting.learners import WeakLearners
 from streamboost.boosting.links import NO_COSTS, Link
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
@@ -143,10 +143,8 @@ class Algorithm(ABC):
         """
         return None
 
-    def train(
-        self, state: Any, sampling: Sampling, n_rounds: int, builder: LearnersBuilder
-    ) -> None:
-        """Grow `n_rounds` rounds into `builder`: `round` after `round`, each with its `update`."""
+    def train(self, state: Any, sampling: Sampling, n_rounds: int, builder: Any) -> None:
+        """Grow `n_rounds` rounds into the learners' `builder`: `round`, `update`, and again."""
         for _ in range(n_rounds):
             trimmed = sampling.params.weight_trimming > 0.0
             sampling.draw(self.influence(state) if trimmed else None)

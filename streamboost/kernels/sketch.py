@@ -62,7 +62,7 @@ def boost(coded, rows, drawn, limits, rate, clamp, done, work, grown):
     most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
     g, h, start, stop = work.gradient, work.hessian, work.ends[0], work.ends[1]
     n_features, splits = drawn.features.shape[1], 2 * work.pool.shape[1]
-    growing = room(lim.channels, CODES, splits, n_features, y.size)
+    growing = room(lim.channels, np.int64(CODES), splits, n_features, y.size)
     statistic = Statistic(work.statistic, y[:0], work.steps[0, :0])
     columns, joint = _offer(coded, drawn.features[0], wide)
     at, n_leaves, n_adds = 0, 0, 0
@@ -108,7 +108,7 @@ def _offer(coded, features, wide):
 
 @inner_kernel
 def _deal(chosen, m, order):
-    """Write the rows to `order`, those to train on in round `m` first; return how many these are."""
+    """Write the rows to `order`, first those to train on in round `m`; return how many these are."""
     n_rows = order.size
     if chosen.shape[0] > 0:
         n_rows = np.int64(0)

@@ -130,10 +130,11 @@ def _cuts(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> np.nd
         by_record = (max_bins - 1 - 2 * len(tail)) // 2
         by_value = max_bins - 1 - 2 * len(tail) - by_record
         wanted = mass[-1] * np.arange(1, by_record + 1) / (by_record + 1)
-        records = np.minimum(np.searchsorted(mass[ends], wanted), len(ends) - 1)
-        distinct = (len(ends) + 1) * np.arange(1, by_value + 1) // (by_value + 1) - 1
-        places = np.concatenate([records, distinct, tail, len(ends) - 1 - tail])
-        ends = ends[np.unique(places)]
+        chosen = np.zeros(len(ends), dtype=bool)
+        chosen[np.minimum(np.searchsorted(mass[ends], wanted), len(ends) - 1)] = True
+        chosen[(len(ends) + 1) * np.arange(1, by_value + 1) // (by_value + 1) - 1] = True
+        chosen[tail] = chosen[len(ends) - 1 - tail] = True
+        ends = ends[chosen]
     low, high = values[ends], values[ends + 1]
     middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
     # Between neighbouring floats the midpoint rounds to one of them; it must not be the right one.

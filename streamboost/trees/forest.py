@@ -108,6 +108,8 @@ class Forest:
     def widened(self, n_classes: int) -> "Forest":
         """Return the forest with zero values for classes it does not know yet."""
         extra = n_classes - self.values.shape[1]
+        if extra == 0:
+            return self
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
     def without_oldest(self, n_rounds: int) -> "Forest":

@@ -18,7 +18,9 @@ from streamboost.trees.statistics import newton_form
 
 __all__ = ["SketchLogitBoostClassifier"]
 
-_ROWS_A_CALL = 2**17  # times rounds: Python between calls is a trifle, and what chance says is small
+_ROWS_A_CALL = (
+    2**17
+)  # times rounds: Python between calls is a trifle, and what chance says is small
 
 
 class _SketchLogitBoost(SoftmaxAlgorithm):
@@ -30,7 +32,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         """Grow `n_rounds` rounds into `builder`, many in one call of a kernel."""
         n, n_classes = state.scores.shape
         for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
-            directions = class_directions(n_next, n_classes, state.rng)
+            directions = class_directions(n_next, n_classes, sampling.rng)
             grown = self._grow(state, sampling.grow, Drawn(directions, features, chosen))
             builder.append_rounds(*grown)
 
@@ -74,7 +76,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
 
 
 def class_directions(n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw `n` centred random directions over the classes, float32 (n, K), each one's largest ±1."""
+    """Draw centred random directions over the classes, float32 (n, K), their largest entries ±1."""
     u = rng.standard_normal((n, n_classes))
     u -= u.mean(axis=1, keepdims=True)
     return np.asarray(u / np.abs(u).max(axis=1, keepdims=True), dtype=np.float32)

@@ -44,7 +44,6 @@ class RowState:
 class SoftmaxState(RowState):
     """Rows whose probabilities are the softmax of their scores."""
 
-    rng: np.random.Generator
     rounds: int = 0
 
     def add(self, trees: Sequence[Tree]) -> None:
@@ -85,7 +84,7 @@ class SoftmaxAlgorithm(Algorithm):
         F = scores.astype(np.float32)
         P = np.empty_like(F)
         kernels.softmax(F, P)
-        return SoftmaxState(data.y, data.weight.astype(np.float32), F, P, rng)
+        return SoftmaxState(data.y, data.weight.astype(np.float32), F, P)
 
     def update(self, state: SoftmaxState, trees: Sequence[Tree]) -> None:
         """Add the round's trees; see `SoftmaxState.add`."""

@@ -96,7 +96,7 @@ def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
     nodes[0].slot = 0
     count(nodes[0], columns, joint, rows, statistic, lim, pool[0])
     find_best(nodes[0], pool[0], columns, lim, totals, work)
-    n_nodes, n_slots, n_leaves = 1, 1, 1
+    n_nodes = n_slots = n_leaves = np.int64(1)  # as a literal it would compile its users twice
     while n_leaves < lim.max_leaf_nodes:
         i = best_leaf(nodes, n_nodes)
         if i < 0:

@@ -9,6 +9,7 @@ from streamboost.kernels.jit import inner_kernel
 __all__ = ["find_best", "scan"]
 
 _LOW = np.int64(0xFFFFFFFF)
+_BLOCK = 128  # scores compared at once
 
 
 @inner_kernel
@@ -61,6 +62,13 @@ def _first_best(scores, keys, n, limits, total_g, total_h):
     if not scores[n] / both - lost > square / (total_h + l2) * (TIE - 1.0):
         return -1, 0.0
     floor, at = (scores[n] + square) / TIE - square, 0
+    for start in range(0, n, _BLOCK):
+        here = 0
+        for c in range(start, min(start + _BLOCK, n)):
+            here += scores[c] >= floor
+        if here > 0:
+            at = start
+            break
     while scores[at] < floor:
         at += 1
     return at, scores[at] / both - lost
