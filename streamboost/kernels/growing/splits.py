@@ -49,6 +49,14 @@ def _sum_up(hist, first, n_bins, missing, prefix, at):
 
 
 @inner_kernel
+def _none_from(scores, floor):
+    n = 0
+    for c in range(scores.size):
+        n += scores[c] >= floor
+    return n == 0
+
+
+@inner_kernel
 def _first_best(scores, keys, n, limits, total_g, total_h):
     """Return the place of the first of the best splits and its gain, if any gains: else -1, 0."""
     top = np.int64(-1)
@@ -62,13 +70,8 @@ def _first_best(scores, keys, n, limits, total_g, total_h):
     if not scores[n] / both - lost > square / (total_h + l2) * (TIE - 1.0):
         return -1, 0.0
     floor, at = (scores[n] + square) / TIE - square, 0
-    for start in range(0, n, _BLOCK):
-        here = 0
-        for c in range(start, min(start + _BLOCK, n)):
-            here += scores[c] >= floor
-        if here > 0:
-            at = start
-            break
+    while _none_from(scores[at : min(at + _BLOCK, n)], floor):
+        at += _BLOCK
     while scores[at] < floor:
         at += 1
     return at, scores[at] / both - lost
