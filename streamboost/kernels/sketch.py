@@ -108,7 +108,7 @@ def _offer(coded, features, wide):
 
 @inner_kernel
 def _deal(chosen, m, order):
-    """Write the rows to `order`, first those to train on in round `m`; return how many these are."""
+    """Write the rows to `order`, those to train on in round `m` first; return how many."""
     n_rows = order.size
     if chosen.shape[0] > 0:
         n_rows = np.int64(0)
