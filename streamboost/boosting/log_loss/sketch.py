@@ -18,9 +18,9 @@ from streamboost.trees.statistics import newton_form
 
 __all__ = ["SketchLogitBoostClassifier"]
 
-_ROWS_A_CALL = (
-    2**17
-)  # times rounds: Python between calls is a trifle, and what chance says is small
+_ROWS_A_CALL = 2**17
+"""Rows times rounds in one call of the kernel: milliseconds, beside which Python is a trifle, and
+what is drawn for them stays small."""
 
 
 class _SketchLogitBoost(SoftmaxAlgorithm):
@@ -38,41 +38,37 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
 
     def _grow(self, state: SoftmaxState, grow: Grower, drawn: Drawn) -> Grown:
         n, n_classes = drawn.directions.shape
-        n_leaves = grow.max_leaf_nodes
         kind, channels = newton_form(state.weight)
-        coded = grow.coded
-        widths = (coded.n_bins + coded.missing)[drawn.features].sum(axis=1)
+        limits = grow.limits(kind, channels)
+        most = min(grow.max_leaf_nodes, len(state.y))  # no tree has more leaves than rows
+        limits["max_leaf_nodes"] = most
         grown = Grown(
-            np.empty(n * (2 * n_leaves - 1), dtype=NODE),
+            np.empty(n * (2 * most - 1), dtype=NODE),
             np.empty(n, dtype=np.int64),
-            np.empty((n * n_leaves, n_classes), dtype=np.float32),
+            np.empty((n * most, n_classes), dtype=np.float32),
         )
-        n_rows = len(state.y)
-        work = Room(
-            np.empty(n_rows, dtype=np.uint32),
-            np.empty(n_rows, dtype=np.float32),
-            np.empty(n_rows, dtype=np.float32),
-            np.empty(n_rows * channels, dtype=np.int64),
-            grow.histograms(n_leaves, channels * int(widths.max())),
-            np.empty((4, n_leaves), dtype=np.int64),
-            np.empty((n_leaves, n_classes)),
-        )
-        n_adds = boost(
-            coded,
-            Rows(state.y, state.weight, state.scores, state.probabilities),
-            drawn,
-            grow.limits(kind, channels),
-            self._learning_rate,
-            CLAMP,
-            state.rounds,
-            work,
-            grown,
-        )
+        rows = Rows(state.y, state.weight, state.scores, state.probabilities)
+        work = _room(rows, grow, drawn.features, most, channels)
+        step = self._learning_rate, CLAMP
+        grow.n_adds += boost(grow.coded, rows, drawn, limits, *step, state.rounds, work, grown)
         state.rounds += n
-        grow.n_adds += n_adds
         n_nodes = int(grown.sizes.sum())
-        leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
-        return Grown(grown.nodes[:n_nodes].copy(), grown.sizes, grown.values[:leaves].copy())
+        n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
+        return Grown(grown.nodes[:n_nodes].copy(), grown.sizes, grown.values[:n_leaves].copy())
+
+
+def _room(rows: Rows, grow: Grower, features: np.ndarray, most: int, channels: int) -> Room:
+    n, n_classes = rows.scores.shape
+    widths = (grow.coded.n_bins + grow.coded.missing)[features].sum(axis=1)
+    return Room(
+        np.empty(n, dtype=np.uint32),
+        np.empty(n, dtype=np.float32),
+        np.empty(n, dtype=np.float32),
+        np.empty(n * channels, dtype=np.int64),
+        grow.histograms(most, channels * int(widths.max())),
+        np.empty((4, most), dtype=np.int64),
+        np.empty((most, n_classes)),
+    )
 
 
 def class_directions(n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
