@@ -30,7 +30,7 @@ def models(rounds):
     trees = {"n_estimators": rounds, "max_leaf_nodes": 15, "max_features": 1.0, "max_bins": 255}
     return {
         "GAMBLE": GambleClassifier(**trees),
-        "GAMBLE, as printed": GambleClassifier(step="paper", **trees),
+        "GAMBLE, as printed": GambleClassifier(step="paper", weight_floor=0.0, **trees),
         "SAMME": SammeClassifier(**trees),
         "SAMME.R": SammeClassifier(variant="real", **trees),
     }

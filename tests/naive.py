@@ -115,10 +115,11 @@ def forest_scores(committee, X):
     return out
 
 
-def gamble(X, y, weight, n_rounds, max_leaf_nodes):
+def gamble(X, y, weight, n_rounds, max_leaf_nodes, floor=0.0):
     """Algorithm 2 of Huang (2009), on scikit-learn's weighted regression trees.
 
-    Returns the scores of the training rows (n, K), and each round's leaf of each row.
+    No record weighs less than `floor` of the heaviest, which the text does not say. Returns the
+    scores of the training rows (n, K), and each round's leaf of each row.
     """
     from sklearn.tree import DecisionTreeRegressor
 
@@ -142,6 +143,6 @@ def gamble(X, y, weight, n_rounds, max_leaf_nodes):
             f[rows] = r - r.mean()
         F += f
         w = np.exp(-(Y * F).sum(axis=1) / K)
-        w = weight * np.maximum(w, 3e-5 * w.max())  # which the text does not say
+        w = weight * np.maximum(w, floor * w.max())
         w /= w.sum()
     return F, leaves

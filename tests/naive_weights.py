@@ -101,14 +101,17 @@ def samme_real(X, y, weight, n_rounds, max_leaf_nodes):
     return F
 
 
-def gamble_1(X, y, weight, n_rounds, regressor):
-    """Algorithm 1 of Huang (2009): both regressions, column by column; F of the training rows."""
+def gamble_1(X, y, weight, n_rounds, regressor, floor=0.0):
+    """Algorithm 1 of Huang (2009): both regressions, column by column; F of the training rows.
+
+    For more than two classes no record weighs less than `floor` of the heaviest.
+    """
     n, K = len(y), y.max() + 1
     Y = np.where(y[:, None] == np.arange(K), 1.0, -1.0 / (K - 1))
     F = np.zeros((n, K))
     for _ in range(n_rounds):
         w = np.exp(-(Y * F).sum(axis=1) / K)
-        w = weight * (np.maximum(w, 3e-5 * w.max()) if K > 2 else w)
+        w = weight * (np.maximum(w, floor * w.max()) if K > 2 else w)
         w *= weight.sum() / w.sum()
         g, h = np.empty((n, K)), np.empty((n, K))
         for k in range(K):

@@ -21,7 +21,7 @@ BELOW = {
     "boosting": {"trees", "kernels"},
     "active": set(),
     "features": set(),
-    "stream": {"boosting", "active", "features"},
+    "stream": {"boosting", "kernels", "active", "features"},
     "adapters": {"stream", "boosting", "active", "features"},
     "connectors": {"features"},
     "pipelines": {"connectors", "features", "stream", "active", "boosting"},

@@ -1,9 +1,10 @@
 """GAMBLE's Figures 5.2 and 5.8 and Table 5.2 (Huang, 2009, chapter 5).
 
-Figures 5.2 and 5.8 follow the thesis: regression trees of 15 leaves, the printed step, SAMME on
-the same trees, official halves (all of segmentation's 2,100 test rows, though some stand in its
-training half too), glass cut 113 / 101 and splice 2,860 / the rest at random, means over five cuts.
-The values of Figure 5.2 stand only in the picture; the text gives the sign test, and Table 5.2 the
+Figures 5.2 and 5.8 follow the thesis: regression trees of 15 leaves, the printed step (but, against
+the text, no record under 3e-5 of the heaviest's weight; see `weight_floor`), SAMME on the same
+trees, official halves (all of segmentation's 2,100 test rows, though some stand in its training
+half too), glass cut 113 / 101 and splice 2,860 / the rest at random, means over five cuts. The
+values of Figure 5.2 stand only in the picture; the text gives the sign test, and Table 5.2 the
 least error of GAMBLE within 1,000 rounds, its "target". Pendigits, Soybean and Vehicle are not in
 the data folder.
 
@@ -40,6 +41,7 @@ PUBLISHED = {
     "vowel": (None, 47.0, 41.8, 155, 205),
 }
 FIGURE_NOTES = [
+    "GAMBLE's weights have a floor of 3e-5 of the heaviest, which Algorithm 2 as printed has not.",
     "Least errors: every difference is within about one standard error of a test half of its size "
     "(glass 101 rows, 4.3 points; splice 330, 1.0; segment 2,100, 0.5; satimage 2,000, 0.7; vowel "
     "462, 2.3); of the thesis's random cuts of glass and splice there is one, of ours five.",

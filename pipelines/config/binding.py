@@ -52,8 +52,13 @@ _ASIDE = {"label_studio"}
 _OF_FIELDS = {"schema": ("exclude",), "labels": ("fields",)}
 """Keys that are not there where they say nothing."""
 
-_BEFORE: dict[str, dict[str, tuple[Any, Any]]] = {"working_set": {"size": (10_000, 40_000)}}
-"""Defaults that were others, and what they are now; a learner that exists keeps its own."""
+_BEFORE: tuple[tuple[str, str, Any, Any], ...] = (
+    ("committee", "experts", None, "all"),
+    ("working_set", "size", 10_000, 40_000),
+)
+"""Defaults that were others, or no keys yet, and what they are now, the newest change first.
+
+A learner that exists keeps its own."""
 
 _ITERATIONS = 100_000
 """Of the fingerprint's hash, so that a guess at a value in it costs something."""
@@ -69,16 +74,16 @@ def bound(config: Config) -> Tables:
     return tables | {"schema": tables["schema"] | ({"fields": fields} if fields else {})}
 
 
-def fingerprint(config: Config, salt: str, *, before: bool = False) -> str:
+def fingerprint(config: Config, salt: str, *, before: int = 0) -> str:
     """Return `salt` and a hash of all that must not change between runs, values included.
 
-    With `before`, that of a release whose defaults were others.
+    With `before`, that of before so many changes of defaults.
     """
     tables = _bound(config, config.resolved())
-    for section, changed in (_BEFORE if before else {}).items():
-        tables[section] |= {
-            key: old for key, (old, new) in changed.items() if tables[section].get(key) == new
-        }
+    for section, key, old, new in _BEFORE[:before]:
+        if tables[section].get(key) == new:
+            del tables[section][key]
+            tables[section] |= {} if old is None else {key: old}
     for values in tables.values():
         if values.get("path") is not None:
             values["path"] = _place(config, values["path"])
@@ -125,7 +130,8 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
 def _made(config: Config, print_: str) -> bool:
     """Tell whether a fingerprint is that of `config`, now or with the defaults of before."""
     salt = _salt(print_)
-    return any(fingerprint(config, salt, before=before) == print_ for before in (False, True))
+    changes = range(len(_BEFORE) + 1)
+    return any(fingerprint(config, salt, before=before) == print_ for before in changes)
 
 
 def refuse_another(config: Config, state: State, print_: str, configuration: str) -> None:
@@ -236,6 +242,8 @@ def _changes(config: Config, state: State, old: Tables) -> list[str]:
             if before == now or (key == "path" and _same_place(config, before, now)):
                 continue
             if key == "label" and _label(before or "auto") == now:
+                continue
+            if (section, key, before, now) in _BEFORE:
                 continue
             now = config.written[section].get(key, now)
             changes.append(f"[{section}] {key} was {_shown(before)} and is {_shown(now)}")

@@ -2,8 +2,8 @@
 
 [committee], [working_set], [schedule] and [query] take the parameters of the classes they
 configure; names, defaults and limits stand there and nowhere else. A "sketch" committee has the
-stream learner's own defaults, which suit few labels. [committee] label_lags and calibrate are the
-learner's. TOML has no null: the text "none" stands for None.
+stream learner's own defaults, which suit few labels. [committee] label_lags, calibrate and experts
+are the learner's. TOML has no null: the text "none" stands for None.
 
 The learner's `coverage` has no key, since predictions carry no label sets; nor has the window of
 the newest figures, so that those of two pipelines compare.
@@ -23,6 +23,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.features import Features
 from streamboost.pipelines.config.problems import Problem, unknown_key
 from streamboost.pipelines.span import Span
+from streamboost.stream.blend.experts import as_experts
 from streamboost.stream.estimators import Trainable, default_estimator
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.lags import Lags
@@ -42,14 +43,19 @@ KINDS: dict[str, Callable[[], Trainable]] = {
 STRATEGIES = (*UTILITIES, "all")
 EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0, "mode": "stream"}
 
-CHOICES = {"committee": {"estimator", "label_lags", "calibrate"}, "query": {"strategy"}}
+CHOICES = {
+    "committee": {"estimator", "label_lags", "calibrate", "experts"},
+    "query": {"strategy"},
+}
 NONE = "none"
 NOT_IN_A_FILE = {
-    *("random_state", "n_jobs", "estimator", "utility", "categorical_features", "class_weight")
+    *("random_state", "n_jobs", "estimator", "utility", "categorical_features", "class_weight"),
+    "weight_floor",
 }
 """Parameters a file has no key for: the seed is [pipeline] seed, a batch is scored by one thread,
 `estimator` names the committee's kind, the utility follows from [query] strategy, a record's
-features are numbers, and TOML's keys are text where labels may be numbers."""
+features are numbers, TOML's keys are text where labels may be numbers, and GAMBLE without a floor
+under its weights is for those who study it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ class Core:
 
     label_lags: int
     calibrate: bool
+    experts: tuple[str, ...]
     estimator: Trainable
     working_set: WorkingSet
     schedule: Schedule
@@ -78,6 +85,7 @@ class Core:
             calibrate=self.calibrate,
             label_lags=self.label_lags,
             features=mixed,
+            experts=self.experts,
         )
 
 
@@ -93,6 +101,8 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
     if not isinstance(calibrate, bool):
         text = f"must be true or false, and is {calibrate!r}"
         problems.append(Problem("committee", "calibrate", text))
+    experts = committee.pop("experts", "all")
+    known_experts = _build("committee", as_experts, {"experts": experts}, problems)
     strategy = _choose(query, "query", "strategy", STRATEGIES, problems)
     fixed: dict[str, Any] = {"utility": strategy}
     if strategy == "all":
@@ -106,16 +116,28 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
     working_set = _build("working_set", WorkingSet, sections["working_set"], problems)
     schedule = _build("schedule", Schedule, sections["schedule"], problems)
     asked = _build("query", partial(QueryStrategy, **fixed), query, problems)
-    if estimator is None or working_set is None or schedule is None or asked is None or problems:
+    if (
+        estimator is None
+        or working_set is None
+        or schedule is None
+        or asked is None
+        or known_experts is None
+        or problems
+    ):
         return problems
     settings = {
-        "committee": {"estimator": kind, "label_lags": lags, "calibrate": calibrate}
+        "committee": {
+            "estimator": kind,
+            "label_lags": lags,
+            "calibrate": calibrate,
+            "experts": experts if isinstance(experts, str) else list(experts),
+        }
         | _in_a_file(estimator.get_params()),
         "working_set": _in_a_file(asdict(working_set)),
         "schedule": _in_a_file(asdict(schedule)),
         "query": {"strategy": strategy} | _in_a_file(_without(asdict(asked), fixed)),
     }
-    return Core(lags, calibrate, estimator, working_set, schedule, asked, settings)
+    return Core(lags, calibrate, known_experts, estimator, working_set, schedule, asked, settings)
 
 
 def check_pool(query: QueryStrategy, join_window: Span) -> list[Problem]:

@@ -173,6 +173,7 @@ budget = 0.1                # share of the records whose label may be bought
 [committee]
 estimator = "sketch"        # or "gamble"
 # label_lags = 0            # the newest so many known labels are features too
+# experts = "all"           # who has a voice beside the committee; or "committee", or a list
 # calibrate = true          # probabilities at the temperature that suits the labels asked for
 # n_estimators = 150        # rounds of a training
 # learning_rate = 0.2

@@ -8,7 +8,7 @@ from html import escape
 
 from streamboost.pipelines.demo.compare import Result
 from streamboost.pipelines.demo.curve import Axes, Point
-from streamboost.pipelines.demo.table import NO_FIGURE, name_of
+from streamboost.pipelines.demo.table import HEADINGS, cells, name_of
 
 __all__ = ["page"]
 
@@ -47,7 +47,6 @@ _LOOKS = {
     "all": ("--series-3", "12 3 2 3"),
 }
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 960, 340, 52, 16, 12, 44
-_HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "seconds", "records/s")
 
 
 def page(records: str, about: str, rows: Sequence[Result], curves: dict[str, list[Point]]) -> str:
@@ -68,21 +67,7 @@ def page(records: str, about: str, rows: Sequence[Result], curves: dict[str, lis
 
 
 def _figures(rows: Sequence[Result]) -> str:
-    lines = []
-    for row in rows:
-        ran = row.strategy != "repeat_last"  # which is read off another row's run
-        lines.append(
-            (
-                name_of(row.strategy),
-                f"{row.labels:,}",
-                f"{row.accuracy:.1%}",
-                f"{row.accuracy_second_half:.1%}",
-                f"{row.balanced_accuracy:.1%}",
-                f"{row.seconds:.1f}" if ran else NO_FIGURE,
-                f"{row.records_per_second:,.0f}" if ran else NO_FIGURE,
-            )
-        )
-    return _table(_HEADINGS, lines)
+    return _table(HEADINGS, [cells(row) for row in rows])
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -11,7 +11,9 @@ from rich.text import Text
 
 from streamboost.pipelines.demo import compare as demo
 
-__all__ = ["following", "name_of", "table"]
+__all__ = ["HEADINGS", "cells", "following", "name_of", "table"]
+
+HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "seconds", "records/s")
 
 LEGEND = "2nd half: accuracy on the later half of the records;\nbalanced: mean over the classes"
 NO_FIGURE = "\N{EN DASH}"
@@ -84,17 +86,22 @@ def table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> Table:
         collapse_padding=True,
     )
     made.add_column("strategy", no_wrap=True)
-    for heading in ("labels", "accuracy", "2nd half", "balanced", "seconds", "records/s"):
+    for heading in HEADINGS[1:]:
         made.add_column(heading, justify="right")
     for row in rows:
-        ran = row.strategy != "repeat_last"  # which is read off another row's run
-        made.add_row(
-            name_of(row.strategy),
-            f"{row.labels:,}",
-            f"{row.accuracy:.1%}",
-            f"{row.accuracy_second_half:.1%}",
-            f"{row.balanced_accuracy:.1%}",
-            f"{row.seconds:.1f}" if ran else NO_FIGURE,
-            f"{row.records_per_second:,.0f}" if ran else NO_FIGURE,
-        )
+        made.add_row(*cells(row))
     return made
+
+
+def cells(row: demo.Result) -> tuple[str, ...]:
+    """Return what stands below `HEADINGS`."""
+    ran = row.strategy != "repeat_last"  # which is read off another row's run
+    return (
+        name_of(row.strategy),
+        f"{row.labels:,}",
+        f"{row.accuracy:.1%}",
+        f"{row.accuracy_second_half:.1%}",
+        f"{row.balanced_accuracy:.1%}",
+        f"{row.seconds:.1f}" if ran else NO_FIGURE,
+        f"{row.records_per_second:,.0f}" if ran else NO_FIGURE,
+    )

@@ -24,30 +24,37 @@ class Given:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._rows: dict[bytes, list[np.ndarray]] = {}
+        self._rows: dict[bytes, list[tuple[np.ndarray, str]]] = {}
         self._count = 0
+        self._total = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def note(self, values: Values, row: np.ndarray) -> None:
-        """Remember that a record of `values` was predicted by its `row` (D,)."""
-        self._rows.setdefault(_key(values), []).append(row)
+    def note(self, values: Values, row: np.ndarray) -> str:
+        """Remember that a record of `values` was predicted by its `row` (D,); return an id."""
+        self._total += 1
+        id = str(self._total)
+        self._rows.setdefault(_key(values), []).append((row, id))
         self._count += 1
         if self._count > self._size:
             self._drop(next(iter(self._rows)), 1)
+        return id
 
-    def take(self, values: Values) -> np.ndarray | None:
-        """Return, and forget, the row that a record was predicted by; None if not known."""
+    def take(self, values: Values) -> tuple[np.ndarray | None, str]:
+        """Return, and forget, the row that a record was predicted by, and its id.
+
+        None and no id where it is not known.
+        """
         key = _key(values)
         noted = self._rows.get(key)
         if noted is None:
-            return None
-        first = noted[0]
+            return None, ""
+        row, id = noted[0]
         # A record may have been asked for its label and for its probabilities.
-        same = next((i for i, b in enumerate(noted) if b.tobytes() != first.tobytes()), len(noted))
-        self._drop(key, same)
-        return first
+        others = (i for i, (other, _) in enumerate(noted) if other.tobytes() != row.tobytes())
+        self._drop(key, next(others, len(noted)))
+        return row, id
 
     def _drop(self, key: bytes, n: int) -> None:
         self._count -= n

@@ -1,7 +1,8 @@
 """streamboost as a River classifier."""
 
+from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from river import base
@@ -18,6 +19,9 @@ from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Schedule
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
 
 __all__ = ["StreamBoostClassifier"]
 
@@ -41,7 +45,9 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     polars, pyarrow), and answer in kind. `learn_one(x, y, w)` and `learn_many(X, y, w)` weigh: in
     training a record of weight 2 counts as two, and one of 0 teaches nothing.
 
-    On streams whose labels follow one another give `schedule=Schedule.per_label()`.
+    Neighbours among the newest records, a linear model, the order of the labels and others have a
+    voice beside the committee (`experts`), as far as labels speak for them: streams that repeat
+    themselves, drift or stand still need no settings of their own.
 
     Parameters
     ----------
@@ -56,6 +62,9 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         The newest so many labels learned are features too, as categories. A record is learned with
         the labels that were known when it was predicted, however late its own comes; where it was
         not predicted, or more than 10,000 others since, with the newest.
+    experts
+        Who has a voice in predictions beside the committee, see `StreamLearner`; "committee":
+        nobody, which is about three times as fast.
     coverage
         Share of the sets of `predict_set_one` that are to hold the true label, in (0, 1). Every
         record learned is then scored first, which also calibrates the probabilities. None: no
@@ -86,6 +95,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         working_set: WorkingSet | None = None,
         schedule: Schedule | None = None,
         label_lags: int = 0,
+        experts: str | Sequence[str] = "all",
         coverage: float | None = None,
         seed: int | None = None,
     ) -> None:
@@ -93,6 +103,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self.working_set = working_set
         self.schedule = schedule
         self.label_lags = label_lags
+        self.experts = experts
         self.coverage = coverage
         self.seed = seed
         # A copy, which is told its categorical columns as they come up.
@@ -117,7 +128,17 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             coverage=0.9 if coverage is None else coverage,
             label_lags=label_lags,
             features=self._features,
+            experts=experts,
         )
+
+    @property
+    def committee(self) -> "Committee | None":
+        """The committee that predicts, to be explained or saved; None before the first training.
+
+        Its classes are numbers, the places of the labels in the order first seen, and its first
+        `label_lags` columns the labels before.
+        """
+        return self._learner.committee
 
     @property
     def _multiclass(self) -> bool:
@@ -142,14 +163,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             number = self._numbers[y] = len(self._labels)
             self._labels.append(y)
             self._tell_class_weights()
-        row = self._given.take(values) if self._moves else None
-        if row is None:
+        row, id = self._given.take(values) if self._remembers else (None, "")
+        if row is None or not self._moves:
             row = self._learner.arrive([values])[0]
         else:
             self._features.note(values)
         if self.coverage is not None:
             self._learner.judge.observe(self._learner.score([row]), [number])
-        self._learner.learn([""], [row], [number], records=[values], weight=weight)
+        self._learner.learn([id], [row], [number], records=[values], weight=weight)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order.
@@ -169,14 +190,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of every label learned so far; nothing before the first."""
-        scored = self._learner.score(self._rows([self._fields.values(x)]))
+        scored = self._score([self._fields.values(x)])
         return dict(zip(self._labels, self._probabilities(scored)[0].tolist(), strict=True))
 
     def predict_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> base.typing.ClfTarget | None:
         """Return the likeliest label; None before the first was learned."""
-        number = self._learner.predict(self._rows([self._fields.values(x)]))[0]
+        number = self._score([self._fields.values(x)]).labels[0]
         return None if number is None else self._labels[number]
 
     def predict_set_one(
@@ -198,8 +219,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "coverage is None: give StreamBoostClassifier(coverage=0.9) or another share for "
                 "predict_set_one"
             )
-        row = self._rows([self._fields.values(x)])
-        numbers = self._learner.predict_set(row)[0]
+        scored = self._score([self._fields.values(x)])
+        numbers = self._learner.judge.sets(scored)[0]
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -207,12 +228,12 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
         pandas names the columns by the labels, others by the labels' text.
         """
-        scored = self._learner.score(self._rows(self._values_of(X)))
+        scored = self._score(self._values_of(X))
         return frame_like(X, self._probabilities(scored), self._labels)
 
     def predict_many(self, X: Any) -> Any:
         """Return a Series: the likeliest label of each row of `X` (DataFrame)."""
-        numbers = self._learner.predict(self._rows(self._values_of(X)))
+        numbers = self._score(self._values_of(X)).labels
         labels = [None if number is None else self._labels[number] for number in numbers]
         return series_like(X, labels)
 
@@ -221,13 +242,19 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         """Whether the row of a record depends on when it is made."""
         return self.label_lags > 0 or not self._features.fixed
 
-    def _rows(self, values: list[Values]) -> np.ndarray:
-        """Return the rows (n, D) of records that are predicted now, which are remembered so."""
+    @property
+    def _remembers(self) -> bool:
+        """Whether anything is to be known, when its label comes, of a record's prediction."""
+        return self._moves or self._learner.experts != ("committee",)
+
+    def _score(self, values: list[Values]) -> Scored:
+        """Return what is predicted now of records, which are remembered so."""
         rows = self._learner.rows(values)
-        if self._moves:
-            for one, row in zip(values, rows, strict=True):
-                self._given.note(one, row)
-        return rows
+        scored = self._learner.score(rows)
+        if self._remembers:
+            ids = [self._given.note(one, row) for one, row in zip(values, rows, strict=True)]
+            self._learner.remember(ids, scored)
+        return scored
 
     def _values_of(self, X: Any) -> list[Values]:
         """Return the values of the rows of a DataFrame."""

@@ -16,7 +16,25 @@ import numpy as np
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.trees.categories import LARGEST
 
-__all__ = ["categorical_mask", "check_categories"]
+__all__ = ["categorical_mask", "categories_of", "check_categories"]
+
+
+def categories_of(
+    X: np.ndarray, chosen: Any, by_dtype: list[int], names: np.ndarray | None, refusal: str
+) -> np.ndarray:
+    """Return which columns of `X` (n, D) hold categories, bool (D,), after a look at their values.
+
+    `by_dtype` holds those of a frame whose type says so, which "from_dtype" chooses. `refusal`
+    says who knows no categories and why; empty where they are known.
+    """
+    from_dtype = isinstance(chosen, str) and chosen == "from_dtype"
+    mask = categorical_mask(by_dtype if from_dtype else chosen, X.shape[1], names)
+    if refusal and mask.any():
+        raise ConfigurationError(
+            f"categorical_features chooses {mask.sum()} columns, and {refusal}"
+        )
+    check_categories(X, mask, names)
+    return mask
 
 
 def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> np.ndarray:

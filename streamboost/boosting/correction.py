@@ -67,7 +67,10 @@ class Corrected:
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores, float64 (n, K), of `X` (n, D), NaN where missing."""
         X = self.committee.as_rows(X)
-        scores = self.committee.decision(X)
+        return self.corrected(self.committee.decision(X), X)
+
+    def corrected(self, scores: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return the committee's `scores` of rows `X` corrected, (n, K), overwriting them."""
         if self.first_scores.size:
             scores = np.hstack([scores, np.tile(self.first_scores, (len(X), 1))])
         self.stumps.add_scores(X, scores)

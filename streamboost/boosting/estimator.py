@@ -12,12 +12,12 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from streamboost.boosting.categorical import categorical_mask, check_categories
+from streamboost.boosting.categorical import categories_of
 from streamboost.boosting.committee import Committee, Model
 from streamboost.boosting.frames import FrameColumns, columns_of
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
@@ -26,10 +26,11 @@ from streamboost.boosting.training_data import (
     check_class_weight,
     numbers_of,
     training_data,
+    warn_of_absent,
     weighed_by_class,
 )
-from streamboost.errors import ConfigurationError
 from streamboost.trees.bins import MAX_BINS
+from streamboost.trees.forest import Forest
 
 __all__ = ["BoostingClassifier", "Pruning"]
 
@@ -131,15 +132,22 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Add `n_estimators` rounds (as many as `fit` grows, if None) trained on these rows.
 
-        The rows may be others than before. A class that is absent from `y` stays; what happens to
-        a new one is the family's own.
+        The rows may be others than before. A class that they lack stays, but is found ever less
+        often: a UserWarning names it, and some of its earlier rows among these mend it. What
+        happens to a new class is the family's own. An integer `random_state` and the rounds there
+        are seed an extension. Raises ValueError where a parameter cannot be.
         """
         check_is_fitted(self, "classes_")
+        rounds = self.n_estimators if n_estimators is None else n_estimators
+        parameters, caller = self.get_params(deep=False), f"{type(self).__name__}.extend"
+        parameters["n_estimators"] = rounds
+        validate_parameter_constraints(self._parameter_constraints, parameters, caller)
         X, y, weight = self._training_rows(X, y, sample_weight, reset=False)
-        self.committee_ = self._train(
-            X, y, weight, seed=self._seed(), committee=self.committee_, n_estimators=n_estimators
-        )
+        known = self.committee_
+        seed = self._seed(after=known.n_rounds)
+        self.committee_ = self._train(X, y, weight, seed=seed, committee=known, n_estimators=rounds)
         self.classes_ = self.committee_.classes
+        warn_of_absent(known.classes, y[weight > 0])
         return self
 
     def train(
@@ -185,17 +193,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _categorical(self, X: np.ndarray) -> np.ndarray:
         """Return which columns of `X` hold categories, after a look at their values."""
         names = getattr(self, "feature_names_in_", None)
-        chosen = self.categorical_features
-        if isinstance(chosen, str) and chosen == "from_dtype":
-            chosen = [] if self._columns is None else list(self._columns.categories)
-        mask = categorical_mask(chosen, X.shape[1], names)
-        if self._no_categories and mask.any():
-            raise ConfigurationError(
-                f"categorical_features chooses {mask.sum()} columns, and {type(self).__name__} "
-                f"{self._no_categories}"
-            )
-        check_categories(X, mask, names)
-        return mask
+        by_dtype = [] if self._columns is None else list(self._columns.categories)
+        refusal = self._no_categories and f"{type(self).__name__} {self._no_categories}"
+        return categories_of(X, self.categorical_features, by_dtype, names, refusal)
 
     def _boost(
         self,
@@ -208,11 +208,18 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unknown = committee is not None and len(data.classes) > len(committee.classes)
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
-        work = Work()
-        params = self._parameters(data)
+        params, work = self._parameters(data), Work()
         trained = boost(algorithm, data, rounds, params, rng, committee, work)
         self.n_adds_ = work.n_adds
         return trained
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """What the splits on each feature gained, as shares of all gain, float64 (D,)."""
+        check_is_fitted(self, "classes_")
+        if not isinstance(self.committee_.learners, Forest):
+            raise AttributeError(f"{type(self).__name__} has no trees here, and so no splits")
+        return self.committee_.feature_importances()
 
     @property
     def _model(self) -> Model:
@@ -284,15 +291,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _parameters(self, data: TrainingData) -> BoostingParameters:
-        mine = {
-            f.name: getattr(self, f.name)
-            for f in fields(BoostingParameters)
-            if hasattr(self, f.name)
-        }
+        names = [f.name for f in fields(BoostingParameters) if hasattr(self, f.name)]
+        mine = {name: getattr(self, name) for name in names}
         return BoostingParameters(**mine | {"max_leaf_nodes": self._leaves(len(data.classes))})
 
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+    def _seed(self, after: int = 0) -> int:
+        """Return the seed of a training on top of `after` rounds, which must not draw theirs."""
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return int(np.random.SeedSequence([seed, after]).generate_state(1)[0]) if after else seed
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

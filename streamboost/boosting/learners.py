@@ -39,6 +39,12 @@ class WeakLearners(Protocol):
     ) -> None:
         """Add what all rounds say, or `rounds` (first, end), to `scores` float64 (n, K)."""
 
+    def splits(self, n_features: int) -> np.ndarray:
+        """Return how many nodes of trees split each feature, int64 (D,)."""
+
+    def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
+        """Return the leaves of rows `X` (n, D) in the first trees, uint8 (n, T); T may be 0."""
+
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
         """Add one round after another to `scores` float64 (n, K), and yield it after each."""
 
@@ -48,8 +54,11 @@ class WeakLearners(Protocol):
     def without_oldest(self, n_rounds: int) -> Self:
         """Return them without the first `n_rounds` rounds."""
 
-    def builder(self, bins: Bins) -> "LearnersBuilder":
-        """Return what adds the learners of further rounds, trained on these bins."""
+    def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "LearnersBuilder":
+        """Return what adds the learners of further rounds, trained on these bins.
+
+        `weight` (n,) is what the rows of the training weigh; None: 1 each.
+        """
 
     def to_arrays(self) -> Arrays:
         """Return them as plain arrays."""

@@ -189,7 +189,7 @@ def boost(
     state = algorithm.start(data, scores, rng)
     del scores
     grow = _grower(bins, data, params)
-    builder = learners.builder(bins)
+    builder = learners.builder(bins, data.weight)
     if len(base) > 1:  # one class leaves nothing to tell apart
         sampling = Sampling(grow, params, rng, data.weight)
         algorithm.train(state, sampling, n_estimators, builder)

@@ -144,6 +144,14 @@ class Similarities:
             self.points, self.pairs, self.reach, self.coefficients, Z, scores, first, end
         )
 
+    def splits(self, n_features: int) -> np.ndarray:
+        """Return that no node splits a feature, int64 (D,)."""
+        return np.zeros(n_features, dtype=np.int64)
+
+    def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
+        """Return that there are no leaves, uint8 (n, 0)."""
+        return np.zeros((len(X), 0), dtype=np.uint8)
+
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
         """Add one round after another to `scores` float64 (n, K), and yield it after each."""
         Z = self.frame(X)
@@ -162,8 +170,8 @@ class Similarities:
         pairs, reach = self.pairs[n_rounds:], self.reach[n_rounds:]
         return Similarities(self.frame, self.points, pairs, reach, self.coefficients[n_rounds:])
 
-    def builder(self, bins: Bins) -> "SimilaritiesBuilder":
-        """Return what adds further rounds; they have no use for bins."""
+    def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "SimilaritiesBuilder":
+        """Return what adds further rounds; they have no use for bins and weights."""
         return SimilaritiesBuilder(self)
 
     def to_arrays(self) -> Arrays:

@@ -1,5 +1,6 @@
 """The rows of a training, and how they are made of what users give."""
 
+import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -16,6 +17,7 @@ __all__ = [
     "check_class_weight",
     "numbers_of",
     "training_data",
+    "warn_of_absent",
     "weighed_by_class",
 ]
 
@@ -112,6 +114,21 @@ def check_class_weight(class_weight: Any, y: np.ndarray) -> None:
             f"The classes, {unnamed}, are not in class_weight, which names {unknown}, and no row "
             "has that label: name the classes as y does"
         )
+
+
+def warn_of_absent(known: np.ndarray, y: np.ndarray) -> None:
+    """Warn who extends a committee of the classes `known` (K,) on labels `y` (n,) without some."""
+    absent = known[~np.isin(known, y)].tolist()
+    if not absent:
+        return
+    names = f"{absent[:5]}"[:-1] + (", ...]" if len(absent) > 5 else "]")
+    warnings.warn(
+        f"the rows of this extension have none of class {names}, {len(absent)} of the "
+        f"committee's {len(known)}: nothing tells the others from it, and its recall falls, "
+        "mostly far and soon. Add some rows of each class, earlier ones will do, or fit anew",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def weighed_by_class(

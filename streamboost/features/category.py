@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Values, is_missing
+from streamboost.features.layout import Layout, Maker, Values, is_missing
 from streamboost.storage import Arrays
 
 __all__ = ["MOST_VALUES", "Categories", "as_category"]
@@ -49,7 +49,7 @@ def as_category(value: Any) -> str | None:
     return None
 
 
-class Categories:
+class Categories(Maker):
     """Gives one field a column of numbers, and rates where there are too many for a set.
 
     A value gets its number once `min_frequency` labels of its own were learned, the first 253
@@ -58,12 +58,14 @@ class Categories:
     (Micci-Barreca 2001): what stands there never knows the record's own label.
     """
 
+    steady = False
+
     def __init__(self, layout: Layout, name: Hashable, place: int, min_frequency: int) -> None:
         self._layout = layout
         self._name = name
         self._place = place
         self._min_frequency = min_frequency
-        self._column = layout.take(str(name), categorical=True)
+        self.columns = [layout.take(str(name), categorical=True)]
         self._rates: list[int] = []  # the columns of the classes' rates
         self._rows: dict[str, int] = {}  # the values, by their row in the counts
         self._codes: list[float] = []  # by row
@@ -73,13 +75,10 @@ class Categories:
         self._totals = np.zeros(_RATED_CLASSES)  # of the counts
         self._classes: list[Hashable] = []
 
-    def note(self, value: Values) -> None:
-        """Only labels teach categories."""
-
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """See `Maker`."""
         unreadable: Counter[Hashable] = Counter()
-        rows, codes, place, column = self._rows, self._codes, self._place, self._column
+        rows, codes, place, column = self._rows, self._codes, self._place, self.columns[0]
         for i, value in enumerate(values):
             given = value[place]
             text = given if type(given) is str and len(given) < _LONGEST else as_category(given)
@@ -147,7 +146,7 @@ class Categories:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Maker`."""
         state = {
-            "column": self._column,
+            "column": self.columns[0],
             "values": list(self._rows),
             "codes": self._codes,
             "labels": self._labels,
@@ -159,7 +158,7 @@ class Categories:
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Maker`."""
-        self._column = state["column"]
+        self.columns = [state["column"]]
         self._rows = {value: row for row, value in enumerate(state["values"])}
         self._codes = list(state["codes"])
         self._labels = list(state["labels"])

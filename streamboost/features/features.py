@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from streamboost.features.category import Categories
 from streamboost.features.fields import Field, as_field
 from streamboost.features.layout import Layout, Maker, Values
 from streamboost.features.number import Numbers
-from streamboost.features.paths import getter as getter_of
+from streamboost.features.paths import getter
 from streamboost.features.text import Texts
 from streamboost.features.time import Times
 from streamboost.features.vector import Vectors
@@ -20,8 +19,6 @@ from streamboost.storage import Arrays, part
 __all__ = ["Features"]
 
 Label = str | int
-
-getter = lru_cache(maxsize=4096)(getter_of)
 
 
 class Features:
@@ -77,8 +74,6 @@ class Features:
         self._numbers = Numbers(self._layout)
         self._texts: Texts | None = None
         self._makers: dict[str, Maker] = {"numbers": self._numbers}
-        self._steady: list[Numbers | Times | Vectors] = [self._numbers]
-        self._moving: list[Maker] = []  # those whose columns depend on the records before
         for name, given in fields.items():
             self.add(name, as_field(name, given))
 
@@ -98,7 +93,9 @@ class Features:
     @property
     def steady(self) -> list[int]:
         """The columns that mean the same whatever is learned: numbers, vectors and times."""
-        return sorted(column for maker in self._steady for column in maker.columns)
+        return sorted(
+            column for maker in self._makers.values() if maker.steady for column in maker.columns
+        )
 
     @property
     def fixed(self) -> bool:
@@ -113,7 +110,7 @@ class Features:
     @property
     def expert(self) -> list[int]:
         """The columns in which texts give the log probabilities of `classes`; may be fewer."""
-        return self._texts.scores if self._texts else []
+        return self._texts.columns if self._texts else []
 
     def add(self, name: Hashable, field: Field) -> None:
         """Take on a field, the last of every record's values; records before miss it."""
@@ -124,25 +121,18 @@ class Features:
         elif field.kind == "text":
             if self._texts is None:
                 self._texts = Texts(self._layout, self.table_bytes)
-                self._take_on("texts", self._texts, moving=True)
+                self._take_on("texts", self._texts)
             self._texts.add(name, place)
         elif field.kind == "time":
-            times = Times(self._layout, name, place, field.zone)
-            self._steady.append(times)
-            self._take_on(f"{place}", times, moving=True)
+            self._take_on(f"{place}", Times(self._layout, name, place, field.zone))
         elif field.kind == "category":
-            maker = Categories(self._layout, name, place, field.min_frequency)
-            self._take_on(f"{place}", maker)
+            self._take_on(f"{place}", Categories(self._layout, name, place, field.min_frequency))
         else:
-            vectors = Vectors(self._layout, name, place, field.size or 0)
-            self._steady.append(vectors)
-            self._take_on(f"{place}", vectors)
+            self._take_on(f"{place}", Vectors(self._layout, name, place, field.size or 0))
 
-    def _take_on(self, key: str, maker: Maker, *, moving: bool = False) -> None:
+    def _take_on(self, key: str, maker: Maker) -> None:
         self._makers[key] = maker
         maker.grow(self.classes)
-        if moving:
-            self._moving.append(maker)
 
     def values(self, record: Mapping[Any, Any]) -> Values:
         """Return the values of a record's fields as they are, None where one is missing."""
@@ -156,18 +146,18 @@ class Features:
         values = self._whole(values)
         X = self._empty(len(values))
         for maker in self._makers.values():
-            if any(maker is one for one in self._moving):
+            if maker.moving:
                 for i in range(len(values)):
-                    self.unreadable += maker.fill(values[i : i + 1], X[i : i + 1])
+                    self.unreadable.update(maker.fill(values[i : i + 1], X[i : i + 1]))
                     maker.note(values[i])
             else:
-                self.unreadable += maker.fill(values, X)
+                self.unreadable.update(maker.fill(values, X))
         return X
 
     def note(self, values: Values) -> None:
         """Take in that a record arrived whose row was made before, by `rows`."""
         values = self._whole([values])[0]
-        for maker in self._moving:
+        for maker in self._makers.values():
             maker.note(values)
 
     def rows(self, values: Sequence[Values]) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,17 +42,32 @@ class Layout:
         return len(self.names) - 1
 
 
-class Maker(Protocol):
-    """Makes the columns of one or more fields of a kind."""
+class Maker:
+    """Makes the columns of one or more fields of a kind.
 
-    def note(self, value: Values) -> None:
-        """Take in that a record arrived, after its columns were made."""
+    Attributes
+    ----------
+    columns
+        Those that it fills.
+    """
+
+    steady: ClassVar[bool] = True
+    """Whether its columns mean the same whatever is learned."""
+
+    moving: ClassVar[bool] = False
+    """Whether its columns depend on the records that arrived before."""
+
+    columns: list[int]
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Write the columns of records into `X` (n, D), NaN before.
 
         Returns how many values of each field could not be read.
         """
+        raise NotImplementedError
+
+    def note(self, value: Values) -> None:
+        """Take in that a record arrived, after its columns were made."""
 
     def learn(self, value: Values, k: int) -> None:
         """Learn that a record is of class number `k`."""
@@ -62,6 +77,8 @@ class Maker(Protocol):
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        return {"columns": self.columns}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned."""
+        self.columns = list(state["columns"])

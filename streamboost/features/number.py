@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Values, is_missing
-from streamboost.storage import Arrays
+from streamboost.features.layout import Layout, Maker, Values, is_missing
 
 __all__ = ["Numbers", "as_number"]
 
@@ -30,7 +29,7 @@ def as_number(value: Any) -> float | None:
     return None if abs(number) > _LARGEST else number
 
 
-class Numbers:
+class Numbers(Maker):
     """Gives every field of numbers a column."""
 
     def __init__(self, layout: Layout) -> None:
@@ -44,9 +43,6 @@ class Numbers:
         self._names.append(name)
         self._places.append(place)
         self.columns.append(self._layout.take(str(name)))
-
-    def note(self, value: Values) -> None:
-        """Numbers depend on nothing else."""
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """See `Maker`."""
@@ -68,17 +64,3 @@ class Numbers:
                 else:
                     out[column] = number
         return unreadable
-
-    def learn(self, value: Values, k: int) -> None:
-        """Labels teach nothing about numbers."""
-
-    def grow(self, classes: Sequence[Hashable]) -> None:
-        """A number is a number, whatever the classes."""
-
-    def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `Maker`."""
-        return {"columns": self.columns}, {}
-
-    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `Maker`."""
-        self.columns = list(state["columns"])

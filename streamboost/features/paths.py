@@ -1,6 +1,7 @@
 """Where a value stands in a record: under its name, or along a dotted path into what is nested."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 __all__ = ["MOST_POSITIONS", "flat", "getter", "is_vector", "lies_in"]
@@ -14,6 +15,7 @@ _DEEPEST = 8
 _ABSENT: Final = object()
 
 
+@lru_cache(maxsize=4096)
 def getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
     """Return what gives a record's value at `path`, and None where there is none.
 

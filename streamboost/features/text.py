@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Values, is_missing
+from streamboost.features.layout import Layout, Maker, Values, is_missing
 from streamboost.features.words import hashed
 from streamboost.storage import Arrays
 
-__all__ = ["MOST_CLASSES", "Texts"]
+__all__ = ["MOST_CLASSES", "Texts", "normalized"]
 
 MOST_CLASSES = 64
 """Classes that texts tell apart, the first to be learned."""
@@ -24,7 +24,7 @@ _STEP = 0.2  # of the two models' weights
 _TINY = 1e-6
 
 
-class Texts:
+class Texts(Maker):
     """Gives the fields of text a column for each class: the log probability that their words give.
 
     Two models share the work. Complement naive Bayes (Rennie et al. 2003) with the classes' shares
@@ -40,12 +40,15 @@ class Texts:
     the tables do not grow: texts do not tell the later ones apart.
     """
 
+    steady = False
+    moving = True
+
     def __init__(self, layout: Layout, table_bytes: int) -> None:
         self._layout = layout
         self._table_bytes = table_bytes
         self._names: list[Hashable] = []
         self._places: list[int] = []
-        self.scores: list[int] = []
+        self.columns: list[int] = []
         """That of each class."""
         self._seen = 0  # records
         self._frequency = np.zeros(_BUCKETS, dtype=np.int32)  # of words, in records
@@ -59,6 +62,7 @@ class Texts:
         self._bias_squares = np.ones(2)
         self._mix = np.array([0.4, 0.6])
         self._mix_squares = np.ones(2)
+        self._newest: tuple[Values, tuple[np.ndarray, np.ndarray]] | None = None
         self._fold()
 
     def add(self, name: Hashable, place: int) -> None:
@@ -78,16 +82,22 @@ class Texts:
             for name, place in zip(self._names, self._places, strict=True):
                 given = value[place]
                 unreadable[name] += not (isinstance(given, str) or is_missing(given))
-            if self.scores:
-                row[self.scores] = self._mixed(self._said(*self._hash(value)))
+            if self.columns:
+                row[self.columns] = self._mixed(self._said(*self._hash(value)))
         return +unreadable
 
     def _hash(self, value: Values) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places of a record's words, each once, and how often they stand there."""
+        """Return the places of a record's words, each once, and how often they stand there.
+
+        The newest answer is kept: on arrival it is wanted twice.
+        """
+        if self._newest is not None and self._newest[0] is value:
+            return self._newest[1]
         given = [value[place] for place in self._places]
         texts = [text if isinstance(text, str) else "" for text in given]
         places, counts = hashed(texts, len(self._frequency))
-        return places, 1.0 + np.log(counts)
+        self._newest = value, (places, 1.0 + np.log(counts))
+        return self._newest[1]
 
     def _weighed(self, places: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return the words as a vector of length 1, the seldom ones weighing more."""
@@ -97,24 +107,24 @@ class Texts:
 
     def _said(self, places: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return the log probabilities (2, K) that naive Bayes and the softmax give."""
-        n = len(self.scores)
+        n = len(self.columns)
         words = self._words[places, :n].astype(np.float64)
         others = words.sum(axis=1, keepdims=True) - words + _SMOOTHING
         totals = self._totals[:n].sum() - self._totals[:n] + _SMOOTHING * (self._distinct + 1)
         bayes = np.log(self._records[:n] + 1.0) - counts @ (np.log(others) - np.log(totals))
         softmax = self._weighed(places, counts) @ self._weights[places, :n] + self._bias[:n]
         scores = [bayes / np.sqrt(max(len(places), 1)), softmax]
-        return np.stack([_normalized(one) for one in scores])
+        return normalized(np.stack(scores))
 
     def _mixed(self, said: np.ndarray) -> np.ndarray:
         """Return the log probabilities (K,) of both models together."""
-        return _normalized(self._mix @ said)
+        return normalized(self._mix @ said)
 
     def learn(self, value: Values, k: int) -> None:
         """See `Maker`."""
-        if k >= len(self.scores):
+        if k >= len(self.columns):
             return
-        n = len(self.scores)
+        n = len(self.columns)
         places, counts = self._hash(value)
         said = self._said(places, counts)
         off = np.exp(self._mixed(said))
@@ -140,8 +150,8 @@ class Texts:
         wanted = min(len(classes), MOST_CLASSES)
         while self._words.shape[1] < wanted:
             self._double()
-        for label in classes[len(self.scores) : wanted]:
-            self.scores.append(self._layout.take(f"words for {label}"))
+        for label in classes[len(self.columns) : wanted]:
+            self.columns.append(self._layout.take(f"words for {label}"))
 
     def _double(self) -> None:
         """Make room for twice as many classes, with half the places where that is too much."""
@@ -163,6 +173,7 @@ class Texts:
                 setattr(self, name, table[:half] + table[half:])
             np.minimum(self._frequency, self._seen, out=self._frequency)
             self._distinct = int((self._words.sum(axis=1) > 0.0).sum())
+            self._newest = None
 
     @property
     def _bytes(self) -> int:
@@ -174,7 +185,7 @@ class Texts:
         state = {
             "seen": self._seen,
             "places": len(self._frequency),
-            "columns": self.scores,
+            "columns": self.columns,
             "distinct": self._distinct,
         }
         met = np.flatnonzero(self._frequency)
@@ -192,8 +203,9 @@ class Texts:
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Maker`."""
         self._seen = state["seen"]
-        self.scores = list(state["columns"])
+        self.columns = list(state["columns"])
         self._distinct = state["distinct"]
+        self._newest = None
         self._frequency = np.zeros(state["places"], dtype=np.int32)
         self._frequency[arrays["met"]] = arrays["frequency"]
         for name in ("words", "weights", "squares"):
@@ -207,7 +219,7 @@ class Texts:
 _SMALL = ("records", "totals", "bias", "bias_squares", "mix", "mix_squares")
 
 
-def _normalized(scores: np.ndarray) -> np.ndarray:
-    """Return scores (K,) as log probabilities."""
-    scores = scores - scores.max()
-    return np.asarray(scores - np.log(np.exp(scores).sum()))
+def normalized(scores: np.ndarray) -> np.ndarray:
+    """Return scores (..., K) as log probabilities."""
+    scores = scores - scores.max(axis=-1, keepdims=True)
+    return np.asarray(scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.features.fields import as_zone
-from streamboost.features.layout import Layout, Values, is_missing
+from streamboost.features.layout import Layout, Maker, Values, is_missing
 from streamboost.storage import Arrays
 
 __all__ = ["Times", "as_moment"]
@@ -51,8 +51,10 @@ def _is_decimal(text: str) -> bool:
     return bare.replace(".", "", 1).isdecimal() and len(bare) != 8
 
 
-class Times:
+class Times(Maker):
     """Gives one field of times its columns."""
+
+    moving = True
 
     def __init__(self, layout: Layout, name: Hashable, place: int, zone: str) -> None:
         self._name = name
@@ -81,12 +83,6 @@ class Times:
             since = moment.timestamp() - self._newest
             row[self.columns] = (hour, moment.weekday(), moment.timetuple().tm_yday, since)
         return +unreadable
-
-    def learn(self, value: Values, k: int) -> None:
-        """Labels teach nothing about times."""
-
-    def grow(self, classes: Sequence[Hashable]) -> None:
-        """Times are times, whatever the classes."""
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Maker`."""

@@ -8,7 +8,14 @@ import numpy as np
 from streamboost.kernels.bits import CHUNK, LEAVES, VECTOR, WORDS, lay_out, part, read_places
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["FOREST_NODE", "add_mixed_scores", "add_scores", "add_scores_until", "code_rows"]
+__all__ = [
+    "FOREST_NODE",
+    "add_mixed_scores",
+    "add_scores",
+    "add_scores_until",
+    "code_rows",
+    "leaf_places",
+]
 
 FOREST_NODE = np.dtype(
     [
@@ -132,6 +139,28 @@ def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop)
                 leaf = ~at
                 for k in range(n_classes):
                     scores[i, k] += values[leaf, k]
+
+
+@kernel
+def leaf_places(nodes, set_of, sets, roots, X, places):
+    """Write the leaf of each row in each tree to `places` uint8 (n, T), modulo 256.
+
+    Arrays as for `add_mixed_scores`; `set_of` may be empty where there are no sets.
+    """
+    for t in range(roots.size):
+        for i in range(X.shape[0]):
+            at = roots[t]
+            while at >= 0:
+                node = nodes[at]
+                x = X[i, node.feature]
+                at_set = set_of[at] if set_of.size > 0 else -1
+                if at_set >= 0:
+                    code = np.int64(x)
+                    left = (sets[at_set, code >> 3] >> (code & 7)) & 1 == 1
+                else:
+                    left = x <= node.threshold or (node.missing_left and x != x)
+                at = node.left if left else node.right
+            places[i, t] = np.uint8(~at & 255)
 
 
 @kernel

@@ -11,10 +11,9 @@ from streamboost.active.budget import Ledger
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.storage import Arrays
-from streamboost.stream.blend import Blend
+from streamboost.stream.blend.blend import Blend
 from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.scoring import Scored, evidence, score_with_committee, uncalibrated
-from streamboost.stream.training.per_label import Recent
+from streamboost.stream.scoring import Scored, evidence, uncalibrated
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -26,7 +25,7 @@ _RANDOM_START = Fraction(1, 20)
 
 
 class Asking:
-    """A strategy at work, with records rated by whichever committee serves, as `recent` corrects.
+    """A strategy at work, with records rated by what `blend` makes of the committee that serves.
 
     Utilities do not know of temperatures: they are measured on what the committee itself says.
     """
@@ -36,12 +35,10 @@ class Asking:
         strategy: QueryStrategy,
         seeds: np.random.SeedSequence,
         rows: LabelledRows,
-        recent: Recent,
-        blend: Blend | None = None,
+        blend: Blend,
     ) -> None:
         self.strategy = strategy
         self._rows = rows
-        self._recent = recent
         self._blend = blend
         self._querier = Querier(strategy, seeds)
         self._answered = 0
@@ -96,12 +93,12 @@ class Asking:
         self, X: np.ndarray, committee: "Committee | None", scored: Scored | None = None
     ) -> np.ndarray:
         """Return the utility (n,) of records, `scored` by the committee or not yet."""
-        corrected = self._recent.over(committee)
-        if corrected is None:
+        if committee is None:
             return np.ones(len(X))
-        if scored is None and self._blend is not None:
-            scored = self._blend.over(score_with_committee(corrected, X), X)
-        return self.strategy.measure(evidence(self.strategy.needs, corrected, X, scored))
+        needs = self.strategy.needs
+        if scored is None and needs in ("margins", "probabilities"):
+            scored = self._blend.score(committee, X)
+        return self.strategy.measure(evidence(needs, committee, X, scored))
 
     def _noted(self, asked: Requests) -> Requests:
         self._open |= dict.fromkeys(asked.ids)
@@ -126,9 +123,8 @@ class Asking:
         return self._rows.total + self.ledger.pending < 2 * len(self._rows.counts)
 
     def _follow(self, committee: "Committee | None") -> None:
-        """Let what is kept be rated by `committee`, anew where it or its correction changed."""
-        edition = self._recent.edition(committee)
-        self._querier.follow(edition, lambda X: self.measure(X, committee))
+        """Let what is kept be rated by `committee`, anew where it or the blend has changed."""
+        self._querier.follow(self._blend.edition(committee), lambda X: self.measure(X, committee))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""

@@ -1,18 +1,21 @@
 """The estimators a learner trains: the one it takes by default, and their names in snapshots."""
 
 import json
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from streamboost.errors import ConfigurationError, ModelFileError
+from streamboost.stream.checks import Label
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
 __all__ = [
     "Trainable",
+    "class_weight_of",
     "default_estimator",
     "describe",
     "every_label_estimator",
@@ -66,6 +69,17 @@ def every_label_estimator() -> Trainable:
         min_child_weight=0.02,
         l2_regularization=1.0,
     )
+
+
+def class_weight_of(estimator: Trainable, label: Label, counts: Mapping[Label, int]) -> float:
+    """Return as how many records one of class `label` counts, `counts` being the labels so far."""
+    weights = getattr(estimator, "class_weight", None)
+    if weights is None:
+        return 1.0
+    if isinstance(weights, Mapping):
+        return float(weights.get(label, 1.0))
+    known = counts if label in counts else {**counts, label: 0}
+    return (sum(counts.values()) + 1) / (len(known) * (known[label] + 1))
 
 
 def describe(estimator: Trainable) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.storage import Arrays
 from streamboost.stream.asking import Asking
-from streamboost.stream.blend import Blend
+from streamboost.stream.blend.blend import Blend
+from streamboost.stream.blend.experts import as_experts
 from streamboost.stream.checks import (
     Label,
     as_ids,
@@ -24,7 +25,7 @@ from streamboost.stream.checks import (
     as_weights,
     as_wide,
 )
-from streamboost.stream.estimators import Trainable
+from streamboost.stream.estimators import Trainable, class_weight_of
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.labelled_rows.working_set import WorkingSet
@@ -33,7 +34,6 @@ from streamboost.stream.predictor import Predictor
 from streamboost.stream.scoring import Scored
 from streamboost.stream.snapshots import pack, unpack
 from streamboost.stream.training.drift import DriftWatch
-from streamboost.stream.training.per_label import Recent
 from streamboost.stream.training.schedule import Schedule, Training
 from streamboost.stream.training.trainer import Trainer
 
@@ -76,14 +76,17 @@ class StreamLearner(Predictor):
         count in D. The estimator's `categorical_features` should name them.
     features
         What makes columns of the fields of records, for `arrive`, `rows` and `learn`; the
-        estimator is told which of them are categories, and where there are texts, what they say
-        has a voice of its own (`Blend`). None: records are rows of arrays.
+        estimator is told which of them are categories. None: records are rows of arrays.
+    experts
+        Who has a voice in predictions beside the committee, with a weight that labels teach
+        (`Blend`): "all"; "committee" for nobody; or a list of "committee" and any of "correction",
+        "neighbours", "sequence", "linear", and "words" where features hold texts.
 
     Raises
     ------
     ConfigurationError
-        When `random_state`, `coverage` or `label_lags` is out of its range, or there are
-        categories and the estimator takes none.
+        When `random_state`, `coverage` or `label_lags` is out of its range, an expert is not
+        known, or there are categories and the estimator takes none.
 
     Examples
     --------
@@ -111,6 +114,7 @@ class StreamLearner(Predictor):
         coverage: float = 0.9,
         label_lags: int = 0,
         features: Features | None = None,
+        experts: str | Sequence[str] = "all",
     ) -> None:
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
@@ -119,11 +123,11 @@ class StreamLearner(Predictor):
         trainings, asking, keeping, watching = seeds.spawn(4)
         self._rows = LabelledRows(self.working_set, keeping)
         self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
-        self._recent = Recent(self.schedule)
         self._lags = Lags(label_lags)
         self.features = features
-        self._blend = None if features is None else Blend(features, label_lags)
-        self._asking = Asking(self.strategy, asking, self._rows, self._recent, self._blend)
+        self.experts = as_experts(experts)
+        self._blend = Blend(self.experts, self.schedule, features, label_lags)
+        self._asking = Asking(self.strategy, asking, self._rows, self._blend)
         self._drift = DriftWatch(self.schedule, watching)
         pool = self.strategy.window if self.strategy.mode == "pool" else 0
         self.judge = Judge(self._asking.block, calibrate=calibrate, coverage=coverage, pool=pool)
@@ -142,8 +146,7 @@ class StreamLearner(Predictor):
         ids = as_ids(ids, len(rows))
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
-        if self._blend is not None:
-            self._blend.note(ids, scored)
+        self._blend.note(ids, scored)
         self._drift.watch(scored, self.committee, self._rows, self._asking.records)
         asked = self._asking.arrive(ids, rows, scored, self.committee)
         self.judge.arrive(ids, scored, asked)
@@ -226,23 +229,28 @@ class StreamLearner(Predictor):
             label, guess = labels[i], guesses[i]
             is_made_now = self.features is not None and X[i] is None
             row = self.arrive([values[i]])[0] if is_made_now else rows[i]
-            row = self._teach(ids[i], row, label, values[i])
             chance, weighs = float(chances[i]), float(weights[i])
+            judges = self._drift.judges and self.committee is not None
+            if judges and guess is None:
+                guess = self.predict(row[None])[0]
+            row = self._teach(ids[i], row, label, values[i], weighs)
             self._rows.append(row, label, tick, chance, self._asking.records, weighs)
-            if self._drift.judges and self.committee is not None:
-                said = self.predict(row[None])[0] if guess is None else guess
-                self._drift.judge(said, label, self._rows)
-            self._recent.add(row, label, weighs)
+            if judges:
+                assert guess is not None
+                self._drift.judge(guess, label, self._rows)
             self._lags.add(label)
             started += self.trainer.follow(row, label)
         return tuple(started)
 
-    def _teach(self, id: str, row: np.ndarray, label: Label, value: Values) -> np.ndarray:
+    def _teach(
+        self, id: str, row: np.ndarray, label: Label, value: Values, weight: float
+    ) -> np.ndarray:
         """Let blend and features learn a label; return its `row` with as many columns as then."""
-        if self._blend is None or self.features is None:
+        row = np.asarray(as_wide(row[None], self.n_features or 0)[0])  # labels before add columns
+        weight *= class_weight_of(self.estimator, label, self._rows.counts)
+        self._blend.learn(id, row, label, weight, self.committee)
+        if self.features is None:
             return row
-        says_now = self.committee is not None and not self._blend.knows(id)
-        self._blend.learn(id, label, self.score(row[None]) if says_now else None)
         self.features.learn(value, label)
         self.follow_features()
         return np.asarray(as_wide(row[None], self.n_features or 0)[0])

@@ -10,15 +10,14 @@ from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.stream.asking import Asking
-from streamboost.stream.blend import Blend, blended
+from streamboost.stream.blend.blend import Blend
 from streamboost.stream.checks import Label, as_labels, as_rows, as_wide
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.lags import Lags
-from streamboost.stream.scoring import Scored, labels_of, score_with_committee, score_with_shares
-from streamboost.stream.training.per_label import Recent
+from streamboost.stream.scoring import Scored, score_with_shares
 from streamboost.stream.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -46,9 +45,8 @@ class Predictor:
     trainer: Trainer
     judge: Judge
     features: Features | None
-    _blend: Blend | None
+    _blend: Blend
     _rows: LabelledRows
-    _recent: Recent
     _lags: Lags
     _asking: Asking
 
@@ -113,21 +111,24 @@ class Predictor:
         Before there is a committee, every record gets the commonest label so far.
         """
         rows = self._admit(X)
-        committee = self._recent.over(self.committee)
-        if committee is None:
+        if self.committee is None:
             return score_with_shares(self._rows.counts, len(rows))
-        scored = score_with_committee(committee, rows)
-        return self.judge.calibrated(blended(self._blend, scored, rows))
+        return self.judge.calibrated(self._blend.score(self.committee, rows))
+
+    def remember(self, ids: Sequence[str], scored: Scored) -> None:
+        """Keep what the experts said of records until they are learned by these `ids`.
+
+        `query` does so too. Of records that nobody remembers they are judged by what they say when
+        the label comes, when they may know more than on arrival.
+        """
+        self._blend.note(ids, scored)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the labels, object (n,), that `score` predicts, with less work."""
         rows = self._admit(X)
-        committee = self._recent.over(self.committee)
-        if committee is None:
+        if self.committee is None:
             return score_with_shares(self._rows.counts, len(rows)).labels
-        if self._blend is None:
-            return labels_of(committee, rows)
-        return self._blend.over(score_with_committee(committee, rows), rows).labels
+        return self._blend.score(self.committee, rows).labels
 
     def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.
@@ -151,7 +152,7 @@ class Predictor:
             )
         if n_features > self._rows.n_features:
             self._rows.widen(n_features)
-            self._recent.widen(n_features)
+            self._blend.widen(n_features)
             self._asking.widen(n_features)
         self.n_features = n_features
 

@@ -45,6 +45,8 @@ class Scored:
         By what the log probabilities were divided.
     experts
         float64 (E, n, K), the log probabilities of each expert, where there are several.
+    known
+        bool (K,), whether the committee knows the class; None: all of them.
     """
 
     labels: np.ndarray
@@ -54,6 +56,7 @@ class Scored:
     version: int
     temperature: float = 1.0
     experts: np.ndarray | None = None
+    known: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -22,13 +22,16 @@ __all__ = ["pack", "unpack"]
 _FORMAT = 4
 """Layout of the arrays; changed when an older `unpack` could not read it."""
 
+_BEFORE = ("committee", "words")
+"""Those who had a voice before experts could be chosen."""
+
 
 def pack(learner: "StreamLearner") -> Arrays:
     """Return all there is to the learner."""
     labelled, rows = learner._rows.state()
     asking, window = learner._asking.state()
     drift, signals = learner._drift.state()
-    recent, newest = learner._recent.state()
+    blend, said = learner._blend.state()
     trainer, committees = learner.trainer.state()
     about = {
         "format": _FORMAT,
@@ -43,22 +46,21 @@ def pack(learner: "StreamLearner") -> Arrays:
         "trainer": trainer,
         "asking": asking,
         "drift": drift,
-        "recent": recent,
+        "experts": learner.experts,
+        "blend": blend,
         "label_lags": learner._lags.n,
         "lags": learner._lags.state(),
     }
     mixed: Arrays = {}
-    if learner.features is not None and learner._blend is not None:
+    if learner.features is not None:
         about["features"], tables = learner.features.state()
-        about["blend"], said = learner._blend.state()
         mixed = {f"features.{name}": array for name, array in tables.items()}
-        mixed |= {f"blend.{name}": array for name, array in said.items()}
     return {
         **mixed,
         "about": pack_json(about),
         **{f"rows.{name}": array for name, array in rows.items()},
         **{f"window.{name}": array for name, array in window.items()},
-        **{f"recent.{name}": array for name, array in newest.items()},
+        **{f"blend.{name}": array for name, array in said.items()},
         **{f"judge.{name}": array for name, array in learner.judge.state().items()},
         **{f"drift.{name}": array for name, array in signals.items()},
         **{f"trainer.{name}": array for name, array in committees.items()},
@@ -98,13 +100,15 @@ def _from(
         coverage=about["coverage"],
         label_lags=about["label_lags"],
         features=features,
+        experts=about.get("experts", _BEFORE),
     )
-    if learner._blend is not None:
+    if "experts" in about:
         learner._blend.resume(about["blend"], part(arrays, "blend."))
+    else:
+        learner._blend.resume_correction(about["recent"], part(arrays, "recent."))
     learner._rows.resume(about["labelled"], part(arrays, "rows."))
     learner._asking.resume(about["asking"], part(arrays, "window."))
     learner._lags.resume(about["lags"])
-    learner._recent.resume(about["recent"], part(arrays, "recent."))
     learner.judge.resume(part(arrays, "judge."))
     learner._drift.resume(about["drift"], part(arrays, "drift."))
     learner.trainer.resume(about["trainer"], part(arrays, "trainer."))

@@ -68,7 +68,9 @@ class _Growth:
 
     def tree(self) -> Tree:
         """Return the tree as it stands."""
-        return Tree(self.nodes[: self.n_nodes], self._grow.features, self._rows, self._rest)
+        return Tree(
+            self.nodes[: self.n_nodes], self._grow.features, self._rows, self._rest, worth=1.0
+        )
 
     def _open(self, depth: int, start: int, stop: int, rest_start: int, rest_stop: int) -> None:
         node = self.nodes[self.n_nodes]

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamboost.errors import ModelFileError
-from streamboost.kernels.traverse import FOREST_NODE, add_mixed_scores, add_scores
+from streamboost.kernels.traverse import FOREST_NODE, add_mixed_scores, add_scores, leaf_places
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import Categories, Reading
-from streamboost.trees.tree import Tree
+from streamboost.trees.damage import check_forest
+from streamboost.trees.sets import reread, sets_of
+from streamboost.trees.tree import Tree, by_record
 
 __all__ = ["Forest", "ForestBuilder"]
 
@@ -41,6 +42,11 @@ class Forest:
         Each node's row in `sets`, int32 (nodes,); -1 where it compares numbers.
     categories
         What the codes mean.
+    gain
+        What each node's split gained, a record, float32 (nodes,); see `Statistic.worth`.
+    cover
+        The share of the training's weight in each leaf of a tree, float32 (leaves,). Both are NaN
+        in trees that releases before 0.2 have grown.
     """
 
     kind: ClassVar[str] = "trees"
@@ -52,6 +58,8 @@ class Forest:
     sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.uint8))
     set_of: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     categories: Categories = field(default_factory=Categories)
+    gain: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    cover: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
     @property
     def n_classes(self) -> int:
@@ -105,6 +113,21 @@ class Forest:
         nodes = self.nodes, self.set_of, self.sets
         add_mixed_scores(*nodes, self.roots, self.values, coded, scores, start, stop)
 
+    def splits(self, n_features: int) -> np.ndarray:
+        """Return how many nodes split each feature, int64 (D,)."""
+        return np.bincount(self.nodes["feature"], minlength=n_features)
+
+    def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
+        """Return the leaves of rows `X` (n, D) in the first trees, uint8 (n, T): T <= `n_trees`.
+
+        Leaves are told apart within a tree, as far as it has no more than 256.
+        """
+        roots = self.roots[:n_trees]
+        coded = self.categories.transform(X) if self.sets.size else X
+        places = np.empty((len(X), len(roots)), dtype=np.uint8)
+        leaf_places(self.nodes, self.set_of, self.sets, roots, coded, places)
+        return places
+
     def widened(self, n_classes: int) -> "Forest":
         """Return the forest with zero values for classes it does not know yet."""
         extra = n_classes - self.values.shape[1]
@@ -131,11 +154,13 @@ class Forest:
             rounds=self.rounds[n_rounds:] - np.int32(trees),
             sets=self.sets[sets:],
             set_of=np.where(set_of >= 0, set_of - sets, -1).astype(np.int32),
+            gain=self.gain[inner:],
+            cover=self.cover[leaves:],
         )
 
-    def builder(self, bins: Bins) -> "ForestBuilder":
-        """Return what adds trees grown on these bins."""
-        return ForestBuilder(self, bins)
+    def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "ForestBuilder":
+        """Return what adds trees grown on these bins and rows of `weight` (n,), 1 if None."""
+        return ForestBuilder(self, bins, weight)
 
     def to_arrays(self) -> Arrays:
         """Return the forest as plain arrays."""
@@ -145,6 +170,8 @@ class Forest:
             "rounds": self.rounds,
             "sets": self.sets,
             "set_of": self.set_of,
+            "gain": self.gain,
+            "cover": self.cover,
             **{f"categories.{name}": getattr(self.categories, name) for name in _CATEGORY_FIELDS},
             **{f"nodes.{name}": self.nodes[name].copy() for name in _NODE_FIELDS},
         }
@@ -155,6 +182,7 @@ class Forest:
         nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
         for name in _NODE_FIELDS:
             nodes[name] = arrays[f"nodes.{name}"]
+        leaves = arrays["values"].shape[:1]  # older files have neither gain nor cover
         return cls(
             nodes,
             arrays["roots"],
@@ -163,31 +191,13 @@ class Forest:
             arrays["sets"],
             arrays["set_of"],
             Categories(**{name: arrays[f"categories.{name}"] for name in _CATEGORY_FIELDS}),
+            arrays.get("gain", np.full(len(nodes), np.nan, dtype=np.float32)),
+            arrays.get("cover", np.full(leaves, np.nan, dtype=np.float32)),
         )
 
     def check(self, n_features: int) -> None:
         """Raise ModelFileError unless every index stays inside and every tree ends."""
-        if self.values.ndim != 2:
-            raise ModelFileError("leaf values are not one vector per leaf: the file is damaged")
-        places = np.arange(len(self.nodes), dtype=np.int64)
-        _require_range("feature", self.nodes["feature"], 0, n_features)
-        _require_range("root", self.roots, -len(self.values), len(self.nodes))
-        for side in ("left", "right"):
-            child = self.nodes[side]
-            _require_range(f"{side} child", child, -len(self.values), len(self.nodes))
-            # Children stand behind their parents: a walk always moves on and so ends.
-            _require_range(f"{side} child", child[child >= 0] - places[child >= 0], 1, None)
-        _require_range("round", np.diff(self.rounds), 0, None)
-        if len(self.rounds) == 0 or self.rounds[0] != 0 or self.rounds[-1] != len(self.roots):
-            raise ModelFileError("the rounds do not cover the trees: the file is damaged")
-        self.categories.check(n_features)
-        if len(self.set_of) != len(self.nodes):
-            raise ModelFileError("sets of categories and nodes differ in number: damaged file")
-        chosen = self.set_of >= 0
-        _require_range("set", self.set_of, -1, len(self.sets))
-        if not np.isin(self.nodes["feature"][chosen], self.categories.features).all():
-            raise ModelFileError("a set of categories splits a column of numbers: damaged file")
-        _require_range("code", self.categories.codes, 1, 8 * self.sets.shape[1])
+        check_forest(self, n_features)
 
 
 def _moved(places: np.ndarray, inner: int, leaves: int) -> np.ndarray:
@@ -195,24 +205,17 @@ def _moved(places: np.ndarray, inner: int, leaves: int) -> np.ndarray:
     return np.where(places >= 0, places - inner, places + leaves).astype(np.int32)
 
 
-def _require_range(what: str, values: np.ndarray, low: int, high: int | None) -> None:
-    wrong = (values < low) if high is None else (values < low) | (values >= high)
-    if wrong.any():
-        at = int(np.flatnonzero(wrong)[0])
-        raise ModelFileError(
-            f"node index out of range: {what} {int(values[at])} at place {at}: the file is damaged"
-        )
-
-
 class ForestBuilder:
     """Collects rounds of trees on top of a forest, and packs them once at the end."""
 
-    def __init__(self, forest: Forest, bins: Bins) -> None:
+    def __init__(self, forest: Forest, bins: Bins, weight: np.ndarray | None = None) -> None:
         self._forest = forest
         self._bins = bins
-        self._nodes: list[np.ndarray] = []
-        self._sizes: list[np.ndarray] = []
-        self._values: list[np.ndarray] = []
+        self._weight: np.ndarray | float = 1.0
+        if weight is not None:
+            even = (weight == weight[0]).all()
+            self._weight = float(weight[0]) if even else weight
+        self._grown: list[tuple[np.ndarray, ...]] = []
         self._rounds = forest.rounds.tolist()
 
     def append_round(self, trees: Sequence[Tree]) -> None:
@@ -220,31 +223,32 @@ class ForestBuilder:
         for tree in trees:
             nodes, inner = tree.nodes.copy(), ~tree.leaves
             nodes["feature"][inner] = tree.features[nodes["feature"][inner]]
-            self._add(nodes, np.array([len(nodes)]), tree.values)
+            nodes["gain"][inner] *= tree.worth
+            weights = tree.leaf_weights(self._weight)
+            self._grown.append((nodes, np.array([len(nodes)]), tree.values, weights))
         self._rounds.append(self._rounds[-1] + len(trees))
 
-    def append_rounds(self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray) -> None:
+    def append_rounds(
+        self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray, weights: np.ndarray
+    ) -> None:
         """Add rounds of one tree each: `nodes` of all, so many (rounds,) of each, and `values`.
 
-        The nodes name features as the bins do, not by their places among those offered.
+        The nodes name features as the bins do, not by their places among those offered, and their
+        gains are in the unit of `weights`: what all rows of each leaf weigh, float64 (leaves,).
         """
-        self._add(nodes, sizes, values)
+        self._grown.append((nodes, sizes, values, weights))
         self._rounds += range(self._rounds[-1] + 1, self._rounds[-1] + 1 + len(sizes))
-
-    def _add(self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray) -> None:
-        self._nodes.append(nodes)
-        self._sizes.append(sizes)
-        self._values.append(values)
 
     def freeze(self) -> Forest:
         """Return the packed forest."""
         categories, readings = self._forest.categories.merged(self._bins.categories)
-        old = _reread(self._forest, categories, readings)
-        if not self._nodes:
+        old = self._reread(categories, readings)
+        if not self._grown:
             return old
+        parts, *rest = zip(*self._grown, strict=True)
+        sizes, values, weights = map(np.concatenate, rest)
         # As bytes: numpy's own concatenation compares the fields of every array with the next's.
-        grown = np.frombuffer(b"".join(n.tobytes() for n in self._nodes), self._nodes[0].dtype)
-        sizes = np.concatenate(self._sizes)
+        grown = np.frombuffer(b"".join(part.tobytes() for part in parts), parts[0].dtype)
         first = np.cumsum(sizes) - sizes
         leaf = grown["left"] < 0
         # Where each grown node goes: inner nodes behind the old ones, leaves into the values.
@@ -254,6 +258,7 @@ class ForestBuilder:
             np.cumsum(~leaf) - 1 + len(old.nodes),
         ).astype(np.int32)
         inner = grown[~leaf]
+        gain, cover = by_record(inner["gain"], weights, (sizes + 1) // 2)
         left = inner["left"] + np.repeat(first, sizes)[~leaf]
         nodes = np.zeros(len(inner), dtype=FOREST_NODE)
         nodes["feature"] = inner["feature"]
@@ -262,50 +267,25 @@ class ForestBuilder:
         nodes["missing_left"] = inner["missing_left"]
         chosen = self._bins.categorical[nodes["feature"]]
         set_of = np.where(chosen, np.cumsum(chosen) - 1 + len(old.sets), -1)
-        sets = _sets(inner["members"][chosen], nodes[chosen], readings, old.sets.shape[1])
+        sets = sets_of(inner["members"][chosen], nodes[chosen], readings, old.sets.shape[1])
         return replace(
             old,
             nodes=np.concatenate([old.nodes, nodes]),
             roots=np.concatenate([old.roots, place[first]]),
-            values=np.concatenate([old.values, *self._values]),
+            values=np.concatenate([old.values, values]),
             rounds=np.array(self._rounds, dtype=np.int32),
             sets=np.concatenate([old.sets, sets]),
             set_of=np.concatenate([old.set_of, set_of.astype(np.int32)]),
+            gain=np.concatenate([old.gain, gain]),
+            cover=np.concatenate([old.cover, cover]),
         )
 
-
-def _reread(forest: Forest, categories: Categories, readings: Mapping[int, Reading]) -> Forest:
-    """Return the forest under more categories: in its sets a new code stands where its origin does.
-
-    Without new codes nothing is touched.
-    """
-    width = max(forest.sets.shape[1], -(-categories.n_codes // 8))
-    sets = np.zeros((len(forest.sets), width), dtype=np.uint8)
-    sets[:, : forest.sets.shape[1]] = forest.sets
-    chosen = forest.set_of >= 0
-    set_of, split_by = forest.set_of[chosen], forest.nodes["feature"][chosen]
-    for feature, reading in readings.items():
-        if (reading.origin == np.arange(len(reading.origin))).all():
-            continue
-        rows = set_of[split_by == feature]
-        bits = np.unpackbits(sets[rows], axis=1, bitorder="little")
-        bits[:, : len(reading.origin)] = bits[:, reading.origin]
-        sets[rows] = np.packbits(bits, axis=1, bitorder="little")
-    return replace(forest, sets=sets, categories=categories)
-
-
-def _sets(
-    members: np.ndarray, nodes: np.ndarray, readings: Mapping[int, Reading], width: int
-) -> np.ndarray:
-    """Return the sets of codes, uint8 (nodes, width), that stand for `members`, sets of bins."""
-    sets = np.zeros((len(nodes), width), dtype=np.uint8)
-    for feature, reading in readings.items():
-        rows = np.flatnonzero(nodes["feature"] == feature)
-        bins = np.unpackbits(members[rows], axis=1, bitorder="little")
-        codes = np.zeros((len(rows), 8 * width), dtype=np.uint8)
-        codes[:, : len(reading.bins)] = bins[:, reading.bins]
-        # What the training did not meet has its missing bin, one behind the others.
-        missing = reading.bins == reading.bins[0]
-        codes[:, : len(reading.bins)][:, missing] = nodes["missing_left"][rows, None]
-        sets[rows] = np.packbits(codes, axis=1, bitorder="little")
-    return sets
+    def _reread(self, categories: Categories, readings: Mapping[int, Reading]) -> Forest:
+        """Return the forest under more categories."""
+        forest = self._forest
+        chosen = forest.set_of >= 0
+        place = forest.set_of[chosen]
+        split_by = np.full(len(forest.sets), -1)
+        split_by[place] = forest.nodes["feature"][chosen]
+        sets = reread(forest.sets, split_by, readings, categories.n_codes)
+        return replace(forest, sets=sets, categories=categories)

@@ -15,7 +15,11 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.statistics import Statistic
 from streamboost.trees.tree import Tree
 
-__all__ = ["Grower"]
+__all__ = ["MOST_SUMS", "Grower"]
+
+MOST_SUMS = 2**25
+"""Of all histograms kept, 256 MiB: class weights take bins x K for each of 2 K leaves, 19 GiB for a
+thousand classes on twenty features. Beyond, leaves of few rows are counted once more."""
 
 
 class Grower:
@@ -153,7 +157,7 @@ class Grower:
             n_nodes = self._grow_quick(statistic, rows, rest, limits, nodes)
         else:
             n_nodes = self._grow(statistic, rows, rest, limits, nodes)
-        return Tree(nodes[:n_nodes], self._features, rows, rest)
+        return Tree(nodes[:n_nodes], self._features, rows, rest, statistic.worth)
 
     def _grow(
         self,
@@ -164,7 +168,7 @@ class Grower:
         nodes: np.ndarray,
     ) -> int:
         features = self._features
-        n_nodes = grow(
+        n_nodes, n_adds = grow(
             self._codes,
             features,
             self._first,
@@ -180,7 +184,7 @@ class Grower:
             self.histograms((len(nodes) + 1) // 2, self._width * statistic.channels),
             nodes,
         )
-        self.n_adds += len(features) * _counted_rows(nodes[:n_nodes])
+        self.n_adds += int(n_adds)
         return int(n_nodes)
 
     def _grow_quick(
@@ -221,10 +225,11 @@ class Grower:
         return limits
 
     def histograms(self, n_leaves: int, width: int) -> np.ndarray:
-        """Return room for the histograms of so many leaves, int64 (leaves, width)."""
-        if self._pool.size < n_leaves * width:
-            self._pool = np.empty(n_leaves * width, dtype=np.int64)
-        return self._pool[: n_leaves * width].reshape(n_leaves, width)
+        """Return room for the histograms of each leaf or as many as fit, int64 (slots, width)."""
+        slots = min(n_leaves, max(2, MOST_SUMS // max(width, 1)))
+        if self._pool.size < slots * width:
+            self._pool = np.empty(slots * width, dtype=np.int64)
+        return self._pool[: slots * width].reshape(slots, width)
 
 
 def _most(statistic: Statistic) -> np.ndarray:
@@ -248,12 +253,3 @@ def _heavy_first(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """
     key = weight[rows].astype(np.float32).view(np.uint32) >> 20
     return rows[np.argsort(~key.astype(np.uint16), kind="stable")]
-
-
-def _counted_rows(nodes: np.ndarray) -> int:
-    """Return the rows counted to grow a tree: the root's, then the smaller child's of each pair."""
-    n_rows = nodes["stop"] - nodes["start"]
-    left = nodes["left"][nodes["left"] >= 0]
-    left = left[nodes["slot"][left] >= 0]  # the last pairs are leaves, and not counted
-    root = int(n_rows[0]) if nodes["slot"][0] >= 0 else 0
-    return root + int(np.minimum(n_rows[left], n_rows[left + 1]).sum())

@@ -33,6 +33,7 @@ def _deepened(tree: Tree, splits: Sequence[Tree]) -> Tree:
     rows, rest = tree.rows.copy(), tree.rest.copy()
     nodes = [tree.nodes.copy()]
     size = len(tree.nodes)
+    unit = 1.0 / tree.worth if tree.worth else 0.0  # weights so light that nothing is gained
     for at, split in zip(np.flatnonzero(tree.leaves), splits, strict=True):
         if split.n_leaves == 1:
             continue
@@ -46,9 +47,10 @@ def _deepened(tree: Tree, splits: Sequence[Tree]) -> Tree:
         children["stop"] += start
         children["rest_start"] += rest_start
         children["rest_stop"] += rest_start
-        for name in ("gain", "feature", "bin", "missing_left", "members"):
+        for name in ("feature", "bin", "missing_left", "members"):
             leaf[name] = split.nodes[0][name]
+        leaf["gain"] = split.nodes[0]["gain"] * (split.worth * unit)
         leaf["left"] = size
         nodes.append(children)
         size += 2
-    return Tree(np.concatenate(nodes), tree.features, rows, rest)
+    return Tree(np.concatenate(nodes), tree.features, rows, rest, tree.worth)

@@ -20,6 +20,10 @@ __all__ = [
 WIDE_ROWS = 65_536
 """Beyond this many rows, or this weight, a 32-bit half is too coarse for small gradients."""
 
+_MOST_RECORDS = 2.0**32
+"""So many rows have no numbers here. Where weights say more, they are counted in larger units: what
+one record adds is rounded before it is weighted, and would be nothing beside them."""
+
 _SUM_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
 
 
@@ -41,12 +45,16 @@ class Statistic:
         uint32 (n,): the channel each row's one number goes to; empty where it fills all.
     totals
         The constants t_k of the stump criterion, in the same units.
+    worth
+        What a unit of gain is worth where the mean record weighs 1, so that the gains of trees may
+        be compared: Newton's are of the loss, the others' of a record.
     """
 
     kind: int
     values: np.ndarray
     channels: int
     scale: float
+    worth: float
     channel: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))
     totals: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
@@ -59,17 +67,21 @@ def gradient_statistic(
     `gradient` and `hessian` are those of a row of weight 1; `sum_g` and `sum_h` are the weighted
     sums of |gradient| and of Hessians.
     """
-    kind, channels = newton_form(weight)
+    weight, lot, kind, channels = newton_form(weight)
     values = np.empty(channels * len(gradient), dtype=np.int64)
-    wide = kind == NEWTON_SUMS
-    _, scale_h = scale_up(gradient, hessian, weight, sum_g, sum_h, wide, values)
-    return Statistic(kind, values, channels, scale_h)
+    bounds, wide = (sum_g / lot, sum_h / lot), kind == NEWTON_SUMS
+    scale_g, scale_h = scale_up(gradient, hessian, weight, *bounds, wide, values)
+    return Statistic(kind, values, channels, scale_h / lot, lot * scale_h / scale_g / scale_g)
 
 
-def newton_form(weight: np.ndarray) -> tuple[int, int]:
-    """Return how rows of `weight` (n,) hold gradient and Hessian: kind of tree, and channels."""
-    wide = max(len(weight), float(weight.sum())) > WIDE_ROWS
-    return (NEWTON_SUMS, 2) if wide else (NEWTON, 1)
+def newton_form(weight: np.ndarray) -> tuple[np.ndarray, float, int, int]:
+    """Return how rows of `weight` (n,) hold gradient and Hessian.
+
+    That is their weight in lots, the records of a lot, the kind of tree and its channels.
+    """
+    weight, total, lot = _in_lots(weight, float(weight.sum()), len(weight))
+    wide = max(len(weight), total) > WIDE_ROWS
+    return weight, lot, *((NEWTON_SUMS, 2) if wide else (NEWTON, 1))
 
 
 def pair_statistic(
@@ -85,12 +97,13 @@ def pair_statistic(
     `weight` float32 (n,). Each node has scales of its own, so gains of two nodes compare only in
     the user's units. `buffer` int64 (2n,) takes the numbers, and belongs to the statistic.
     """
-    wide = len(rows) > WIDE_ROWS
+    weight, total, lot = _in_lots(weight, float(weight[rows].sum()), len(rows))
+    wide = max(len(rows), total) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = pairs.pair_statistic(probabilities, y, weight, rows, bits, wide, buffer)
     kind = NEWTON_SUMS if wide else NEWTON
-    statistic = Statistic(kind, buffer, 2 if wide else 1, scale_h)
-    return statistic, scale_h / scale_g**2
+    worth = lot * scale_h / scale_g**2
+    return Statistic(kind, buffer, 2 if wide else 1, scale_h / lot, worth), worth
 
 
 def weight_statistic(
@@ -109,12 +122,16 @@ def weight_statistic(
     records counts exactly as two rows. `y` uint32 codes (n,). A weight of `unit` is what the least
     weight of a child calls 1.
     """
+    lot = 1.0
+    if copies is not None:
+        copies, _, lot = _in_lots(copies, float(copies.sum()), len(copies))
     total = weight if copies is None else weight * copies
     scale = _power_of_two(_SUM_BITS, float(total.sum()))
     values = np.rint(weight * scale)
     if copies is not None:
         values = np.rint(values * copies)
-    return Statistic(kind, values.astype(np.int64), n_classes, scale * unit, channel=y)
+    scale *= unit / lot
+    return Statistic(kind, values.astype(np.int64), n_classes, scale, _inverse(scale), channel=y)
 
 
 def vector_statistic(
@@ -123,12 +140,17 @@ def vector_statistic(
     totals: np.ndarray | None = None,
     *,
     copies: np.ndarray | None = None,
+    unit: float = 1.0,
 ) -> Statistic:
     """Return a statistic of several numbers per row: `vectors` float64 (n, channels).
 
     They are those of one record; `copies` (n,) is as in `weight_statistic`. `totals` (channels,)
-    are the constants of STUMP. All channels share one scale.
+    are the constants of STUMP. All channels share one scale. `unit` is what the mean record adds
+    to them all, by which gains are measured.
     """
+    lot = 1.0
+    if copies is not None:
+        copies, _, lot = _in_lots(copies, float(copies.sum()), len(copies))
     size = np.abs(vectors)
     bounds = size.sum(axis=0) if copies is None else copies @ size
     scale = _power_of_two(_SUM_BITS, float(bounds.max(initial=0.0)))
@@ -136,8 +158,26 @@ def vector_statistic(
     if copies is not None:
         values = np.rint(values * copies[:, None])
     values = values.astype(np.int64).ravel()
+    scale /= lot
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
-    return Statistic(kind, values, vectors.shape[1], scale, totals=constants)
+    worth = _inverse(scale * unit)
+    return Statistic(kind, values, vectors.shape[1], scale, worth, totals=constants)
+
+
+def _inverse(scale: float) -> float:
+    return 1.0 / scale if scale > 0 else 0.0  # where nothing weighs anything, nothing is gained
+
+
+def _in_lots(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, float]:
+    """Return `weight` and its `total` over `n` rows, both in lots, and the records of a lot.
+
+    That is 1 up to 2^32 records, so that a row of weight 2 counts exactly as two rows; beyond, a
+    power of two that leaves the mean row between 1 and 2.
+    """
+    if total <= _MOST_RECORDS:
+        return weight, total, 1.0
+    lot = float(2.0 ** np.floor(np.log2(total / n)))
+    return weight / weight.dtype.type(lot), total / lot, lot
 
 
 def _power_of_two(bits: int, bound: float) -> float:

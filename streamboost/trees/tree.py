@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Tree"]
+__all__ = ["Tree", "by_record"]
 
 
 @dataclass(slots=True)
@@ -13,12 +13,14 @@ class Tree:
 
     `nodes` holds the kernel's records, `features` the features that were offered. Leaf m has the
     rows `rows[start[m]:stop[m]]`, and `rest[rest_start[m]:rest_stop[m]]` that were not sampled.
+    `worth` is what a unit of the nodes' gain is worth; see `Statistic`.
     """
 
     nodes: np.ndarray
     features: np.ndarray
     rows: np.ndarray
     rest: np.ndarray
+    worth: float
     values: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     leaves: np.ndarray = field(init=False)
     start: np.ndarray = field(init=False)
@@ -52,3 +54,35 @@ class Tree:
         """
         spans = zip(self.start, self.stop, strict=True)
         return np.stack([values[self.rows[a:b]].sum(axis=0) for a, b in spans])
+
+    def leaf_weights(self, weight: np.ndarray | float) -> np.ndarray:
+        """Return what the rows of each leaf weigh, sampled or not, float64 (leaves,).
+
+        `weight` (n,) is that of each row, or one number that of all.
+        """
+        if isinstance(weight, float):
+            counts = self.stop - self.start + self.rest_stop - self.rest_start
+            return np.asarray(weight * counts)
+        weights = _span_sums(weight[self.rows], self.start, self.stop)
+        if len(self.rest):
+            weights += _span_sums(weight[self.rest], self.rest_start, self.rest_stop)
+        return weights
+
+
+def _span_sums(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    before = np.zeros(len(values) + 1)
+    values.cumsum(out=before[1:])
+    return np.asarray(before[stop] - before[start])
+
+
+def by_record(
+    gain: np.ndarray, weights: np.ndarray, n_leaves: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what splits gain for a record, and each leaf's share of its tree's rows: float32.
+
+    `n_leaves` are those of each tree; it has one split less.
+    """
+    of_tree = np.add.reduceat(weights, np.cumsum(n_leaves) - n_leaves)
+    shares = weights / np.repeat(of_tree, n_leaves)
+    gain = gain / np.repeat(of_tree, n_leaves - 1)
+    return gain.astype(np.float32), shares.astype(np.float32)

@@ -74,6 +74,15 @@ def test_a_record_without_features_can_be_learned_and_predicted():
     assert sum(model.predict_proba_one({"a": 1.0}).values()) == pytest.approx(1)
 
 
+def test_predictions_can_be_explained():
+    assert StreamBoostClassifier().committee is None
+    model = learned(schedule=Schedule(growth=1.15, extend_every=10), label_lags=1)
+    committee = model.committee
+    owed = committee.contributions(np.zeros((1, committee.n_features)))
+    n_fields = len(SEGMENTS[0][0])
+    assert owed.shape == (1, len(committee.classes), 1 + n_fields + 1)
+
+
 def test_labels_come_back_as_they_were_given():
     model = StreamBoostClassifier()
     for i in range(20):

@@ -109,6 +109,7 @@ def test_text_that_looks_like_numbers_is_a_class_like_any(rare):
     assert (model.fit(X, y.astype(str)).predict(X) == "1").any()
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_an_extension_may_lack_a_class_that_has_a_weight(rare):
     X, y = rare
     model = SketchLogitBoostClassifier(n_estimators=5, class_weight={0: 1, 1: 9}).fit(X, y)

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from streamboost import GambleClassifier, RebelClassifier, SketchLogitBoostClassifier
+from streamboost import (
+    CDMCBoostClassifier,
+    GambleClassifier,
+    GDMCBoostClassifier,
+    RebelClassifier,
+    SammeClassifier,
+    SketchLogitBoostClassifier,
+)
 
 ESTIMATORS = [GambleClassifier, SketchLogitBoostClassifier]
 
@@ -218,6 +225,25 @@ def test_training_takes_less_than_six_bytes_per_value_beyond_its_input(estimator
         assert tracemalloc.get_traced_memory()[1] < 6 * X.size
     finally:
         tracemalloc.stop()
+
+
+def test_memory_does_not_grow_as_the_square_of_the_number_of_classes():
+    K = 400
+    rng = np.random.default_rng(0)
+    y = np.arange(2 * K) % K
+    X = rng.standard_normal((2 * K, 8)).astype(np.float32)
+    X[:, 0] += y
+    for family in (GDMCBoostClassifier, CDMCBoostClassifier, SammeClassifier, GambleClassifier):
+        model = family(n_estimators=1, max_leaf_nodes=None)
+        tracemalloc.start()
+        try:
+            model.fit(X, y)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        # A histogram of 8 columns, 64 bins and K classes for each of 2 K leaves is 1.3 GB.
+        assert model.committee_.n_rounds == 1
+        assert peak < 0.4e9
 
 
 def test_a_million_rows_of_two_columns(estimator):

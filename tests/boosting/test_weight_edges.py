@@ -86,6 +86,7 @@ def test_two_hundred_classes(model):
     assert model.score(X, y) > 0.2
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 @pytest.mark.parametrize("model", SEVERAL, ids=str)
 def test_a_new_class_trains_anew_with_as_many_rounds_in_all(model):
     X, y, _ = clouds(0, n=400, noise=0.3)

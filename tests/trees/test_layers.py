@@ -64,6 +64,19 @@ def test_each_layer_raises_the_criterion():
     assert (np.diff(worth) > 0).all()
 
 
+def test_gains_of_layers_are_in_one_unit():
+    _, _, pull, _, grow = make(9)
+
+    def of(pull, unit):
+        return vector_statistic(ERROR, np.stack([pull, -pull], axis=1), unit=unit)
+
+    first = grow(of(1000 * pull, 1000.0), max_leaf_nodes=2)
+    second = add_layer(grow, first, of(pull, 1.0))
+    worth = [abs(pull.sum()), *(np.abs(tree.leaf_sums(pull)).sum() for tree in (first, second))]
+    gains = second.nodes["gain"][~second.leaves] * second.worth
+    np.testing.assert_allclose([gains[0], gains[1:].sum()], np.diff(worth))
+
+
 def test_a_leaf_sums_over_its_sampled_rows():
     _, X, pull, _, grow = make(3)
     tree = layered(grow, pull, 3)

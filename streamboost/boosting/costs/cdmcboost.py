@@ -46,7 +46,9 @@ class _Coordinates(SimplexAlgorithm):
         by_group = np.stack([risks[:, group == g].sum(axis=1) for g in range(3)], axis=1)
         difference = value[:, None] - value
         pull = (by_group * difference[group[y]]).sum(axis=1) / 2
-        statistic = vector_statistic(ERROR, np.stack([pull, -pull], axis=1), copies=state.given)
+        by_sign = np.stack([pull, -pull], axis=1)
+        unit = float(state.given @ by_group.sum(axis=1) / state.given.sum())
+        statistic = vector_statistic(ERROR, by_sign, copies=state.given, unit=unit)
         tree = grow(statistic)
         edges = tree.leaf_sums(statistic.values[::2])  # whole numbers: exact in any order
         answer = np.where(edges >= 0, 1.0, -1.0)
@@ -155,6 +157,8 @@ class CDMCBoostClassifier(SimplexClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are z, which sums to zero.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 

@@ -37,7 +37,8 @@ class _CodewordTrees(SimplexAlgorithm):
         n, n_classes = residual.shape
         own = np.arange(n), state.y
         residual[own] = -residual.sum(axis=1)  # M / (2 (M-1)) of it is <y_k, w_i>
-        statistic = vector_statistic(ERROR, residual, copies=state.given)
+        unit = float(state.given @ residual[own] / state.given.sum())
+        statistic = vector_statistic(ERROR, residual, copies=state.given, unit=unit)
         tree = grow(statistic)
         # Whole numbers, whose unit drops out of the step: classes tie in any order of the rows.
         residual = statistic.values.reshape(n, n_classes)
@@ -139,6 +140,8 @@ class GDMCBoostClassifier(SimplexClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are z, which sums to zero.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
@@ -218,6 +221,8 @@ class AdaBoostCostClassifier(SimplexClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are z, which sums to zero.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 

@@ -95,6 +95,8 @@ class AdaBoostMHClassifier(BoostingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are H.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
 
     Notes
     -----

@@ -91,6 +91,8 @@ class RebelClassifier(BoostingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are H.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,); trees only.
 
     Raises
     ------

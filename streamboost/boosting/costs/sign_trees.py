@@ -36,13 +36,15 @@ class SignTrees(CoupledTrees):
         plus, minus = state.weights()
         total = (plus[grow.rows] + minus[grow.rows]).sum(axis=0)
         pull = plus - minus
-        tree = grow(vector_statistic(STUMP, pull, total), max_leaf_nodes=2)
+        unit = float(plus.sum() + minus.sum()) / state.n_records
+        tree = grow(vector_statistic(STUMP, pull, total, unit=unit), max_leaf_nodes=2)
         sums = tree.leaf_sums(pull)
         sign = np.array([1.0, -1.0])[: tree.n_leaves]
         a = self._coefficients(total, sign @ sums)
         for _ in range(1, self._max_depth):
             gain = -(pull @ np.sinh(a))
-            deeper = add_layer(grow, tree, vector_statistic(ERROR, np.stack([gain, -gain], axis=1)))
+            by_sign = np.stack([gain, -gain], axis=1)
+            deeper = add_layer(grow, tree, vector_statistic(ERROR, by_sign, unit=unit))
             better = np.where(deeper.leaf_sums(gain) >= 0, 1.0, -1.0)
             if deeper.n_leaves == tree.n_leaves and (better == sign).all():
                 break

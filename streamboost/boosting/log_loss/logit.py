@@ -109,6 +109,8 @@ class LogitBoostClassifier(LogLossClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
 
     Notes
     -----

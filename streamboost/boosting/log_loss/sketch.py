@@ -11,7 +11,7 @@ from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, Softm
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
 from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels.growing.nodes import NODE
-from streamboost.kernels.sketch import Drawn, Grown, Room, Rows, boost
+from streamboost.kernels.growing.sketch import Drawn, Grown, Room, Rows, boost
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import newton_form
@@ -33,28 +33,33 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         n, n_classes = state.scores.shape
         for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
             directions = class_directions(n_next, n_classes, sampling.rng)
-            grown = self._grow(state, sampling.grow, Drawn(directions, features, chosen))
+            grown = self._grow(state, sampling, Drawn(directions, features, chosen))
             builder.append_rounds(*grown)
 
-    def _grow(self, state: SoftmaxState, grow: Grower, drawn: Drawn) -> Grown:
-        n, n_classes = drawn.directions.shape
-        kind, channels = newton_form(state.weight)
+    def _grow(self, state: SoftmaxState, sampling: Sampling, drawn: Drawn) -> Grown:
+        grow, (n, n_classes) = sampling.grow, drawn.directions.shape
+        weight, lot, kind, channels = newton_form(state.weight)
         limits = grow.limits(kind, channels)
         most = min(grow.max_leaf_nodes, len(state.y))  # no tree has more leaves than rows
         limits["max_leaf_nodes"] = most
+        limits["min_child"] /= lot
+        limits["l2"] /= lot
         grown = Grown(
             np.empty(n * (2 * most - 1), dtype=NODE),
             np.empty(n, dtype=np.int64),
             np.empty((n * most, n_classes), dtype=np.float32),
+            np.empty(n * most),
         )
-        rows = Rows(state.y, state.weight, state.scores, state.probabilities)
+        records = sampling.weight / lot
+        rows = Rows(state.y, weight, state.scores, state.probabilities, records)
         work = _room(rows, grow, drawn.features, most, channels)
         step = self._learning_rate, CLAMP
         grow.n_adds += boost(grow.coded, rows, drawn, limits, *step, state.rounds, work, grown)
         state.rounds += n
         n_nodes = int(grown.sizes.sum())
         n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
-        return Grown(grown.nodes[:n_nodes].copy(), grown.sizes, grown.values[:n_leaves].copy())
+        nodes, values = grown.nodes[:n_nodes].copy(), grown.values[:n_leaves].copy()
+        return Grown(nodes, grown.sizes, values, grown.weights[:n_leaves].copy())
 
 
 def _room(rows: Rows, grow: Grower, features: np.ndarray, most: int, channels: int) -> Room:
@@ -135,6 +140,8 @@ class SketchLogitBoostClassifier(LogLossClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
 
     Examples
     --------

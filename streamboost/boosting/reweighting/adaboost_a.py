@@ -40,12 +40,12 @@ class _TwoDistributions(Votes):
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
         state = super().start(data, scores, rng)
         state.log_shape = self._log_shape(data)
-        state.log_cost = _log(self._costs(data)) if self._cost is not None else None
+        state.log_cost = _log("cost", self._costs(data)) if self._cost is not None else None
         return state
 
     def _log_shape(self, data: TrainingData) -> np.ndarray | None:
         if not isinstance(self._distribution, str):
-            return _log(_of_rows(self._distribution, data))
+            return _log("initial_distribution", _of_rows(self._distribution, data))
         if self._distribution == "uniform":
             return None
         age = np.cumsum(data.weight) - data.weight
@@ -82,7 +82,12 @@ def _of_rows(values: Any, data: TrainingData) -> np.ndarray:
     return values if data.places is None else np.asarray(values[data.places])
 
 
-def _log(values: np.ndarray) -> np.ndarray:
+def _log(name: str, values: np.ndarray) -> np.ndarray:
+    if not values.any():
+        raise ConfigurationError(
+            f"{name} is 0 on all rows of positive weight: give one of them a positive number, or "
+            "another row its weight"
+        )
     with np.errstate(divide="ignore"):  # a record without weight: exp(-inf) is what it weighs
         return np.asarray(np.log(values))
 
@@ -168,6 +173,8 @@ class AdaBoostAClassifier(VotingClassifier):
     committee_
         The trained `Committee`; its scores are the votes less their mean, for two classes -f and
         f.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
@@ -175,7 +182,7 @@ class AdaBoostAClassifier(VotingClassifier):
     ------
     ConfigurationError
         When an array has another length than the rows, or a weight or cost is negative, infinite,
-        or none of them positive.
+        or none of them positive on a row that weighs something.
 
     Notes
     -----

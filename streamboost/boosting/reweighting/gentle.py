@@ -71,6 +71,8 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are -F and F, and `decision_function` gives 2F.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 

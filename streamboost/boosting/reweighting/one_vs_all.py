@@ -144,6 +144,8 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are f_k, and for two classes -f and f.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step, quasi_newton
+from streamboost.boosting.reweighting.gamble_step import Step, quasi_newton
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
 
@@ -87,6 +87,7 @@ def boost_regressor(
     *,
     learning_rate: float,
     step: Step | None,
+    weight_floor: float,
     rng: np.random.Generator,
 ) -> RegressorRounds:
     """Fit `n_estimators` rounds of clones of `weak_learner`; fewer once a step changes nothing.
@@ -113,7 +114,7 @@ def boost_regressor(
     coded = np.full((len(X), K), -1.0 / max(K - 1, 1))
     coded[rows, data.y] = 1.0
     own = np.zeros(len(X))
-    least = LEAST_WEIGHT if K > 2 else 0.0
+    least = weight_floor if K > 2 else 0.0
     rounds: list[_Round] = []
     for _ in range(n_estimators if K > 1 else 0):
         weight = data.weight * np.maximum(np.exp((own.min() - own) / (K - 1)), least)

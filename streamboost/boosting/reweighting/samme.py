@@ -81,6 +81,8 @@ class SammeClassifier(VotingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are the votes less their mean (``"discrete"``), or F.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
@@ -171,6 +173,8 @@ class AdaBoostM1Classifier(VotingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are the votes less their mean.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 

@@ -32,11 +32,12 @@ class _Work(NamedTuple):
     scores: np.ndarray  # float64 (splits + 1,)
     keys: np.ndarray  # int64 (splits + 1,): the bits of `scores`
     ends: np.ndarray  # uint64 (d,): where the splits of each feature end
+    owner: np.ndarray  # int32 (slots,): the leaf whose histogram is in a slot, -1 where it is free
 
 
 @kernel
-def room(n, n_codes, n_splits, n_features, n_rows):
-    """Return room for trees of `n` channels and so many codes of categories, splits and rows."""
+def room(n, n_codes, n_splits, n_features, n_rows, n_slots):
+    """Return room for trees of `n` channels and so many codes, splits, rows and histograms."""
     scores = np.empty(n_splits + 1)
     return _Work(
         np.empty(n),
@@ -55,6 +56,7 @@ def room(n, n_codes, n_splits, n_features, n_rows):
         scores,
         scores.view(np.int64),
         np.empty(n_features, np.uint64),
+        np.empty(n_slots, np.int32),
     )
 
 
@@ -67,8 +69,11 @@ def grow(
 
     The first six are those of `Columns`, `values`, `channel` and `totals` those of `Statistic`.
     Further shapes: `rows` (sampled) and `rest` (the others) uint32; `limits` (1,) LIMITS; `pool`
-    int64 (leaves, bins x channels), zeros not needed; `nodes` (2 leaves - 1,) NODE. Returns the
-    number of nodes.
+    int64 (slots, bins x channels), zeros not needed; `nodes` (2 leaves - 1,) NODE. Returns the
+    number of nodes, and of additions to histograms.
+
+    A slot for each leaf is the most there is use for, and two will do: with fewer than leaves the
+    tree is the same, and the children of a leaf whose histogram had to go are both counted.
     """
     columns = Columns(codes, features, first, n_bins, missing, categorical)
     statistic = Statistic(values, channel, totals)
@@ -82,21 +87,59 @@ def grow(
         2 * pool.shape[1] if newton else 0,
         features.size,
         max(rows.size, rest.size),
+        pool.shape[0],
     )
     return grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work)
 
 
 @inner_kernel
+def _take_slot(nodes, i, sibling, owner):
+    """Give leaf `i` a slot: a free one, or that of the leaf of fewest rows but its `sibling`."""
+    at, fewest = -1, np.int64(0)
+    for slot in range(owner.size):
+        j = owner[slot]
+        if j < 0:
+            at = slot
+            break
+        n_rows = nodes[j].stop - nodes[j].start
+        if j != sibling and (at < 0 or n_rows < fewest):
+            at, fewest = slot, n_rows
+    if owner[at] >= 0:
+        nodes[owner[at]].slot = -1
+    nodes[i].slot, owner[at] = at, i
+
+
+@inner_kernel
+def _count(nodes, i, columns, joint, rows, statistic, lim, pool):
+    """Write the histogram of leaf `i` to its slot; return the number of additions."""
+    node = nodes[i]
+    count(node, columns, joint, rows, statistic, lim, pool[node.slot])
+    return columns.features.size * (node.stop - node.start)
+
+
+@inner_kernel
+def _look(nodes, i, columns, statistic, lim, pool, work):
+    """Find the best split of leaf `i`; where there is none its slot is free."""
+    node = nodes[i]
+    find_best(node, pool[node.slot], columns, lim, statistic.totals, work)
+    if node.gain <= 0.0:
+        work.owner[node.slot] = -1
+        node.slot = -1
+
+
+@inner_kernel
 def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
     """Grow one tree in the room given; see `grow`."""
-    totals = statistic.totals
     open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
+    n_nodes = n_leaves = np.int64(1)  # as a literal it would compile its users twice
     if columns.features.size == 0:
-        return 1
-    nodes[0].slot = 0
-    count(nodes[0], columns, joint, rows, statistic, lim, pool[0])
-    find_best(nodes[0], pool[0], columns, lim, totals, work)
-    n_nodes = n_slots = n_leaves = np.int64(1)  # as a literal it would compile its users twice
+        return n_nodes, np.int64(0)
+    owner = work.owner
+    for slot in range(owner.size):
+        owner[slot] = -1
+    _take_slot(nodes, 0, -1, owner)
+    n_adds = _count(nodes, 0, columns, joint, rows, statistic, lim, pool)
+    _look(nodes, 0, columns, statistic, lim, pool, work)
     while n_leaves < lim.max_leaf_nodes:
         i = best_leaf(nodes, n_nodes)
         if i < 0:
@@ -106,14 +149,21 @@ def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
         middle = halve(nodes, i, a, columns, rows, rest, work)
         n_nodes += 2
         n_leaves += 1
+        slot, node.slot = node.slot, -1
         if n_leaves == lim.max_leaf_nodes or node.depth + 1 >= lim.max_depth:
+            if slot >= 0:
+                owner[slot] = -1
             continue
         small, large = (a, b) if 2 * middle < node.start + node.stop else (b, a)
-        nodes[small].slot, nodes[large].slot = n_slots, node.slot
-        n_slots += 1
-        hist = pool[nodes[small].slot]
-        count(nodes[small], columns, joint, rows, statistic, lim, hist)
-        subtract(pool[node.slot], hist)
+        if slot >= 0:
+            nodes[large].slot, owner[slot] = slot, large
+        else:
+            _take_slot(nodes, large, -1, owner)
+            n_adds += _count(nodes, large, columns, joint, rows, statistic, lim, pool)
+        _take_slot(nodes, small, large, owner)
+        n_adds += _count(nodes, small, columns, joint, rows, statistic, lim, pool)
+        if slot >= 0:
+            subtract(pool[slot], pool[nodes[small].slot])
         for child in (a, b):
-            find_best(nodes[child], pool[nodes[child].slot], columns, lim, totals, work)
-    return n_nodes
+            _look(nodes, child, columns, statistic, lim, pool, work)
+    return n_nodes, n_adds

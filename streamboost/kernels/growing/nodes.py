@@ -13,7 +13,7 @@ NODE = np.dtype(
         ("bin", np.int32),  # codes up to this one go left; of categories, places in their order
         ("left", np.int32),  # the right child is the next node
         ("depth", np.int32),
-        ("slot", np.int32),  # the node's histogram in the pool
+        ("slot", np.int32),  # a leaf's histogram in the pool, -1 if it has none
         ("start", np.int64),  # its rows
         ("stop", np.int64),
         ("rest_start", np.int64),  # its rows that were not sampled

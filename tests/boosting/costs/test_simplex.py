@@ -159,6 +159,7 @@ def test_the_three_extend_one_another():
     assert risk(committee.decision(X), y) < risk(gd.decision_function(X), y)
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_extend_with_a_new_class_trains_anew_and_keeps_the_absent_one():
     X, y, _ = naive.problem(8, n=300)
     model = CDMCBoostClassifier(n_estimators=20).fit(X[y < 2], y[y < 2])

@@ -125,6 +125,7 @@ def test_extending_by_rounds_is_training_on(estimator, digits):
     assert np.quantile(differences, 0.9) < 1e-5
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_extend_takes_a_new_class_and_keeps_an_absent_one(estimator):
     X, y, _ = small(4, n=300, K=3)
     X[:, 0] = y + 0.1 * np.nan_to_num(X[:, 0])

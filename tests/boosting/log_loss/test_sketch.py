@@ -60,6 +60,16 @@ def test_neither_later_rounds_nor_how_many_a_call_takes_change_a_bit(sample, dig
     assert again.n_adds_ == long.n_adds_
 
 
+def test_rounds_are_the_same_to_the_last_bit_where_few_histograms_are_kept(digits, monkeypatch):
+    X, y, X_test, _ = digits
+    settings = {"n_estimators": 20, "max_leaf_nodes": 12, "max_features": 0.5, "subsample": 0.7}
+    kept = model(**settings).fit(X, y)
+    monkeypatch.setattr("streamboost.trees.grower.MOST_SUMS", 1)
+    again = model(**settings).fit(X, y)
+    np.testing.assert_array_equal(again.decision_function(X_test), kept.decision_function(X_test))
+    assert again.n_adds_ > kept.n_adds_
+
+
 def test_rounds_draw_as_many_features_and_rows_as_they_are_told():
     X, w = np.random.default_rng(0).random((50, 10)).astype(np.float32), np.ones(50)
     for _, features, chosen in drawn(X, w, 3, 1, 0.3, 0.5):
@@ -145,6 +155,7 @@ def test_a_new_class_enters_near_its_share(digits):
     assert fitted.score(X[~old], y[~old]) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_an_absent_class_stays(digits):
     X, y, X_test, y_test = digits
     fitted = model(n_estimators=60).fit(X, y)

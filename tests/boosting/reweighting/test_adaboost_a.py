@@ -163,3 +163,23 @@ def test_arrays_go_with_the_rows_given_also_where_weights_are_zero():
     whole = model.fit(X, y, sample_weight=weight).decision_function(X)
     model.set_params(initial_distribution=D1[kept], cost=D1[::-1][kept])
     np.testing.assert_array_equal(model.fit(X[kept], y[kept]).decision_function(X), whole)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"initial_distribution": np.eye(220)[7]}, "initial_distribution"),
+        ({"cost": np.eye(220)[7]}, "cost"),
+        ({"cost": {0: 0.0, 1: 0.0, 2: 0.0, "unmet": 1.0}}, "cost"),
+    ],
+)
+@pytest.mark.parametrize("extended", [False, True])
+def test_a_distribution_that_no_row_of_weight_has_is_refused(parameters, name, extended):
+    X, y, _ = clouds(0)
+    weight = np.ones(220)
+    weight[7] = 0
+    model = AdaBoostAClassifier(**SMALL)
+    teach = model.fit(X, y).extend if extended else model.fit
+    model.set_params(**parameters)
+    with pytest.raises(ConfigurationError, match=f"{name} is 0 on all rows of positive weight"):
+        teach(X, y, sample_weight=weight)

@@ -1,6 +1,7 @@
 import naive
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from streamboost import GambleClassifier, SammeClassifier
 from streamboost.boosting.reweighting.gamble_step import leaf_step, step_for
@@ -27,11 +28,15 @@ def data(seed, n, K):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("K", [3, 4])
-def test_equals_algorithm_2_written_plainly(seed, K):
+@pytest.mark.parametrize("floor", [0.0, 3e-5])
+def test_equals_algorithm_2_written_plainly(seed, K, floor):
     # Fewer than 255 rows: every distinct value has a bin, as scikit-learn's trees see them.
     X, y, weight = data(seed, 200, K)
-    F, leaves = naive.gamble(X, y, weight, 6, 8)
-    model = GambleClassifier(n_estimators=6, max_leaf_nodes=8, max_bins=255, step="paper")
+    # Ten rounds, after which the floor has moved every committee by 7e-4 at least.
+    F, leaves = naive.gamble(X, y, weight, 10, 8, floor)
+    model = GambleClassifier(
+        n_estimators=10, max_leaf_nodes=8, max_bins=255, step="paper", weight_floor=floor
+    )
     model.fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(model.decision_function(X), F, atol=1e-5)
     forest = model.committee_.learners
@@ -39,6 +44,23 @@ def test_equals_algorithm_2_written_plainly(seed, K):
         ours = [naive.leaf_of(forest, root, x) for x in X]
         pairs = set(zip(ours, theirs.tolist(), strict=True))
         assert len(pairs) == len(set(ours)) == len(set(theirs)) == 8
+
+
+def test_the_floor_under_the_weights_is_3e_5_of_the_heaviest_unless_told_otherwise():
+    X, y, weight = data(0, 200, 4)
+    model = GambleClassifier(n_estimators=10, max_leaf_nodes=8, step="paper")
+    plain, told, none = (
+        clone(model).set_params(**floor).fit(X, y, weight).decision_function(X)
+        for floor in ({}, {"weight_floor": 3e-5}, {"weight_floor": 0})
+    )
+    np.testing.assert_array_equal(plain, told)
+    assert np.abs(plain - none).max() > 1e-3
+
+
+@pytest.mark.parametrize("floor", [-0.1, 1.0, None])
+def test_a_floor_that_cannot_be_is_refused_by_name(floor):
+    with pytest.raises(ValueError, match="'weight_floor' parameter"):
+        GambleClassifier(weight_floor=floor).fit(*data(0, 50, 3)[:2])
 
 
 def test_first_round_of_the_hand_worked_case():
@@ -117,6 +139,7 @@ def test_a_tree_has_more_leaves_than_classes_unless_told_otherwise():
     assert len(model.committee_.learners.values) == 24
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_extend_with_a_new_class_trains_anew_and_keeps_the_absent_one():
     X, y, _ = data(3, 300, 3)
     model = GambleClassifier(n_estimators=5).fit(X[y < 2], y[y < 2])
@@ -162,6 +185,7 @@ def test_the_step_by_number_of_classes_is_the_one_measured_best():
     assert [step_for(K) for K in (2, 3, 10, 12, 13, 26)] == ["scaled"] * 4 + ["exact"] * 2
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_a_class_without_rows_keeps_its_score():
     X, y, _ = data(4, 400, 4)
     model = GambleClassifier(n_estimators=5).fit(X, y)

@@ -16,11 +16,14 @@ from streamboost.errors import ConfigurationError
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("K", [2, 3, 4])
 @pytest.mark.parametrize("regressor", [Ridge(), BayesianRidge()], ids=str)
-def test_equals_algorithm_1_written_plainly(seed, K, regressor):
+@pytest.mark.parametrize("floor", [0.0, 0.1])
+def test_equals_algorithm_1_written_plainly(seed, K, regressor, floor):
     X, y, weight = clouds(seed, n=80, K=K)
     X = X.astype(np.float64)
-    F = naive.gamble_1(X, y, weight, 3, regressor)
-    model = GambleClassifier(n_estimators=3, weak_learner=regressor, step="paper")
+    F = naive.gamble_1(X, y, weight, 3, regressor, floor)
+    model = GambleClassifier(
+        n_estimators=3, weak_learner=regressor, step="paper", weight_floor=floor
+    )
     model.fit(X, y, sample_weight=weight)
     expected = F[:, 1] - F[:, 0] if K == 2 else F
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-6)

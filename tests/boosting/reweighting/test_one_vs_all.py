@@ -53,6 +53,7 @@ def test_a_class_told_apart_perfectly_grows_no_more_while_others_do():
     assert set(per_round[1:]) == {2}
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_a_class_without_rows_keeps_its_score():
     X, y, _ = clouds(6, n=300, K=4)
     model = OneVsAllAdaBoostClassifier(n_estimators=5, max_leaf_nodes=4).fit(X, y)

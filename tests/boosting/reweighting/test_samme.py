@@ -140,6 +140,7 @@ def test_m1_has_no_probabilities():
     assert "use SammeClassifier" in str(caught.value.__cause__)
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 @pytest.mark.parametrize("variant", ["discrete", "real"])
 def test_a_class_without_rows_keeps_its_score(variant):
     X, y, _ = clouds(1, n=400, K=4)
@@ -150,6 +151,7 @@ def test_a_class_without_rows_keeps_its_score(variant):
     np.testing.assert_allclose(model.decision_function(X).sum(axis=1), 0, atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")
 def test_rows_of_one_class_add_nothing():
     X, y, _ = clouds(1)
     for model in (SammeClassifier(n_estimators=3), GambleClassifier(n_estimators=3)):

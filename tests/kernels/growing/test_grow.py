@@ -279,3 +279,33 @@ def test_the_order_of_the_rows_does_not_change_the_tree():
     other = grower(X[order])[0](newton_statistic(g[order], h[order]))
     for name in ("feature", "bin", "missing_left", "left", "gain"):
         np.testing.assert_array_equal(one.nodes[name], other.nodes[name])
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_depth": 4}, {"min_child_weight": 1.0}])
+@pytest.mark.parametrize("kind", ["packed", "class weights", "errors", "newton sums"])
+@pytest.mark.parametrize("slots", [2, 3, 7])
+def test_trees_are_the_same_to_the_last_bit_where_few_histograms_are_kept(
+    monkeypatch, slots, kind, limits
+):
+    rng, X = make(slots, n=400, distinct=30)
+    g, h = rng.standard_normal(400).astype(np.float32), rng.random(400).astype(np.float32)
+    statistic = {
+        "packed": lambda: newton_statistic(g, h),
+        "class weights": lambda: weight_statistic(h, rng.integers(0, 9, 400).astype(np.uint32), 9),
+        "errors": lambda: vector_statistic(kernels.ERROR, rng.standard_normal((400, 4))),
+        "newton sums": lambda: vector_statistic(kernels.NEWTON_SUMS, np.stack([g, h], axis=1)),
+    }[kind]()
+    all_kept, _, _ = grower(X, max_leaf_nodes=60, **limits)
+    some_kept, _, _ = grower(X, max_leaf_nodes=60, **limits)
+    width = sum(len(np.unique(x[~np.isnan(x)])) + 1 for x in X.T) * statistic.channels
+    rows, rest = np.split(rng.permutation(400).astype(np.uint32), [300])
+    expected = all_kept(statistic, rows=rows, rest=rest)
+    monkeypatch.setattr("streamboost.trees.grower.MOST_SUMS", slots * width)
+    tree = some_kept(statistic, rows=rows, rest=rest)
+    assert tree.n_leaves > 10
+    for field in set(tree.nodes.dtype.names) - {"slot", "members"}:  # members: of categories
+        np.testing.assert_array_equal(tree.nodes[field], expected.nodes[field])
+    np.testing.assert_array_equal(tree.rows, expected.rows)
+    np.testing.assert_array_equal(tree.rest, expected.rest)
+    # What is not kept is counted again.
+    assert (some_kept.n_adds > all_kept.n_adds) == (slots < 7 or not limits.get("max_depth"))

@@ -60,6 +60,7 @@ MUST_NOT = {
     "committee": {
         "estimator": "gamble",
         "calibrate": False,
+        "experts": ["committee", "linear"],
         "l2_regularization": 0.7,
         "label_lags": 2,
         "learning_rate": 0.7,
@@ -185,3 +186,19 @@ def test_no_key_is_left_out(tmp_path, base):
     written = made(tmp_path, base).written
     there = {(section, key) for section, keys in written.items() for key in keys}
     assert there <= {(section, key) for _, section, key, *_ in CASES}
+
+
+def test_a_default_that_was_another_is_no_change(tmp_path, monkeypatch):
+    monkeypatch.setattr(binding, "_ITERATIONS", 1)
+    base = next(iter(BASES))
+    monkeypatch.setattr(binding, "_BEFORE", (("pipeline", "seed", 3, 4),))
+    state = State(tmp_path / "state")
+    before, now = (made(tmp_path, base, seed=seed) for seed in (3, 4))
+    with state.locked():
+        adopt(before, state, begun=False)
+        other = made(tmp_path, base, seed=4, name="other")
+        with pytest.raises(StateError) as told:
+            adopt(other, state, begun=True)
+        adopt(now, state, begun=True)
+    assert "[pipeline] name was" in str(told.value)
+    assert "seed" not in str(told.value).partition("On an existing state")[0]

@@ -13,6 +13,7 @@ from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.config.learner import STRATEGIES
 from streamboost.pipelines.config.template import render
 from streamboost.pipelines.endpoints.registry import sections_for
+from streamboost.stream.blend.experts import EXPERTS
 from streamboost.stream.estimators import default_estimator
 
 CONNECTOR_NAMES = ", ".join(
@@ -608,6 +609,18 @@ def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):
     for line in render(kafka=True).splitlines():
         if line.startswith("# topic = "):
             assert line.split('"')[1] in str(config.sections)
+
+
+def test_who_has_a_voice_beside_the_committee_is_a_key(tmp_path):
+    schema = Schema(numeric=["a", "b", "c"])
+    assert made(tmp_path).core.learner(schema, seed=0).experts == EXPERTS
+    core = made(tmp_path, committee={"experts": ["linear", "committee"]}).core
+    assert core.learner(schema, seed=0).experts == ("committee", "linear")
+    assert core.settings["committee"]["experts"] == ["linear", "committee"]
+    for wrong in ("nobody", ["linear"], 3, ["committee", 1], {"committee": 1}):
+        (line,) = problems(tmp_path, committee={"experts": wrong})
+        assert line.startswith("[committee] experts: experts is ")
+        assert '"all", "committee" alone, or a list with "committee" and any of' in line
 
 
 def test_whether_probabilities_are_calibrated_is_a_key(tmp_path):

@@ -1,11 +1,13 @@
 """The newest labels, and the correction they give the committee."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.storage import Arrays
+from streamboost.stream.blend.experts import Expert
 from streamboost.stream.checks import Label, as_array
 from streamboost.stream.labelled_rows.weights import by_half_life
 from streamboost.stream.training.schedule import Schedule
@@ -16,15 +18,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Recent"]
 
+_LEAST = 1e-6
 
-class Recent:
+
+class Recent(Expert):
     """Corrects whichever committee serves by what the newest labels say.
 
     The correction is a function of the committee, these rows and the number of labels, and is made
     when the next record is scored: after many labels at once, once.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, *, optional: bool = False) -> None:
+        self._is_optional = optional  # leaves out committees that cannot be corrected
         self._n_stumps = schedule.correction_rounds
         self._size = schedule.correction_rows
         self._weights = by_half_life(self._size, schedule.correction_half_life)
@@ -36,12 +41,14 @@ class Recent:
         self._corrected: Corrected | None = None
 
     def widen(self, n_features: int) -> None:
-        """Let rows have `n_features` features; the ones kept miss the new ones."""
+        """See `Expert`."""
         filler = np.full((self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
 
-    def add(self, row: np.ndarray, label: Label, weight: float = 1.0) -> None:
-        """Take in one row (D,) and its label, which counts as `weight` records."""
+    def learn(
+        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+    ) -> None:
+        """See `Expert`."""
         if not self._n_stumps:
             return
         self._total += 1
@@ -54,9 +61,29 @@ class Recent:
         self._labels.append(label)
         self._corrected = None
 
-    def edition(self, committee: "Committee | None") -> int:
-        """Return a number that rises with every committee, and with every correction of it."""
-        return committee.version + self._total if committee else 0
+    @property
+    def total(self) -> int:
+        """Labels learned, each of which makes another correction."""
+        return self._total
+
+    def say(
+        self,
+        committee: "Committee",
+        X: np.ndarray,
+        scores: np.ndarray,
+        place: Mapping[Label, int],
+        said: np.ndarray,
+    ) -> None:
+        """See `Expert`; of classes that committee and newest labels know."""
+        from streamboost.boosting.correction import Corrected, correctable
+
+        left_out = self._is_optional and not correctable(committee)
+        corrected = committee if left_out else self.over(committee)
+        if not isinstance(corrected, Corrected):
+            return
+        P = corrected.probabilities(corrected.corrected(scores, X))
+        columns = [place[label] for label in corrected.classes.tolist()]
+        said[0][:, columns] = np.log(np.maximum(P, _LEAST))
 
     def over(self, committee: "Committee | None") -> "Committee | Corrected | None":
         """Return `committee` corrected, or as it is where there is nothing to correct it by.
@@ -100,13 +127,13 @@ class Recent:
         return Corrected(committee, classes, first * committee.temperature, stumps)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        """See `Expert`."""
         n = len(self._labels)
         rows: Arrays = {"X": self._X[:n].copy(), "weight": self._given[:n].copy()}
         return {"total": self._total, "labels": list(self._labels)}, rows
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Go on from what `state` returned for the same schedule."""
+        """See `Expert`; for the same schedule."""
         self._total, self._labels = state["total"], list(state["labels"])
         self._X = np.full((self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
         self._X[: len(self._labels)] = arrays["X"]

@@ -18,9 +18,10 @@ class Rows(NamedTuple):
     """The n rows of a training; their scores and probabilities follow the trees."""
 
     y: np.ndarray  # uint32 (n,)
-    weight: np.ndarray  # float32 (n,)
+    weight: np.ndarray  # float32 (n,), in lots of records
     scores: np.ndarray  # float32 (n, K)
     probabilities: np.ndarray  # float32 (n, K)
+    records: np.ndarray  # float64 (n,): their weight once more, where float32 may be 0
 
 
 class Drawn(NamedTuple):
@@ -34,9 +35,10 @@ class Drawn(NamedTuple):
 class Grown(NamedTuple):
     """Room for a tree a round, one behind the other."""
 
-    nodes: np.ndarray  # NODE; their features are those of the codes
+    nodes: np.ndarray  # NODE; their features are those of the codes, and their gains in lots
     sizes: np.ndarray  # int64 (rounds,): nodes of each tree
     values: np.ndarray  # float32 (leaves, K)
+    weights: np.ndarray  # float64 (leaves,): of all their rows
 
 
 class Room(NamedTuple):
@@ -46,7 +48,7 @@ class Room(NamedTuple):
     gradient: np.ndarray  # float32 (n,)
     hessian: np.ndarray  # float32 (n,)
     statistic: np.ndarray  # int64 (n x channels,)
-    pool: np.ndarray  # int64 (leaves, bins x channels)
+    pool: np.ndarray  # int64 (slots, bins x channels); see `grow`
     ends: np.ndarray  # int64 (4, leaves): each one's start and stop in its rows, and in the rest
     steps: np.ndarray  # float64 (leaves, K)
 
@@ -55,14 +57,14 @@ class Room(NamedTuple):
 def boost(coded, rows, drawn, limits, rate, clamp, done, work, grown):
     """Grow a tree for each round drawn; return the additions to histograms.
 
-    `limits` (1,) LIMITS are in the user's units, and are scaled for each tree; `rate` scales the
+    `limits` (1,) LIMITS are in lots as the weights, and are scaled for each tree; `rate` scales the
     leaf values, once they are clamped; `done` rounds were grown before.
     """
     lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
     most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
     g, h, start, stop = work.gradient, work.hessian, work.ends[0], work.ends[1]
-    n_features, splits = drawn.features.shape[1], 2 * work.pool.shape[1]
-    growing = room(lim.channels, np.int64(CODES), splits, n_features, y.size)
+    d, (slots, width) = drawn.features.shape[1], work.pool.shape
+    growing = room(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
     statistic = Statistic(work.statistic, y[:0], work.steps[0, :0])
     columns, joint = _offer(coded, drawn.features[0], wide)
     at, n_leaves, n_adds = 0, 0, 0
@@ -72,18 +74,20 @@ def boost(coded, rows, drawn, limits, rate, clamp, done, work, grown):
         n_rows = _deal(drawn.chosen, m, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
         sum_g, sum_h = project(P, y, weight, drawn.directions[m], g, h)
-        _, scale = scale_up(g, h, weight, sum_g, sum_h, wide, work.statistic)
-        lim.min_child, lim.l2 = max(1.0, least * scale), l2 * scale
+        scale_g, scale_h = scale_up(g, h, weight, sum_g, sum_h, wide, work.statistic)
+        lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
         nodes = grown.nodes[at : at + 2 * most - 1]
-        size = grow_tree(columns, trained, rest, statistic, lim, work.pool, nodes, joint, growing)
-        n_adds += n_features * _finish(nodes, size, columns.features, work.ends)
+        given = columns, trained, rest, statistic, lim, work.pool
+        size, counted = grow_tree(*given, nodes, joint, growing)
+        _finish(nodes, size, columns.features, scale_h / scale_g / scale_g, work.ends)
         k = (size + 1) // 2
         values, steps = grown.values[n_leaves : n_leaves + k], work.steps[:k]
         leaf_newton(P, y, weight, trained, start[:k], stop[:k], l2, clamp, steps)
         _scale(steps, rate, values)
+        _weigh(work.order, n_rows, rows.records, work.ends, grown.weights[n_leaves : n_leaves + k])
         follow(rows.scores, P, trained, rest, work.ends, values, done + m + 1)
         grown.sizes[m] = size
-        at, n_leaves = at + size, n_leaves + k
+        at, n_leaves, n_adds = at + size, n_leaves + k, n_adds + counted
     return n_adds
 
 
@@ -126,9 +130,9 @@ def _deal(chosen, m, order):
 
 
 @inner_kernel
-def _finish(nodes, size, features, ends):
-    """Name the nodes' features as the codes do, write the leaves' `ends`, return rows counted."""
-    leaf, counted = 0, nodes[0].stop - nodes[0].start if nodes[0].slot >= 0 else 0
+def _finish(nodes, size, features, worth, ends):
+    """Write the leaves' `ends`; the other nodes' features as the codes have them, gains as lots."""
+    leaf = 0
     for i in range(size):
         node = nodes[i]
         if node.left < 0:
@@ -137,10 +141,19 @@ def _finish(nodes, size, features, ends):
             leaf += 1
             continue
         node.feature = features[node.feature]
-        a, b = nodes[node.left], nodes[node.left + 1]
-        if a.slot >= 0:  # the last pairs are leaves, and not counted
-            counted += min(a.stop - a.start, b.stop - b.start)
-    return counted
+        node.gain *= worth
+
+
+@inner_kernel
+def _weigh(order, n_rows, records, ends, weights):
+    """Write what the rows of each leaf weigh, sampled or not."""
+    for leaf in range(weights.size):
+        total = 0.0
+        for i in range(ends[0, leaf], ends[1, leaf]):
+            total += records[order[i]]
+        for i in range(n_rows + ends[2, leaf], n_rows + ends[3, leaf]):
+            total += records[order[i]]
+        weights[leaf] = total
 
 
 @inner_kernel

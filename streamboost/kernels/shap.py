@@ -1,0 +1,227 @@
+"""What each feature did to a row's score: SHAP values of trees, a leaf at a time.
+
+A leaf of value v asks d features on its way. The row passes what it asks of feature i or does not,
+o_i = 1 or 0, and of the training's rows a share z_i would. Where the features S are known, the
+chance to come to the leaf is prod_{i in S} o_i prod_{i not in S} z_i, and feature j is owed
+
+    v (o_j - z_j) sum_S |S|! (d - |S| - 1)! / d!  prod_{i in S} o_i  prod_{i not in S, i != j} z_i
+    = v (o_j - z_j) int_0^1 prod_{i != j} (o_i t + z_i (1 - t)) dt,
+
+since int t^s (1 - t)^(d - 1 - s) dt = s! (d - s - 1)! / d!. The integrand is a polynomial of degree
+d - 1: ceil(d / 2) points of Gauss and Legendre integrate it without error.
+
+Lundberg, Erion and Lee (2018) and Lundberg et al. (2020) define these values for trees, "path
+dependent", and carry polynomials down the tree instead; here nothing but o and z is carried.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamboost.kernels.jit import inner_kernel, kernel
+
+__all__ = ["ASKED", "POINTS", "RULE", "STEP", "add_contributions", "weigh_paths"]
+
+POINTS = 4  # computed at a time: they serve eight features
+
+RULE = np.dtype([("point", np.float64, (POINTS,)), ("weight", np.float64, (POINTS,))])
+
+ASKED = np.dtype(
+    [
+        ("feature", np.int64),
+        ("passes", np.float64),  # 1 where the row passes all that was asked of it so far, else 0
+        ("share", np.float64),  # of the training's rows that pass
+        ("owed", np.float64),  # the integral, at a leaf
+        ("factor", np.float64, (POINTS,)),
+    ]
+)
+
+STEP = np.dtype(
+    [
+        ("node", np.int64),
+        ("turn", np.int64),  # how many of its children have been seen
+        ("place", np.int64),  # of its feature among those asked
+        ("is_first", np.int64),  # whether no node above asked for it
+        ("goes_left", np.int64),
+        ("passes", np.float64),  # what stood at its place when the node was come to
+        ("share", np.float64),
+    ]
+)
+
+
+class _Trees(NamedTuple):
+    """As in `add_mixed_scores`, and the share of each node's weight that goes left."""
+
+    nodes: np.ndarray
+    set_of: np.ndarray
+    sets: np.ndarray
+    values: np.ndarray
+    left_share: np.ndarray
+
+
+class _Work(NamedTuple):
+    """The way to a node, the features asked on it, and what they are owed."""
+
+    way: np.ndarray
+    asked: np.ndarray
+    rules: np.ndarray
+    value: np.ndarray
+    phi: np.ndarray
+
+
+@kernel
+def weigh_paths(nodes, roots, values, cover, left_share, expected):
+    """Write which share of each node's weight goes left, and add up what trees score on average.
+
+    Shapes: `nodes`, `roots` and `values` as in `add_scores`; `cover` (leaves,), the weight of the
+    training's rows in each leaf, in any unit for each tree; `left_share` float64 (nodes,);
+    `expected` float64 (K,). Returns the most questions between a root and a leaf.
+    """
+    n, most = nodes.size, 0
+    weight, height, reach = np.empty(n), np.empty(n, np.int64), np.zeros(n)
+    for at in range(n - 1, -1, -1):  # children stand behind their parents
+        left, right = nodes[at].left, nodes[at].right
+        on_left = np.float64(cover[~left]) if left < 0 else weight[left]
+        on_right = np.float64(cover[~right]) if right < 0 else weight[right]
+        weight[at] = on_left + on_right
+        left_share[at] = on_left / weight[at] if weight[at] > 0.0 else 0.5
+        below = max(0 if left < 0 else height[left], 0 if right < 0 else height[right])
+        height[at] = below + 1
+        most = max(most, height[at])
+    for t in range(roots.size):
+        if roots[t] >= 0:
+            reach[roots[t]] = 1.0
+        else:
+            for k in range(values.shape[1]):
+                expected[k] += values[~roots[t], k]
+    for at in range(n):
+        for side in range(2):
+            child = nodes[at].right if side else nodes[at].left
+            chance = reach[at] * (1.0 - left_share[at] if side else left_share[at])
+            if child >= 0:
+                reach[child] = chance
+            else:
+                for k in range(values.shape[1]):
+                    expected[k] += chance * values[~child, k]
+    return most
+
+
+@inner_kernel
+def _goes_left(trees, at, x):
+    node, at_set = trees.nodes[at], trees.set_of[at]
+    if at_set >= 0:
+        code = np.int64(x)
+        return (trees.sets[at_set, code >> 3] >> (code & 7)) & 1 == 1
+    return x <= node.threshold or (node.missing_left and x != x)
+
+
+@inner_kernel
+def _integrate(asked, n_asked, rule):
+    """Add to what features are owed the integral of the others' factors, a few points of it.
+
+    Whether the row passes is in the numbers: a branch for each would cost more than all else.
+    """
+    t0, t1, t2, t3 = rule.point[0], rule.point[1], rule.point[2], rule.point[3]
+    p0, p1, p2, p3 = rule.weight[0], rule.weight[1], rule.weight[2], rule.weight[3]
+    for i in range(n_asked):
+        a = asked[i]
+        z, d = a.share, a.passes - a.share
+        f0, f1, f2, f3 = z + d * t0, z + d * t1, z + d * t2, z + d * t3
+        a.factor[0], a.factor[1], a.factor[2], a.factor[3] = f0, f1, f2, f3
+        p0, p1, p2, p3 = p0 * f0, p1 * f1, p2 * f2, p3 * f3
+    for i in range(n_asked):
+        f = asked[i].factor
+        asked[i].owed += (p0 / f[0] + p1 / f[1]) + (p2 / f[2] + p3 / f[3])
+
+
+@inner_kernel
+def _add_leaf(leaf, n_asked, values, work):
+    """Add what a leaf owes to each of the features on its way."""
+    asked, value, phi = work.asked, work.value, work.phi
+    for i in range(n_asked):
+        asked[i].owed = 0.0
+    n_blocks = (n_asked + 2 * POINTS - 1) // (2 * POINTS)
+    for b in range(n_blocks):
+        _integrate(asked, n_asked, work.rules[n_blocks, b])
+    for k in range(values.shape[1]):
+        value[k] = values[leaf, k]
+    for i in range(n_asked):
+        due = asked[i].owed * (asked[i].passes - asked[i].share)
+        f = asked[i].feature
+        for k in range(value.size):
+            phi[f, k] += due * value[k]
+
+
+@inner_kernel
+def _come_to(step, asked, n_asked, feature, goes_left):
+    """Find a node's feature among those asked on the way, or put it behind them."""
+    p = 0
+    while p < n_asked and asked[p].feature != feature:
+        p += 1
+    a = asked[p]
+    step.place, step.is_first, step.goes_left = p, p == n_asked, goes_left
+    if step.is_first:
+        a.feature, a.passes, a.share = feature, 1.0, 1.0
+    step.passes, step.share = a.passes, a.share
+
+
+@inner_kernel
+def _add_tree(trees, root, X, row, work):
+    """Add what the leaves of a tree owe, each of them come to once."""
+    way, asked = work.way, work.asked
+    h, n_asked = 0, 0
+    way[0].node, way[0].turn = root, 0
+    while h >= 0:
+        step = way[h]
+        at = step.node
+        if step.turn == 0:
+            f = trees.nodes[at].feature
+            _come_to(step, asked, n_asked, f, _goes_left(trees, at, X[row, f]))
+            n_asked += step.is_first
+        a = asked[step.place]
+        if step.turn == 2:
+            n_asked -= step.is_first
+            a.passes, a.share = step.passes, step.share
+            h -= 1
+            continue
+        left = step.turn == 0
+        step.turn += 1
+        a.passes = step.passes if left == step.goes_left else 0.0
+        a.share = step.share * (trees.left_share[at] if left else 1.0 - trees.left_share[at])
+        if a.passes == 0.0 and a.share == 0.0:
+            continue  # nobody comes there, whatever is known
+        child = trees.nodes[at].left if left else trees.nodes[at].right
+        if child < 0:
+            _add_leaf(~child, n_asked, trees.values, work)
+        else:
+            h += 1
+            way[h].node, way[h].turn = child, 0
+
+
+@kernel
+def add_contributions(
+    nodes, set_of, sets, roots, values, left_share, X, rules, way, asked, out
+):  # fmt: skip
+    """Add to `out` float64 (n, K, D + 1) what each feature did to each score of each row.
+
+    `nodes`, `set_of`, `sets`, `roots`, `values` and `X` are as in `add_mixed_scores`; `left_share`
+    comes from `weigh_paths`; `rules` RULE (blocks + 1, blocks): rule b has its points, between 0
+    and 1, in its first b blocks, and serves 8 b features. There is room for the longest way in
+    `way` STEP and `asked` ASKED. The last column of `out` stays as it is. O(leaves (d^2 + d K))
+    for a row.
+    """
+    n_classes, n_features = values.shape[1], X.shape[1]
+    # Zeros behind the classes: loops of 16 have no remainder, which would cost as much again.
+    width = n_classes if n_classes <= POINTS else (n_classes + 15) & ~15
+    trees = _Trees(nodes, set_of, sets, values, left_share)
+    work = _Work(way, asked, rules, np.zeros(width), np.empty((n_features, width)))
+    for i in range(X.shape[0]):
+        for j in range(n_features):
+            for k in range(width):
+                work.phi[j, k] = 0.0
+        for t in range(roots.size):
+            if roots[t] >= 0:
+                _add_tree(trees, roots[t], X, i, work)
+        for k in range(n_classes):
+            for j in range(n_features):
+                out[i, k, j] += work.phi[j, k]

@@ -1,0 +1,1 @@
+"""What several experts say of a record, as one prediction."""

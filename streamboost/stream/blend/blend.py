@@ -1,0 +1,294 @@
+"""What several experts say of a record, as one prediction."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.features import Features
+from streamboost.features.text import normalized
+from streamboost.storage import Arrays, part
+from streamboost.stream.blend.correction import Recent
+from streamboost.stream.blend.experts import Expert
+from streamboost.stream.blend.linear import Linear
+from streamboost.stream.blend.memory import Memory, Said
+from streamboost.stream.blend.neighbours import Neighbours
+from streamboost.stream.blend.scale import Scale
+from streamboost.stream.blend.sequence import Sequences
+from streamboost.stream.blend.words import Words
+from streamboost.stream.checks import Label, as_array
+from streamboost.stream.scoring import Scored, gap_of, score_with_committee
+from streamboost.stream.training.schedule import Schedule
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Blend"]
+
+_START = {"committee": 0.4, "correction": 0.2, "sequence": 0.1, "words": 0.35}
+_OTHERS = 0.15
+"""With what weights experts start: the committee leads until labels speak for others."""
+
+_STEP = 0.2
+_SQUARES = 10.0
+"""AdaGrad's step, and the squared slopes that it starts with."""
+
+_LEAST = -6.0
+"""Log probability: whoever says less is too sure."""
+
+_NEWEST = 50
+"""Labels whose shares are the chances of classes that the committee does not know."""
+
+_EPOCH = 0.1
+"""Share of all weights by which one must move for utilities to be measured anew."""
+
+
+class Blend:
+    """Adds the log probabilities of several experts, with weights that every label corrects.
+
+    The weights follow the slope of the log loss that the sum had on arrival (stacking by a
+    softmax regression with a weight for each expert, trained by AdaGrad, Duchi et al. 2011). An
+    expert that is too sure of itself is tempered, one that is of no use is left out, and with few
+    labels the weights stay near their start. A sum of logarithms lets the committee decide where
+    it is sure, and the others where it is not: that is why labels asked for by small margins, on
+    which weights are learned, mislead it less than they mislead a weighted mean. Labels of
+    classes that the committee did not know yet, which it gives their share of the newest labels,
+    teach no weights.
+
+    Parameters
+    ----------
+    experts
+        Those that have a voice, of `EXPERTS`; "committee" alone: as the committee says.
+    schedule
+        How the committee is corrected by the newest labels.
+    features
+        What makes columns of records' texts, for "words".
+    n_before
+        Columns before those of the features.
+
+    Attributes
+    ----------
+    names
+        What each weight is of.
+    weights
+        float64 (E,).
+    """
+
+    def __init__(
+        self,
+        experts: Sequence[str],
+        schedule: Schedule,
+        features: Features | None = None,
+        n_before: int = 0,
+    ) -> None:
+        blends = "correction" in experts and not schedule.correction_rounds
+        self._recent = Recent(Schedule.per_label() if blends else schedule, optional=blends)
+        scale, self._sequences = Scale(), Sequences()
+        self._scale = scale
+        there: dict[str, Expert] = {
+            "correction": self._recent,
+            "neighbours": Neighbours(scale),
+            "sequence": self._sequences,
+            "linear": Linear(scale),
+        }
+        if features is not None:
+            there["words"] = Words(features, n_before)
+        self._experts = {name: there[name] for name in experts if name in there}
+        self.names = ["committee"]
+        for name, expert in self._experts.items():
+            self.names += [name] * expert.n_opinions
+        self.weights = np.array([_START.get(name, _OTHERS) for name in self.names])
+        self._squares = np.full(len(self.names), _SQUARES)
+        self._epoch = 0
+        self._epoch_weights = self.weights.copy()
+        self._place: dict[Label, int] = {}  # the classes' numbers, in the order first learned
+        self._labels: deque[int] = deque(maxlen=_NEWEST)  # the newest, as numbers
+        self._memory = Memory()
+        self._newest: tuple[Committee, bytes, Said] | None = None
+
+    def widen(self, n_features: int) -> None:
+        """Let rows have `n_features` features; the ones kept miss the new ones."""
+        if "correction" not in self._experts:
+            self._recent.widen(n_features)
+        self._scale.widen(n_features)
+        for expert in self._experts.values():
+            expert.widen(n_features)
+        self._newest = None
+
+    def score(self, committee: "Committee", X: np.ndarray) -> Scored:
+        """Score `X` (n, D); columns the committee does not know are left out.
+
+        Raises
+        ------
+        ConfigurationError
+            When the schedule corrects committees, and this one's scores cannot be.
+        """
+        if not self._blends(committee):
+            return score_with_committee(self._recent.over(committee) or committee, X)
+        from streamboost.kernels.blending import mix
+
+        scores = committee.decision(X[:, : committee.n_features])
+        place = self._places(committee)
+        known = np.zeros(len(place), dtype=bool)
+        known[[place[label] for label in committee.classes.tolist()]] = True
+        said = self._said(committee, X, scores, place, known)
+        logs = np.empty(said.shape[1:])
+        mix(self.weights, said, logs)
+        if len(X) == 1:
+            self._newest = committee, X.tobytes(), self._kept(said[:, 0], known)
+        classes = as_array(place)
+        return Scored(
+            labels=classes[logs.argmax(axis=1)].astype(object),
+            classes=classes,
+            probabilities=np.exp(logs),
+            margins=gap_of(logs),
+            version=committee.version,
+            experts=said,
+            known=known,
+        )
+
+    def _blends(self, committee: "Committee") -> bool:
+        # Where mistakes cost, the likeliest class is not the one to name.
+        return bool(self._experts) and committee.costs.size == 0
+
+    def _places(self, committee: "Committee") -> dict[Label, int]:
+        """Return the classes' numbers, those that only the committee knows behind the others."""
+        place = self._place
+        for label in committee.classes.tolist():
+            if label not in place:
+                place = place | {label: len(place)}
+        return place
+
+    def _said(
+        self,
+        committee: "Committee",
+        X: np.ndarray,
+        scores: np.ndarray,
+        place: dict[Label, int],
+        known: np.ndarray,
+    ) -> np.ndarray:
+        """Return what each expert says, log probabilities (E, n, K), at least `_LEAST`."""
+        said = np.empty((len(self.names), len(X), len(place)))
+        columns = [place[label] for label in committee.classes.tolist()]
+        said[:, :, columns] = np.log(np.maximum(committee.probabilities(scores), np.exp(_LEAST)))
+        if not known.all():
+            share = np.bincount(list(self._labels), minlength=len(place)) + 1.0
+            share /= share.sum()
+            said[:, :, known] += np.log(share[known].sum())
+            said[:, :, ~known] = np.log(share[~known])
+        start = 1
+        for expert in self._experts.values():
+            end = start + expert.n_opinions
+            expert.say(committee, X, scores, place, said[start:end])
+            start = end
+        return np.maximum(said, _LEAST, out=said)
+
+    def edition(self, committee: "Committee | None") -> int:
+        """Return a number that rises with what utilities are measured by.
+
+        That is the committee, and how it is corrected where it speaks alone; else the weights, as
+        far as they have moved.
+        """
+        if committee is None:
+            return 0
+        return committee.version + (self._epoch if self._experts else self._recent.total)
+
+    def note(self, ids: Sequence[str], scored: Scored) -> None:
+        """Remember what the experts said of records on their arrival."""
+        if scored.experts is None:
+            return
+        for i, id in enumerate(ids):
+            self._memory.note(id, self._kept(scored.experts[:, i], scored.known))
+
+    def _kept(self, said: np.ndarray, known: np.ndarray | None) -> Said:
+        assert known is not None
+        n = len(self._place)
+        return Said(self._sequences.newest, said[:, :n].astype(np.float32), known[:n])
+
+    def learn(
+        self,
+        id: str,
+        row: np.ndarray,
+        label: Label,
+        weight: float = 1.0,
+        committee: "Committee | None" = None,
+    ) -> None:
+        """Learn a record's label; without memory of the record, by what is said of it now."""
+        if not self._experts:
+            self._recent.learn(committee, row, label, 0, weight)
+            return
+        if committee is not None and self._blends(committee):
+            said = self._memory.take(id) or self._says_now(committee, row)
+            self._weigh(said, self._place.get(label), weight)
+            before = said.before
+        else:
+            before = self._sequences.newest
+        k = self._place.setdefault(label, len(self._place))
+        self._scale.learn(row)
+        for expert in self._experts.values():
+            expert.learn(committee, row, label, k, weight)
+        self._sequences.learn_after(before, k, weight)
+        self._labels.append(k)
+        self._newest = None
+
+    def _says_now(self, committee: "Committee", row: np.ndarray) -> Said:
+        if self._newest is None or self._newest[:2] != (committee, row.tobytes()):
+            self.score(committee, row[None])
+        assert self._newest is not None
+        return self._newest[2]
+
+    def _weigh(self, said: Said, k: int | None, weight: float) -> None:
+        """Learn weights of what was said of a record of class number `k`."""
+        if k is None or k >= len(said.known) or not said.known[k]:
+            return
+        logs = said.logs.astype(np.float64)
+        off = np.exp(normalized(self.weights @ logs))
+        off[k] -= 1.0
+        slope = weight * (logs @ off)
+        self._squares += slope * slope
+        self.weights = np.maximum(self.weights - _STEP * slope / np.sqrt(self._squares), 0.0)
+        moved = np.abs(self.weights - self._epoch_weights).max()
+        if moved > _EPOCH * self._epoch_weights.sum():
+            self._epoch += 1
+            self._epoch_weights = self.weights.copy()
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        parts = {name: expert.state() for name, expert in self._experts.items()}
+        waiting, said = self._memory.state()
+        parts.setdefault("correction", self._recent.state())
+        state = {
+            "weights": self.weights.tolist(),
+            "squares": self._squares.tolist(),
+            "epoch": self._epoch,
+            "epoch_weights": self._epoch_weights.tolist(),
+            "labels": list(self._place),
+            "newest": list(self._labels),
+            "waiting": waiting,
+            "experts": {name: about for name, (about, _) in parts.items()},
+        }
+        return state, {
+            **{f"said.{name}": array for name, array in said.items()},
+            **{f"scale.{name}": array for name, array in self._scale.state().items()},
+            **{
+                f"{key}.{name}": one for key, (_, own) in parts.items() for name, one in own.items()
+            },
+        }
+
+    def resume_correction(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from what `Recent.state` returned, which was all before there were experts."""
+        self._recent.resume(state, arrays)
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from what `state` returned for the same experts, schedule and features."""
+        self.weights = np.array(state["weights"])
+        self._squares = np.array(state["squares"])
+        self._epoch, self._epoch_weights = state["epoch"], np.array(state["epoch_weights"])
+        self._place = {label: k for k, label in enumerate(state["labels"])}
+        self._labels = deque(state["newest"], maxlen=_NEWEST)
+        self._scale.resume(part(arrays, "scale."))
+        for name, expert in ({"correction": self._recent} | self._experts).items():
+            expert.resume(state["experts"][name], part(arrays, f"{name}."))
+        self._memory.resume(state["waiting"], part(arrays, "said."))
+        self._newest = None

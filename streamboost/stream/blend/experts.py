@@ -1,0 +1,92 @@
+"""What an expert is, and which there are."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from streamboost.errors import ConfigurationError
+from streamboost.storage import Arrays
+from streamboost.stream.checks import Label
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["EXPERTS", "Expert", "as_experts"]
+
+EXPERTS = ("committee", "correction", "neighbours", "sequence", "linear", "words")
+
+MOST_CLASSES = 256
+"""Classes that experts with tables of their own tell apart, the first to be learned."""
+
+
+class Expert:
+    """Has an opinion, or several, about every record, and learns from every label.
+
+    Classes have numbers, in the order in which they were first learned.
+    """
+
+    n_opinions: ClassVar[int] = 1
+
+    def widen(self, n_features: int) -> None:
+        """Let rows have `n_features` features; the ones kept miss the new ones."""
+
+    def say(
+        self,
+        committee: "Committee",
+        X: np.ndarray,
+        scores: np.ndarray,
+        place: Mapping[Label, int],
+        said: np.ndarray,
+    ) -> None:
+        """Write log probabilities of records into `said` float64 (opinions, n, K).
+
+        Where an expert knows nothing it leaves what stands there: what the committee says.
+
+        Parameters
+        ----------
+        committee
+            The one that serves.
+        X, scores
+            Features float32 (n, D), and the committee's scores float64 (n, its classes).
+        place
+            The classes' numbers.
+        """
+        raise NotImplementedError
+
+    def learn(
+        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+    ) -> None:
+        """Learn that a record (D,) is of the class `label`, number `k`."""
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        return {}, {}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from what `state` returned, `widen` having been called."""
+
+
+def as_experts(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
+    """Return the experts that are named, in their order; "all" stands for all of them.
+
+    Raises
+    ------
+    ConfigurationError
+        When one is not known, or the committee is not among them.
+
+    Examples
+    --------
+    >>> as_experts(["words", "committee"])
+    ('committee', 'words')
+    """
+    if experts == "all":
+        return EXPERTS
+    names = [experts] if isinstance(experts, str) else experts
+    several = isinstance(names, list | tuple) and "committee" in names
+    if not several or any(name not in EXPERTS for name in names):
+        raise ConfigurationError(
+            f'experts is {experts!r}: give "all", "committee" alone, or a list with "committee" '
+            f"and any of {', '.join(EXPERTS[1:])}"
+        )
+    return tuple(name for name in EXPERTS if name in names)

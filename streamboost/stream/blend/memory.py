@@ -1,0 +1,69 @@
+"""What experts said of records on their arrival, until the labels come."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.storage import Arrays
+
+__all__ = ["Memory", "Said"]
+
+_MOST_BYTES = 8 * 2**20
+_MOST = 20_000
+"""Records that are remembered, and what they may take; the oldest are forgotten first."""
+
+
+class Said(NamedTuple):
+    """What the experts said of one record."""
+
+    before: int
+    """The number of the newest label known then, -1 where there was none."""
+    logs: np.ndarray
+    """Float32 (E, K), log probabilities."""
+    known: np.ndarray
+    """Bool (K,), which classes the committee knew."""
+
+
+class Memory:
+    """Remembers what was said of records by their ids."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, Said] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._said)
+
+    def note(self, id: str, said: Said) -> None:
+        """Remember what was said of the record `id`; the newest counts."""
+        self.take(id)
+        self._said[id] = said
+        self._bytes += said.logs.nbytes
+        while len(self._said) > _MOST or self._bytes > _MOST_BYTES:
+            self.take(next(iter(self._said)))
+
+    def take(self, id: str) -> Said | None:
+        """Return, and forget, what was said of the record `id`; None if it is not known."""
+        said = self._said.pop(id, None)
+        if said is not None:
+            self._bytes -= said.logs.nbytes
+        return said
+
+    def state(self) -> tuple[list[Any], Arrays]:
+        """Return all there is: one part as JSON can hold it, the other as arrays."""
+        about = [
+            (id, one.before, one.logs.shape, np.flatnonzero(~one.known).tolist())
+            for id, one in self._said.items()
+        ]
+        logs = [one.logs.ravel() for one in self._said.values()]
+        return about, {"logs": np.concatenate(logs) if logs else np.zeros(0, dtype=np.float32)}
+
+    def resume(self, about: list[Any], arrays: Arrays) -> None:
+        """Go on from what `state` returned."""
+        self._said, self._bytes, start = {}, 0, 0
+        for id, before, shape, unknown in about:
+            end = start + shape[0] * shape[1]
+            known = np.ones(shape[1], dtype=bool)
+            known[unknown] = False
+            self.note(id, Said(before, arrays["logs"][start:end].reshape(shape).copy(), known))
+            start = end

@@ -1,0 +1,138 @@
+"""What the newest labelled records say that are most like another."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from streamboost.storage import Arrays
+from streamboost.stream.blend.experts import Expert
+from streamboost.stream.blend.scale import Scale
+from streamboost.stream.checks import Label
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Neighbours"]
+
+_SIZE = 1_000
+"""Labelled records that are kept."""
+
+_NEAR = 200
+"""Of these, the newest among which the nearest by its features is looked for."""
+
+_TREES = 64
+_COLUMNS = 64
+"""Columns by which features are compared, those that the committee splits most often."""
+
+_UNUSED = 0.1
+"""Splits that count for every column: the committee may not need one that neighbours tell by."""
+
+
+class Neighbours(Expert):
+    """The label of the nearest by features; of the nearest, and the five nearest, by leaves.
+
+    Features are compared as far as the committee uses them: each is divided by its standard
+    deviation, and its square weighs as often as trees split it. By leaves those are near that
+    share the most leaves of the committee's first trees (the proximity of Breiman's random
+    forests): a metric that was learned from labels. On streams that repeat themselves, or whose
+    classes are many small heaps, neighbours are right where no boosted tree is yet.
+    """
+
+    n_opinions: ClassVar[int] = 3
+
+    def __init__(self, scale: Scale) -> None:
+        self._scale = scale
+        self._X = np.zeros((_SIZE, 0), dtype=np.float32)
+        self._y = np.zeros(_SIZE, dtype=np.int64)
+        self._weight = np.ones(_SIZE)
+        self._n = 0
+        self._newest = _SIZE - 1
+        self._committee: Committee | None = None
+        self._leaves = np.zeros((_SIZE, 0), dtype=np.uint8)
+        self._unread = 0  # rows whose leaves are not known yet, the newest
+        self._metric: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def widen(self, n_features: int) -> None:
+        """See `Expert`."""
+        filler = np.full((_SIZE, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
+        self._X = np.hstack([self._X, filler])
+        self._metric = None
+
+    def learn(
+        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+    ) -> None:
+        """See `Expert`."""
+        self._newest = (self._newest + 1) % _SIZE
+        self._X[self._newest], self._y[self._newest] = row, k
+        self._weight[self._newest] = weight
+        self._n = min(self._n + 1, _SIZE)
+        self._unread = min(self._unread + 1, _SIZE)
+        self._metric = None
+
+    def say(
+        self,
+        committee: "Committee",
+        X: np.ndarray,
+        scores: np.ndarray,
+        place: Mapping[Label, int],
+        said: np.ndarray,
+    ) -> None:
+        """See `Expert`."""
+        from streamboost.kernels.neighbours import say_neighbours
+
+        if not self._n:
+            return
+        self._read(committee)
+        if self._metric is None:
+            self._metric = self._measured(committee)
+        own = _leaves(committee, X)
+        n, n_classes = self._n, said.shape[2]
+        counts = np.bincount(self._y[:n], weights=self._weight[:n], minlength=n_classes)
+        ring = self._X, self._y, self._weight, self._leaves, n, self._newest
+        say_neighbours(*ring, _NEAR, X, own, *self._metric, counts, said)
+
+    def _read(self, committee: "Committee") -> None:
+        """Find the leaves of the rows that are new, or of all if the committee is."""
+        if committee is not self._committee:
+            self._committee, self._metric, self._unread = committee, None, self._n
+            self._leaves = np.zeros((_SIZE, _leaves(committee, self._X[:0]).shape[1]), np.uint8)
+        if self._unread:
+            rows = (self._newest - np.arange(self._unread)) % _SIZE
+            self._leaves[rows] = _leaves(committee, self._X[rows])
+            self._unread = 0
+
+    def _measured(self, committee: "Committee") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the columns that count, and of each the scale and the distance of what differs."""
+        splits = np.full(self._X.shape[1], _UNUSED)
+        splits[: committee.n_features] += committee.learners.splits(committee.n_features)
+        weight = splits / splits.mean()
+        scale = np.sqrt(weight) * self._scale.rate
+        categories = committee.learners.categories.features
+        scale[categories] = 0.0
+        counts = scale > 0.0
+        counts[categories] = True
+        columns = np.flatnonzero(counts)
+        if len(columns) > _COLUMNS:
+            order = np.argsort(-weight[columns], kind="stable")
+            columns = np.sort(columns[order[:_COLUMNS]])
+        return columns, scale[columns].astype(np.float32), weight[columns].astype(np.float32)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """See `Expert`; oldest first."""
+        rows = (self._newest - np.arange(self._n)[::-1]) % _SIZE
+        return {}, {"X": self._X[rows], "y": self._y[rows], "weight": self._weight[rows]}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """See `Expert`."""
+        self._n = self._unread = len(arrays["y"])
+        self._newest = (self._n - 1) % _SIZE
+        self._X[: self._n], self._y[: self._n] = arrays["X"], arrays["y"]
+        self._weight[: self._n] = arrays["weight"]
+        self._committee, self._metric = None, None
+
+
+def _leaves(committee: "Committee", X: np.ndarray) -> np.ndarray:
+    """Return the leaves of rows `X` (n, D) in the committee's first trees, uint8 (n, T)."""
+    rows = np.ascontiguousarray(X[:, : committee.n_features])
+    return committee.learners.leaves(rows, _TREES)

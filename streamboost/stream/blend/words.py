@@ -1,0 +1,42 @@
+"""What the texts say, as an expert of its own."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamboost.features import Features
+from streamboost.features.text import normalized
+from streamboost.stream.blend.experts import Expert
+from streamboost.stream.checks import Label
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Words"]
+
+
+class Words(Expert):
+    """The linear models of the texts, whose log probabilities are columns of each record."""
+
+    def __init__(self, features: Features, n_before: int) -> None:
+        self._features = features
+        self._n_before = n_before  # columns before those of the features
+
+    def say(
+        self,
+        committee: "Committee",
+        X: np.ndarray,
+        scores: np.ndarray,
+        place: Mapping[Label, int],
+        said: np.ndarray,
+    ) -> None:
+        """See `Expert`; of classes that the texts do not tell apart it says what they do."""
+        known = self._features.classes
+        for label, column in zip(known, self._features.expert, strict=False):
+            k = place.get(label)
+            if k is not None:
+                words = X[:, self._n_before + column]
+                said[0, :, k] = np.where(np.isnan(words), said[0, :, k], words)
+        if self._features.expert:
+            said[0] = normalized(said[0])

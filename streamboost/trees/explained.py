@@ -1,0 +1,82 @@
+"""What a forest's features are to its scores: how much they gained, and what each did to a row."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from streamboost.errors import DataError
+from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, weigh_paths
+from streamboost.trees.forest import Forest
+
+__all__ = ["contributions", "importances"]
+
+
+def importances(forest: Forest, n_features: int) -> np.ndarray:
+    """Return each feature's share of what all splits gained, float64 (D,); 0 where none gained.
+
+    Raises
+    ------
+    DataError
+        When an older release has grown some of the trees.
+    """
+    _require_known(forest, forest.gain)
+    gain = forest.gain.astype(np.float64)
+    gains = np.bincount(forest.nodes["feature"], weights=gain, minlength=n_features)
+    total = gains.sum()
+    return np.asarray(gains / total if total > 0 else gains)
+
+
+def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
+    """Return what each feature of `X` float32 (n, D) does to each score, float64 (n, K, D + 1).
+
+    The last column is the mean score over the training's rows.
+
+    Raises
+    ------
+    DataError
+        When an older release has grown some of the trees.
+    """
+    _require_known(forest, forest.cover)
+    X = forest.categories.transform(X)
+    n, n_features = X.shape
+    left_share, expected = np.empty(len(forest.nodes)), np.zeros(forest.n_classes)
+    grown = forest.nodes, forest.roots, forest.values
+    most = weigh_paths(*grown, forest.cover, left_share, expected)
+    out = np.zeros((n, forest.n_classes, n_features + 1))
+    out[:, :, n_features] = expected
+    add_contributions(
+        forest.nodes,
+        forest.set_of,
+        forest.sets,
+        forest.roots,
+        forest.values,
+        left_share,
+        X,
+        _rules(-(-min(most, n_features) // (2 * POINTS))),
+        np.empty(most + 1, dtype=STEP),
+        np.empty(most, dtype=ASKED),
+        out,
+    )
+    return out
+
+
+@lru_cache(maxsize=32)
+def _rules(n_blocks: int) -> np.ndarray:
+    """Return Gauss's rules between 0 and 1 with up to so many blocks of points.
+
+    RULE (n_blocks + 1, n_blocks). With b blocks polynomials of degree 8 b - 1 have no error.
+    """
+    rules = np.zeros((n_blocks + 1, n_blocks), dtype=RULE)
+    for b in range(1, n_blocks + 1):
+        points, weights = np.polynomial.legendre.leggauss(b * POINTS)
+        rules["point"][b, :b] = (points.reshape(b, POINTS) + 1) / 2
+        rules["weight"][b, :b] = weights.reshape(b, POINTS) / 2
+    return rules
+
+
+def _require_known(forest: Forest, kept: np.ndarray) -> None:
+    if np.isnan(kept).any():
+        raise DataError(
+            f"some of the committee's {forest.n_learners} trees were grown by an older release, "
+            "which did not keep what explains them: train it anew"
+        )

@@ -1,0 +1,46 @@
+"""The sets of categories that nodes send left, as more categories come to be known."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from streamboost.trees.categories import Reading
+
+__all__ = ["reread", "sets_of"]
+
+
+def reread(
+    sets: np.ndarray, split_by: np.ndarray, readings: Mapping[int, Reading], n_codes: int
+) -> np.ndarray:
+    """Return `sets` with room for `n_codes`: a new code stands where its origin does.
+
+    `split_by` is the feature of each set's node. Without new codes nothing is touched.
+    """
+    width = max(sets.shape[1], -(-n_codes // 8))
+    wide = np.zeros((len(sets), width), dtype=np.uint8)
+    wide[:, : sets.shape[1]] = sets
+    for feature, reading in readings.items():
+        if (reading.origin == np.arange(len(reading.origin))).all():
+            continue
+        rows = split_by == feature
+        bits = np.unpackbits(wide[rows], axis=1, bitorder="little")
+        bits[:, : len(reading.origin)] = bits[:, reading.origin]
+        wide[rows] = np.packbits(bits, axis=1, bitorder="little")
+    return wide
+
+
+def sets_of(
+    members: np.ndarray, nodes: np.ndarray, readings: Mapping[int, Reading], width: int
+) -> np.ndarray:
+    """Return the sets of codes, uint8 (nodes, width), that stand for `members`, sets of bins."""
+    sets = np.zeros((len(nodes), width), dtype=np.uint8)
+    for feature, reading in readings.items():
+        rows = np.flatnonzero(nodes["feature"] == feature)
+        bins = np.unpackbits(members[rows], axis=1, bitorder="little")
+        codes = np.zeros((len(rows), 8 * width), dtype=np.uint8)
+        codes[:, : len(reading.bins)] = bins[:, reading.bins]
+        # What the training did not meet has its missing bin, one behind the others.
+        missing = reading.bins == reading.bins[0]
+        codes[:, : len(reading.bins)][:, missing] = nodes["missing_left"][rows, None]
+        sets[rows] = np.packbits(codes, axis=1, bitorder="little")
+    return sets
