@@ -8,16 +8,18 @@ BIN := .venv/bin
 demo: .venv/$(if $(SERVE),serve,demo)-ready
 	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
-# Two workers have a broker each and one the browser, see tests/conftest.py. They wait half of the
-# time, so four keep two cores busy.
-PYTEST = $(BIN)/pytest -n 4
+# One worker has the broker and one the browser, see tests/conftest.py. They wait half of the time,
+# so three keep two cores busy, and four with the long tests, which wait more. Each worker, and each
+# command a test starts, loads what the first has compiled, also where the environment forbids
+# Python to keep it.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 
 test: .venv/ready
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -n 3 -m "not slow"
 
 # Kills at every step, backlogs, and what else takes long and seldom fails.
 test-slow: .venv/ready
-	$(PYTEST) -m slow
+	$(PYTEST) -n 4 -m slow
 
 lint: .venv/ready
 	$(BIN)/ruff format --check .

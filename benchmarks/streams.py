@@ -7,6 +7,9 @@ process of its own; speed is in records per second of that process's CPU time, m
 of what the model holds at the end (what LightGBM holds outside Python is not in it). The peers are
 slow: each is measured once on a machine, and kept, with its version, in
 build/benchmarks/streams.json (delete the file to measure again).
+
+Two streams are made by River: "agrawal" changes its rule after 2,500 records, and again, and then
+back to the second rule; the centroids of "rbf" move all the time.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import multiprocessing
 import platform
 import time
 from importlib.metadata import version
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +26,7 @@ from lightgbm import LGBMClassifier
 from rich.console import Console
 from rich.table import Table
 from river import base, ensemble, forest, tree
+from river.datasets import synth
 
 from benchmarks.data import load
 from streamboost.adapters.river import StreamBoostClassifier
@@ -38,11 +43,27 @@ FILES = {
 }
 
 
+def agrawal():
+    rules = [synth.Agrawal(rule, seed=rule + 1, perturbation=0.05) for rule in (0, 3, 6, 3)]
+    return chain.from_iterable(rule.take(2_500) for rule in rules)
+
+
+def rbf():
+    moving = {"change_speed": 0.001, "n_drift_centroids": 20}
+    shape = {"n_classes": 4, "n_features": 10, "n_centroids": 20}
+    return synth.RandomRBFDrift(seed_model=42, seed_sample=42, **shape, **moving).take(10_000)
+
+
+MADE = {"agrawal": agrawal, "rbf": rbf}
+
+
 def records(name, n):
     """Return the first `n` records of a set as River gives them, or None where it is missing.
 
     No value is missing in any of them.
     """
+    if name in MADE:
+        return list(islice(MADE[name](), n))
     data = load(FILES[name])
     if data is None:
         return None
@@ -98,9 +119,12 @@ def bagged(family):
 OURS = {
     "repeat-last": RepeatLast,
     "default": lambda: StreamBoostClassifier(seed=1),
-    "per-label": lambda: StreamBoostClassifier(schedule=Schedule.per_label(), seed=1),
+    "committee": lambda: StreamBoostClassifier(experts="committee", seed=1),
+    "per-label": lambda: StreamBoostClassifier(
+        schedule=Schedule.per_label(), experts="committee", seed=1
+    ),
     "per-label+lag": lambda: StreamBoostClassifier(
-        schedule=Schedule.per_label(), label_lags=1, seed=1
+        schedule=Schedule.per_label(), label_lags=1, experts="committee", seed=1
     ),
 }
 PEERS = {
@@ -159,7 +183,7 @@ def line(name, set_name, n):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", choices=FILES, default=list(FILES))
+    parser.add_argument("--sets", nargs="+", choices=[*FILES, *MADE], default=[*FILES, *MADE])
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--records", type=int, help="only the first so many of each set")
     arguments = parser.parse_args()

@@ -19,21 +19,17 @@ settings.register_profile("new", deadline=None)
 settings.load_profile("repeatable")
 
 
-TESTS = Path(__file__).parent
 PROCESSES = "starts processes"
-ORDER = ("Kafka of pipelines", "browser", "Kafka of connectors", PROCESSES)
+ORDER = ("Kafka", "browser", PROCESSES)
 """Who begins first: those that wait most, and then those that are long."""
 
 
 @cache
 def part_of(path):
-    """Return what the tests of a file share with other files' - a broker, the browser -, or None.
-
-    The tests of connectors have one broker and those of pipelines another.
-    """
+    """Return what the tests of a file share with others' - the broker, the browser -, or None."""
     text = path.read_text(encoding="utf-8")
     if "pytest.mark.kafka" in text:
-        return f"Kafka of {path.relative_to(TESTS).parts[0]}"
+        return "Kafka"
     return "browser" if "in_a_browser" in text else None
 
 
@@ -74,7 +70,10 @@ def _each_kernel_is_compiled_once(request, tmp_path_factory):
         return
     from numba.core import event
 
+    from streamboost.kernels.binning import code_values
     from tests.compiling import OneAtATime
+
+    assert not code_values.signatures, "a module trains while every worker collects its tests"
 
     with (tmp_path_factory.getbasetemp().parent / "compiling").open("a") as file:
         listener = OneAtATime(file)

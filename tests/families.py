@@ -41,16 +41,8 @@ ESTIMATORS = [
 ]
 """All that are public, with trees of their own."""
 
-KINDS = [
-    AdaBoostMHClassifier,
-    CDMCBoostClassifier,
-    GambleClassifier,
-    LogitBoostClassifier,
-    RebelClassifier,
-    SammeClassifier,
-    SketchLogitBoostClassifier,
-]
-"""One of each kind: those that share a base share most of what can go wrong at an edge."""
+KINDS = [GambleClassifier, RebelClassifier, SketchLogitBoostClassifier]
+"""One of each room of boosting: those that share it share most of what can go wrong at an edge."""
 
 TREE_VARIANTS = [
     ABCLogitBoostClassifier(base="search"),

@@ -194,6 +194,11 @@ def test_importing_the_package_loads_nothing_heavy():
     assert not heavy & loaded_by("import streamboost")
 
 
+def test_scikit_learns_own_learners_are_loaded_for_those_alone_who_give_one():
+    at_once = set().union(*(imported(path, at_the_top=True) for path in modules().values()))
+    assert "streamboost.boosting.reweighting.regressors" not in at_once
+
+
 def test_importing_the_stream_learner_compiles_and_loads_nothing_heavy():
     heavy = {"numba", "river", "scipy", "sklearn", "kafka", "pydantic"}
     assert not heavy & loaded_by("import streamboost.stream")

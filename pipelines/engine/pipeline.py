@@ -169,6 +169,7 @@ class Pipeline:
             "deleted_unread": self.deleted_unread,
             "fields": self.fields.in_numbers(self.learner.features),
             "committee": committee_in_numbers(self.learner),
+            "experts": self.learner.voices,
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
         }

@@ -168,6 +168,7 @@ def in_words(found: dict[str, Any]) -> str:
     ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _counters(checkpoint)
+    lines += _experts(checkpoint.get("experts", {}))
     lines += _fields(checkpoint.get("fields", {}))
     lines += figures(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
@@ -177,6 +178,14 @@ def in_words(found: dict[str, Any]) -> str:
     if unread := checkpoint.get("deleted_unread"):
         lines.append(f"  lost             {unread:,} messages that were deleted unread")
     return "\n".join(lines)
+
+
+def _experts(shares: Mapping[str, float]) -> Iterator[str]:
+    """Say whose voice counts how much in predictions."""
+    if shares:
+        yield "  experts"
+    for name, share in shares.items():
+        yield f"    {name:<15} {share:>10.1%}  of the weight in predictions"
 
 
 def _fields(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

@@ -73,6 +73,9 @@ class Metrics(Watcher):
             "Messages a source holds beyond what the oldest checkpoint needs.",
             "source",
         )
+        self._weight = self._gauge(
+            "expert_weight_ratio", "Share of the weight in predictions.", "expert"
+        )
         self._judge_into()
         self._read = {name: self._gauge(name, text) for name, (text, _) in _READ.items()}
 
@@ -132,6 +135,8 @@ class Metrics(Watcher):
         for source in loop.intake.sources:
             self._stalled.labels(source).set(source in backlog.stalled)
         numbers = loop.pipeline.numbers()
+        for expert, share in numbers["experts"].items():
+            self._weight.labels(expert).set(share)
         for name, (_, read) in _READ.items():
             self._read[name].set(read(loop, numbers))
         return generate_latest(self.registry)

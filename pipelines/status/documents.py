@@ -5,6 +5,7 @@
                        stopped), `sequence` of the batch as of which all this is told, `time`
                        of the newest commit, further `fields`
 ``learner``            the committee that serves, what is being trained, the versions kept
+``experts``            the weight that each has in predictions, as a share of all
 ``ledger``             what was asked, answered, and what the budget had `allowed`
 ``join``               counters of records and labels
 ``fields``             records with each field that came later (`unknown`), and values by field that
@@ -88,6 +89,7 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
             "bootstrapped": numbers["bootstrapped"],
             "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
         },
+        "experts": numbers["experts"],
         "ledger": {
             **numbers["ledger"],
             "pending": learner.ledger.pending,

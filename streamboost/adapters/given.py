@@ -1,5 +1,6 @@
 """The rows of records that were predicted, until their labels come."""
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -14,7 +15,9 @@ class Given:
     """Remembers rows by what they were made of: labels may come long after predictions.
 
     River hands over the same features twice and says nothing else that would tell one record from
-    another. Of equal records the first predicted is the first whose label comes.
+    another. Of equal records the first predicted is the first whose label comes. A record may be
+    asked for its label and for its probabilities: records that are asked for something else at
+    once, before any label, are the same.
 
     Parameters
     ----------
@@ -27,18 +30,32 @@ class Given:
         self._rows: dict[bytes, list[tuple[np.ndarray, str]]] = {}
         self._count = 0
         self._total = 0
+        self._newest: tuple[list[bytes], list[str], set[str]] = [], [], set()  # and what was asked
 
     def __len__(self) -> int:
         return self._count
 
-    def note(self, values: Values, row: np.ndarray) -> str:
-        """Remember that a record of `values` was predicted by its `row` (D,); return an id."""
+    def note(self, values: Sequence[Values], rows: np.ndarray, asked: str) -> list[str]:
+        """Remember that records were predicted by `rows` (n, D), and what was `asked`.
+
+        Returns an id of each.
+        """
+        keys = [_key(one) for one in values]
+        newest, ids, asked_before = self._newest
+        if keys == newest and asked not in asked_before:
+            asked_before.add(asked)
+            return ids
+        ids = [self._remember(key, row) for key, row in zip(keys, rows, strict=True)]
+        self._newest = keys, ids, {asked}
+        return ids
+
+    def _remember(self, key: bytes, row: np.ndarray) -> str:
         self._total += 1
         id = str(self._total)
-        self._rows.setdefault(_key(values), []).append((row, id))
+        self._rows.setdefault(key, []).append((row, id))
         self._count += 1
         if self._count > self._size:
-            self._drop(next(iter(self._rows)), 1)
+            self._drop(next(iter(self._rows)))
         return id
 
     def take(self, values: Values) -> tuple[np.ndarray | None, str]:
@@ -46,21 +63,17 @@ class Given:
 
         None and no id where it is not known.
         """
+        self._newest = [], [], set()
         key = _key(values)
-        noted = self._rows.get(key)
-        if noted is None:
-            return None, ""
-        row, id = noted[0]
-        # A record may have been asked for its label and for its probabilities.
-        others = (i for i, (other, _) in enumerate(noted) if other.tobytes() != row.tobytes())
-        self._drop(key, next(others, len(noted)))
-        return row, id
+        return self._drop(key) if key in self._rows else (None, "")
 
-    def _drop(self, key: bytes, n: int) -> None:
-        self._count -= n
-        del self._rows[key][:n]
+    def _drop(self, key: bytes) -> tuple[np.ndarray, str]:
+        """Forget the first of equal records, and return it."""
+        self._count -= 1
+        first = self._rows[key].pop(0)
         if not self._rows[key]:
             del self._rows[key]
+        return first
 
 
 def _key(values: Values) -> bytes:

@@ -190,14 +190,14 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of every label learned so far; nothing before the first."""
-        scored = self._score([self._fields.values(x)])
+        scored = self._score([self._fields.values(x)], "probabilities")
         return dict(zip(self._labels, self._probabilities(scored)[0].tolist(), strict=True))
 
     def predict_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> base.typing.ClfTarget | None:
         """Return the likeliest label; None before the first was learned."""
-        number = self._score([self._fields.values(x)]).labels[0]
+        number = self._score([self._fields.values(x)], "label").labels[0]
         return None if number is None else self._labels[number]
 
     def predict_set_one(
@@ -219,7 +219,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "coverage is None: give StreamBoostClassifier(coverage=0.9) or another share for "
                 "predict_set_one"
             )
-        scored = self._score([self._fields.values(x)])
+        scored = self._score([self._fields.values(x)], "set")
         numbers = self._learner.judge.sets(scored)[0]
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
@@ -228,12 +228,12 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
         pandas names the columns by the labels, others by the labels' text.
         """
-        scored = self._score(self._values_of(X))
+        scored = self._score(self._values_of(X), "probabilities")
         return frame_like(X, self._probabilities(scored), self._labels)
 
     def predict_many(self, X: Any) -> Any:
         """Return a Series: the likeliest label of each row of `X` (DataFrame)."""
-        numbers = self._score(self._values_of(X)).labels
+        numbers = self._score(self._values_of(X), "label").labels
         labels = [None if number is None else self._labels[number] for number in numbers]
         return series_like(X, labels)
 
@@ -247,13 +247,12 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         """Whether anything is to be known, when its label comes, of a record's prediction."""
         return self._moves or self._learner.experts != ("committee",)
 
-    def _score(self, values: list[Values]) -> Scored:
-        """Return what is predicted now of records, which are remembered so."""
+    def _score(self, values: list[Values], asked: str) -> Scored:
+        """Return what is predicted now of records, which are remembered so with what was asked."""
         rows = self._learner.rows(values)
         scored = self._learner.score(rows)
         if self._remembers:
-            ids = [self._given.note(one, row) for one, row in zip(values, rows, strict=True)]
-            self._learner.remember(ids, scored)
+            self._learner.remember(self._given.note(values, rows, asked), scored)
         return scored
 
     def _values_of(self, X: Any) -> list[Values]:

@@ -248,9 +248,11 @@ class StreamLearner(Predictor):
         """Let blend and features learn a label; return its `row` with as many columns as then."""
         row = np.asarray(as_wide(row[None], self.n_features or 0)[0])  # labels before add columns
         weight *= class_weight_of(self.estimator, label, self._rows.counts)
-        self._blend.learn(id, row, label, weight, self.committee)
         if self.features is None:
+            self._blend.learn(id, row, label, weight, self.committee)
             return row
+        row = as_wide(row[None], self.n_features or 0)[0]  # the label before may have brought some
+        self._blend.learn(id, row, label, weight, self.committee)
         self.features.learn(value, label)
         self.follow_features()
         return np.asarray(as_wide(row[None], self.n_features or 0)[0])

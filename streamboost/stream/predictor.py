@@ -61,6 +61,11 @@ class Predictor:
         return self.trainer.champion
 
     @property
+    def voices(self) -> dict[str, float]:
+        """The weight of the committee and of each expert, as a share of all (`Blend`)."""
+        return self._blend.shares
+
+    @property
     def n_labels(self) -> int:
         """Labels learned so far."""
         return self._rows.total

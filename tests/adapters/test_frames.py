@@ -203,14 +203,15 @@ def test_weights_that_cannot_be_are_refused_and_nothing_is_learned(wrong):
 
 @pytest.mark.parametrize("labels", [("ham", "spam"), (False, True), (1, 0)], ids=str)
 def test_classes_weigh_by_their_labels(labels):
-    rare, found = RNG.random(200) < 0.1, []
+    rare, found = np.random.default_rng(5).random(200) < 0.1, []
     for weights in ({labels[1]: 20}, "balanced", None):
         estimator = SketchLogitBoostClassifier(n_estimators=5, class_weight=weights)
         learned = model(estimator=estimator)
         for i, is_rare in enumerate(rare):
             learned.learn_one({"a": np.sin(i) + is_rare}, labels[int(is_rare)])
-        found.append(sum(learned.predict_one({"a": a}) == labels[1] for a in np.arange(-1, 2, 0.1)))
-    assert min(found[:2]) > found[2] + 5
+        said = [learned.predict_proba_one({"a": a})[labels[1]] for a in np.arange(-1, 2, 0.1)]
+        found.append(np.mean(said))
+    assert min(found[:2]) > found[2] + 0.2
     assert estimator.class_weight is None
 
 

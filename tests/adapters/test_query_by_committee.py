@@ -3,7 +3,7 @@ import pickle
 import numpy as np
 import pytest
 from river import active, checks, datasets, linear_model, naive_bayes, preprocessing, tree
-from slow import slow
+from slow import first_of_each, slow
 
 from streamboost.adapters.query_by_committee import QueryByCommittee
 from streamboost.adapters.river import StreamBoostClassifier
@@ -22,7 +22,7 @@ def quick():
     )
 
 
-CHECKS = list(checks.yield_checks(quick()))
+CHECKS = first_of_each(checks.yield_checks(quick()))
 
 
 def run(model, records=SEGMENTS):
@@ -37,9 +37,7 @@ def run(model, records=SEGMENTS):
     return np.array(right), np.array(asked)
 
 
-@pytest.mark.parametrize(
-    "check", CHECKS, ids=[f"{i}-{check.__name__}" for i, check in enumerate(CHECKS)]
-)
+@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize(
     "make",
     [lambda: QueryByCommittee(linear_model.SoftmaxRegression()), *slow(quick)],

@@ -176,8 +176,8 @@ def test_a_record_is_learned_with_the_row_it_was_predicted_with_however_late_its
     assert len(late._given) == 0
 
 
-def test_numbers_alone_are_not_remembered_until_their_labels_come():
-    learned = model()
+def test_numbers_alone_are_not_remembered_until_their_labels_come_where_nobody_is_judged():
+    learned = model(experts="committee")
     for i in range(20):
         learned.predict_one({"a": i, "b": i / 2})
         learned.learn_one({"a": i, "b": i / 2}, i % 2)

@@ -1,6 +1,7 @@
 """Frames of pandas, polars and pyarrow: read by name, their categories by value."""
 
 import pickle
+from functools import cache
 
 import families
 import numpy as np
@@ -75,13 +76,16 @@ def trees(**settings):
     return model(**settings, max_leaf_nodes=4)
 
 
-BY_CODES = trees(categorical_features=[1]).fit(AS_NUMBERS, Y).decision_function(AS_NUMBERS)
+@cache
+def scores_by_codes():
+    """What columns of codes score; nothing is trained while each worker collects the tests."""
+    return trees(categorical_features=[1]).fit(AS_NUMBERS, Y).decision_function(AS_NUMBERS)
 
 
 @pytest.mark.parametrize("made", FRAMES)
 def test_columns_of_categories_are_categories_in_every_library(made):
     fitted = trees().fit(made(), Y)
-    np.testing.assert_array_equal(fitted.decision_function(made()), BY_CODES)
+    np.testing.assert_array_equal(fitted.decision_function(made()), scores_by_codes())
     assert fitted.feature_names_in_.tolist() == list(COLUMNS)
 
 
@@ -105,16 +109,16 @@ def test_an_array_has_no_categories_unless_they_are_chosen(chosen):
 @pytest.mark.parametrize("scored", FRAMES)
 def test_one_library_may_train_and_another_score(fitted, scored):
     trained = trees().fit(fitted(), Y)
-    np.testing.assert_array_equal(trained.decision_function(scored()), BY_CODES)
+    np.testing.assert_array_equal(trained.decision_function(scored()), scores_by_codes())
 
 
 def test_frames_with_other_codes_for_the_categories_score_the_same():
     trained = trees().fit(in_pandas(), Y)
     turned = in_pandas()
     turned["colour"] = turned["colour"].cat.reorder_categories(COLOURS[::-1])
-    np.testing.assert_array_equal(trained.decision_function(turned), BY_CODES)
+    np.testing.assert_array_equal(trained.decision_function(turned), scores_by_codes())
     few = turned[:20].assign(colour=lambda x: x["colour"].cat.remove_unused_categories())
-    np.testing.assert_array_equal(trained.decision_function(few), BY_CODES[:20])
+    np.testing.assert_array_equal(trained.decision_function(few), scores_by_codes()[:20])
 
 
 def test_a_category_that_no_training_met_is_missing():
@@ -209,14 +213,16 @@ def test_values_that_are_no_numbers_may_be_chosen_by_name_or_place():
     for chosen in (["colour"], [1], [False, True, False, False]):
         for frame in (text, pl.DataFrame(COLUMNS)):
             trained = trees(categorical_features=chosen).fit(frame, Y)
-            np.testing.assert_array_equal(trained.decision_function(frame), BY_CODES)
+            np.testing.assert_array_equal(trained.decision_function(frame), scores_by_codes())
 
 
 def test_numbers_that_are_chosen_are_codes_as_in_an_array():
     frame = pd.DataFrame(AS_NUMBERS, columns=list(COLUMNS))
     trained = trees(categorical_features=["colour"]).fit(frame, Y)
-    np.testing.assert_array_equal(trained.decision_function(frame), BY_CODES)
-    np.testing.assert_array_equal(trained.committee_.decision(AS_NUMBERS)[:, 1], BY_CODES / 2)
+    np.testing.assert_array_equal(trained.decision_function(frame), scores_by_codes())
+    np.testing.assert_array_equal(
+        trained.committee_.decision(AS_NUMBERS)[:, 1], scores_by_codes() / 2
+    )
 
 
 # What cannot be read
@@ -247,7 +253,9 @@ def test_the_mend_mends():
         TEXTS[0].astype({"colour": "category"}),
         TEXTS[2].cast({"colour": pl.Categorical}),
     ):
-        np.testing.assert_array_equal(trees().fit(frame, Y).decision_function(frame), BY_CODES)
+        np.testing.assert_array_equal(
+            trees().fit(frame, Y).decision_function(frame), scores_by_codes()
+        )
 
 
 def test_categories_that_are_not_wanted_are_refused_as_text():
@@ -345,13 +353,13 @@ def test_a_saved_committee_reads_frames_as_the_estimator_does(made, tmp_path):
     trained.committee_.save(tmp_path / "model")
     again = Committee.load(tmp_path / "model")
     wanted = trained.committee_.decision(made())
-    np.testing.assert_array_equal(wanted[:, 1] - wanted[:, 0], BY_CODES)
+    np.testing.assert_array_equal(wanted[:, 1] - wanted[:, 0], scores_by_codes())
     for frame in (made(), in_enum(), in_pandas()):
         np.testing.assert_array_equal(again.decision(frame), wanted)
     *_, last = again.staged_decision(made())
     np.testing.assert_array_equal(last, wanted)
     twin = pickle.loads(pickle.dumps(trained))
-    np.testing.assert_array_equal(twin.decision_function(in_pandas()), BY_CODES)
+    np.testing.assert_array_equal(twin.decision_function(in_pandas()), scores_by_codes())
 
 
 def test_a_committee_finds_columns_by_name_and_names_those_that_it_lacks():

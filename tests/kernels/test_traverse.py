@@ -1,4 +1,5 @@
 import naive
+import naive_categories
 import numpy as np
 import pytest
 
@@ -69,3 +70,39 @@ def test_so_do_rows_of_few_values_however_many_the_classes(n_classes):
     committee = model.committee_
     walked = [committee.decision(X[i : i + 100]) for i in range(0, len(X), 100)]
     np.testing.assert_array_equal(committee.decision(X), np.concatenate(walked))
+
+
+def places_by_walking(forest, leaf_of, X, n_trees):
+    """Return the leaf of each row in each tree, modulo 256."""
+    walked = np.array([[leaf_of(forest, r, x) for r in forest.roots[:n_trees]] for x in X])
+    return walked % 256
+
+
+@pytest.mark.parametrize("n_trees", [0, 1, 7, 1000])
+def test_the_leaves_of_rows_are_those_that_walking_ends_in(fitted, n_trees):
+    model, X = fitted
+    forest = model.committee_.learners
+    found = model.committee_.leaves(X[:60], n_trees)
+    n = min(n_trees, len(forest.roots))
+    assert found.shape == (60, n)
+    assert found.dtype == np.uint8
+    if n:
+        np.testing.assert_array_equal(found, places_by_walking(forest, naive.leaf_of, X[:60], n))
+
+
+def test_so_are_those_where_categories_part_rows():
+    rng = np.random.default_rng(7)
+    X = rng.integers(0, 9, (300, 3)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.isin(X[:, 0], [1, 4, 8]) * 2 + (np.nan_to_num(X[:, 2]) > 4)
+    model = SketchLogitBoostClassifier(
+        n_estimators=8, categorical_features=[0, 1], random_state=0
+    ).fit(X, y)
+    forest = model.committee_.learners
+    assert len(forest.sets)
+    unmet = np.array([[77, 0, 1], [np.nan, np.nan, np.nan], [-1, 3, 2]], dtype=np.float32)
+    rows = np.vstack([X[:60], unmet])
+    np.testing.assert_array_equal(
+        model.committee_.leaves(rows, 8),
+        places_by_walking(forest, naive_categories.leaf_of, rows, 8),
+    )

@@ -20,7 +20,8 @@ def small():
 
 
 def taught(n=80, **settings):
-    learner = StreamLearner(small(), query=QueryStrategy(**settings), n_features=2, random_state=3)
+    query = QueryStrategy(**settings)
+    learner = StreamLearner(small(), query=query, n_features=2, random_state=3, experts="committee")
     learner.learn([f"known {i}" for i in range(n)], X[:n], Y[:n])
     return learner
 
@@ -74,7 +75,9 @@ def test_evidence_is_taken_from_scores_where_they_are_given():
 def test_what_is_kept_is_rated_anew_where_a_label_corrected_the_committee(mode):
     strategy = QueryStrategy(mode=mode, budget=0.1, audit=0.0, window=50)
     schedule = Schedule.per_label(growth=50)
-    learner = StreamLearner(small(), query=strategy, schedule=schedule, random_state=3)
+    learner = StreamLearner(
+        small(), query=strategy, schedule=schedule, random_state=3, experts="committee"
+    )
     learner.learn(IDS[:60], X[:60], Y[:60])
     ask(learner, range(100, 150))
     learner.learn(["more"], X[60:61], Y[60:61])

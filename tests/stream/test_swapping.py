@@ -62,11 +62,12 @@ def test_a_swapped_committee_of_the_same_family_is_extended():
     assert learner.committee.n_rounds == 23
 
 
-def test_a_swapped_committee_of_one_class_serves_until_a_training_anew():
-    learner = small(query=QueryStrategy(budget=0.3))
+@pytest.mark.parametrize("experts", ["all", "committee"])
+def test_a_swapped_committee_of_one_class_serves_until_a_training_anew(experts):
+    learner = small(query=QueryStrategy(budget=0.3), experts=experts)
     learn(learner, 0, 30)
     learner.swap(learner.estimator.train(X, np.array(["high"] * len(X)), seed=1))
-    assert set(learner.score(X).labels) == {"high"}
+    assert set(learner.committee.classes) == {"high"}
     learner.query(X, learner.score(X), IDS)
     assert learn(learner, 30, 41)[0].kind == "retrain"
 

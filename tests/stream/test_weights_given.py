@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from stream.small_learner import IDS, X, Y, assert_same, learn, small
+from stream.small_learner import IDS, X, Y, assert_same, before_experts, learn, small
 
 from streamboost.errors import DataError
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner, WorkingSet
@@ -24,7 +24,8 @@ def scores(learner):
 )
 def test_a_record_of_weight_two_is_trained_on_as_two(working_set):
     weights = np.random.default_rng(0).integers(1, 4, 200)
-    one, many = (small(schedule=ONCE, working_set=working_set) for _ in range(2))
+    alone = {"schedule": ONCE, "experts": "committee"}
+    one, many = (small(working_set=working_set, **alone) for _ in range(2))
     one.learn(IDS[:200], X[:200], Y[:200], weight=weights)
     for i, times in enumerate(weights):
         for _ in range(times):
@@ -73,7 +74,7 @@ def test_a_label_of_weight_zero_is_not_known_afterwards():
 
 
 def test_the_correction_at_every_label_minds_weights():
-    light, heavy = (small(schedule=Schedule.per_label()) for _ in range(2))
+    light, heavy = (small(schedule=Schedule.per_label(), experts="committee") for _ in range(2))
     for learner, weight in ((light, 0.01), (heavy, 30.0)):
         learn(learner, 0, 100)
         for i in range(100, 110):
@@ -94,16 +95,16 @@ def test_weights_outlast_a_snapshot(schedule):
 
 
 def test_a_snapshot_from_before_there_were_weights_is_restored_with_weights_of_one():
-    learner = small(schedule=Schedule.per_label())
+    learner = small(schedule=Schedule.per_label(), experts="committee")
     learn(learner, 0, 100)
-    old = learner.snapshot()
+    old = before_experts(learner.snapshot())
     assert {name for name in old if name.endswith(".weight")} == {"rows.weight", "recent.weight"}
     for name in ("rows.weight", "recent.weight"):
         del old[name]
     twin = StreamLearner.restore(old)
     for one in (learner, twin):
         learn(one, 100, 160)
-    assert_same(learner.snapshot(), twin.snapshot())
+    assert_same(before_experts(learner.snapshot()), before_experts(twin.snapshot()))
 
 
 @pytest.mark.parametrize(

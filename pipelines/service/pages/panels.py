@@ -33,6 +33,11 @@ _ABOUT_FIELDS = (
     "[schema.fields] names them; and values of another kind than their field's, taken as missing."
 )
 
+_ABOUT_EXPERTS = (
+    "Whose probabilities make the prediction, by weights that follow what each said of records "
+    "before their labels came."
+)
+
 PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Accuracy", _ABOUT_ACCURACY, charts.accuracy),
     ("Labels against budget", "Labels, counted since the start.", charts.spending),
@@ -44,6 +49,7 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Feature drift", _ABOUT_DRIFT, tables.feature_drift),
     ("Fields", _ABOUT_FIELDS, tables.fields),
     ("Steps of a batch", "Where a batch's time goes.", tables.latencies),
+    ("Experts", _ABOUT_EXPERTS, tables.experts),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),
     ("Committee history", "The newest first.", tables.committees),
 )

@@ -14,7 +14,6 @@ from streamboost.boosting.committee import Committee, Model
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step, leaf_step
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
-from streamboost.boosting.reweighting.regressors import boost_regressor
 from streamboost.boosting.reweighting.row_weights import (
     CRITERIA,
     Criterion,
@@ -254,6 +253,9 @@ class GambleClassifier(ClassWeightClassifier):
         if self.weak_learner is None:
             super()._learn(X, y, weight)
             return
+        # scikit-learn's own learners take a tenth of a second to load, and few give one.
+        from streamboost.boosting.reweighting.regressors import boost_regressor
+
         self._categorical(X)
         data = training_data(X, y, weighed_by_class(self.class_weight, y, weight), None)
         self.regressors_ = boost_regressor(

@@ -61,7 +61,8 @@ class Blend:
     experts
         Those that have a voice, of `EXPERTS`; "committee" alone: as the committee says.
     schedule
-        How the committee is corrected by the newest labels.
+        How the committee is corrected by the newest labels; where it says so, "correction" speaks
+        whenever another expert does.
     features
         What makes columns of records' texts, for "words".
     n_before
@@ -95,9 +96,11 @@ class Blend:
         if features is not None:
             there["words"] = Words(features, n_before)
         self._experts = {name: there[name] for name in experts if name in there}
+        if self._experts and schedule.correction_rounds:  # asked for there, if not among experts
+            self._experts = {"correction": self._recent} | self._experts
         self.names = ["committee"]
-        for name, expert in self._experts.items():
-            self.names += [name] * expert.n_opinions
+        for expert in self._experts.values():
+            self.names += expert.opinions
         self.weights = np.array([_START.get(name, _OTHERS) for name in self.names])
         self._squares = np.full(len(self.names), _SQUARES)
         self._epoch = 0
@@ -106,6 +109,14 @@ class Blend:
         self._labels: deque[int] = deque(maxlen=_NEWEST)  # the newest, as numbers
         self._memory = Memory()
         self._newest: tuple[Committee, bytes, Said] | None = None
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The weight of each opinion, as a share of all; nothing where nobody joins in."""
+        if not self._experts:
+            return {}
+        shares = self.weights / max(float(self.weights.sum()), 1e-12)
+        return dict(zip(self.names, shares.tolist(), strict=True))
 
     def widen(self, n_features: int) -> None:
         """Let rows have `n_features` features; the ones kept miss the new ones."""
@@ -179,7 +190,7 @@ class Blend:
             said[:, :, ~known] = np.log(share[~known])
         start = 1
         for expert in self._experts.values():
-            end = start + expert.n_opinions
+            end = start + len(expert.opinions)
             expert.say(committee, X, scores, place, said[start:end])
             start = end
         return np.maximum(said, _LEAST, out=said)

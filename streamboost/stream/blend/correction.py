@@ -1,7 +1,7 @@
 """The newest labels, and the correction they give the committee."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ class Recent(Expert):
     The correction is a function of the committee, these rows and the number of labels, and is made
     when the next record is scored: after many labels at once, once.
     """
+
+    opinions: ClassVar[tuple[str, ...]] = ("correction",)
 
     def __init__(self, schedule: Schedule, *, optional: bool = False) -> None:
         self._is_optional = optional  # leaves out committees that cannot be corrected
@@ -75,10 +77,9 @@ class Recent(Expert):
         said: np.ndarray,
     ) -> None:
         """See `Expert`; of classes that committee and newest labels know."""
-        from streamboost.boosting.correction import Corrected, correctable
+        from streamboost.boosting.correction import Corrected
 
-        left_out = self._is_optional and not correctable(committee)
-        corrected = committee if left_out else self.over(committee)
+        corrected = self.over(committee)
         if not isinstance(corrected, Corrected):
             return
         P = corrected.probabilities(corrected.corrected(scores, X))
@@ -91,9 +92,13 @@ class Recent(Expert):
         Raises
         ------
         ConfigurationError
-            When its scores are not of the kind that can be corrected.
+            When its scores are not of the kind that can be corrected, and it must be.
         """
+        from streamboost.boosting.correction import correctable
+
         if not self._labels or committee is None:
+            return committee
+        if self._is_optional and not correctable(committee):
             return committee
         if self._corrected is None or self._corrected.committee is not committee:
             self._corrected = self._correct(committee)

@@ -26,7 +26,8 @@ class Expert:
     Classes have numbers, in the order in which they were first learned.
     """
 
-    n_opinions: ClassVar[int] = 1
+    opinions: ClassVar[tuple[str, ...]]
+    """What its opinions are called."""
 
     def widen(self, n_features: int) -> None:
         """Let rows have `n_features` features; the ones kept miss the new ones."""

@@ -1,7 +1,7 @@
 """A linear model of the numbers, trained label by label."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class Linear(Expert):
 
     What is missing is taken to be at the mean; categories are left out.
     """
+
+    opinions: ClassVar[tuple[str, ...]] = ("linear",)
 
     def __init__(self, scale: Scale) -> None:
         self._scale = scale

@@ -39,7 +39,7 @@ class Neighbours(Expert):
     classes are many small heaps, neighbours are right where no boosted tree is yet.
     """
 
-    n_opinions: ClassVar[int] = 3
+    opinions: ClassVar[tuple[str, ...]] = ("nearest", "leaf neighbour", "leaf neighbours")
 
     def __init__(self, scale: Scale) -> None:
         self._scale = scale
@@ -119,14 +119,15 @@ class Neighbours(Expert):
         return columns, scale[columns].astype(np.float32), weight[columns].astype(np.float32)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `Expert`; oldest first."""
-        rows = (self._newest - np.arange(self._n)[::-1]) % _SIZE
-        return {}, {"X": self._X[rows], "y": self._y[rows], "weight": self._weight[rows]}
+        """See `Expert`; as they stand in the ring: sums of weights depend on the order."""
+        n = self._n
+        rows: Arrays = {"X": self._X[:n], "y": self._y[:n], "weight": self._weight[:n]}
+        return {"newest": self._newest}, {name: array.copy() for name, array in rows.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Expert`."""
         self._n = self._unread = len(arrays["y"])
-        self._newest = (self._n - 1) % _SIZE
+        self._newest = state["newest"]
         self._X[: self._n], self._y[: self._n] = arrays["X"], arrays["y"]
         self._weight[: self._n] = arrays["weight"]
         self._committee, self._metric = None, None

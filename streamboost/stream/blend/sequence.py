@@ -1,7 +1,7 @@
 """What the newest known label says of the next."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class Sequences(Expert):
     With late labels the newest known is not the one before: what followed it is counted by what
     was known on arrival. Of each label the counts fade as it comes again.
     """
+
+    opinions: ClassVar[tuple[str, ...]] = ("sequence",)
 
     def __init__(self) -> None:
         self._counts = np.zeros((0, 0))

@@ -1,7 +1,7 @@
 """What the texts say, as an expert of its own."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ __all__ = ["Words"]
 
 class Words(Expert):
     """The linear models of the texts, whose log probabilities are columns of each record."""
+
+    opinions: ClassVar[tuple[str, ...]] = ("words",)
 
     def __init__(self, features: Features, n_before: int) -> None:
         self._features = features

@@ -116,6 +116,7 @@ def test_a_slow_network_is_lived_with(broker, proxied, name):
     assert payloads(broker, name) == [b"1", b"2"]
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_killed_is_waited_for(broker, name):
     cluster = KafkaCluster(broker.servers)
     sink, source = KafkaSink(cluster, name), KafkaSource(cluster, name)

@@ -39,8 +39,16 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rows(folder):
-    return play(folder, [strategy for strategy in demo.STRATEGIES if strategy != "all"])
+def played(folder):
+    """The rows of all strategies that buy no label of every record, and the progress shown."""
+    seen = []
+    strategies = [strategy for strategy in demo.STRATEGIES if strategy != "all"]
+    return play(folder, strategies, show=seen.append), seen
+
+
+@pytest.fixture(scope="module")
+def rows(played):
+    return played[0]
 
 
 def test_every_row_is_over_all_records(rows):
@@ -112,9 +120,9 @@ def test_repeat_last_gives_the_newest_label_of_earlier_batches(rows, folder):
     assert rows["repeat_last"].accuracy == pytest.approx(hits / 2310)
 
 
-def test_progress_is_shown_batch_by_batch(tmp_path):
-    seen = []
-    row = play(tmp_path, budget=0.05, show=seen.append)["margin"]
+def test_progress_is_shown_batch_by_batch(played):
+    row = played[0]["margin"]
+    seen = [progress for progress in played[1] if progress.strategy == "margin"]
     assert [progress.records for progress in seen if progress.records % 10 == 0][:3] == [10, 20, 30]
     last = seen[-1]
     assert (last.strategy, last.records, last.of) == ("margin", 2310, 2310)

@@ -187,7 +187,7 @@ def test_the_accuracy_is_told_over_the_newest_records(played):
 
 
 def test_the_command_prints_table_and_curves_and_writes_a_page(streamboost_command, tmp_path: Path):
-    written(tmp_path / "<b>r.jsonl", payments())
+    written(tmp_path / "<b>r.jsonl", payments(200))
     words = (
         "demo",
         "<b>r.jsonl",
@@ -199,7 +199,7 @@ def test_the_command_prints_table_and_curves_and_writes_a_page(streamboost_comma
         "new/out.html",
     )
     out, err = streamboost_command(*words)
-    assert "<b>r.jsonl: 400 records of 2 labels" in err
+    assert "<b>r.jsonl: 200 records of 2 labels" in err
     assert "<b>r.jsonl, every record predicted on arrival" in out
     assert "accuracy on the newest records, by labels bought" in out
     for legend in ("* margin", "o random", ". repeat last", "+ all"):

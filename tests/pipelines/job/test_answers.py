@@ -14,7 +14,8 @@ from streamboost.pipelines.job.check import check, guarantee
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
-from tests.pipelines.killing import kill, verified
+from streamboost.pipelines.state.folder import State
+from tests.pipelines.killing import kill
 from tests.slow import slow
 
 PIPELINE = """
@@ -43,7 +44,8 @@ WAYS = {
     "all": 'of = "all"\ndelay = 40',
     "by time": 'of = "all"\ndelay = "30s"',
 }
-KILLS = [("polled", 4), ("writing", 3), ("committed", 5), ("replayed", 2)]
+KILLS = [("writing", 3), ("replayed", 2)]
+MORE_KILLS = [("polled", 4), ("writing", 3), ("committed", 5), ("replayed", 2)]
 
 
 @pytest.fixture
@@ -73,20 +75,20 @@ def stream(folder, name):
 
 
 @pytest.mark.parametrize(
-    "way",
-    ["late requests", "by time", *slow("requests", "all")],
+    ("way", "kills"),
+    [("late requests", KILLS), *slow(*((way, MORE_KILLS) for way in WAYS))],
 )
-def test_a_run_that_was_killed_predicts_what_one_does_that_was_not(tmp_path, records, way):
+def test_a_run_that_was_killed_predicts_what_one_does_that_was_not(tmp_path, records, way, kills):
     whole, died = tmp_path / "whole", tmp_path / "died"
     newest = run(load(write(whole, way)), until_idle=True)
-    steps, file = kill(write(died, way), KILLS, len(KILLS))
-    assert steps == [step for step, _ in KILLS]
+    steps, file = kill(write(died, way), kills, len(kills))
+    assert steps == [step for step, _ in kills]
     assert run(load(file), until_idle=True) == newest
     for name in ("predictions", "requests", "dead_letters"):
         assert stream(died, name) == stream(whole, name)
     one, other = (describe(folder / "state")["checkpoint"] for folder in (whole, died))
     assert one["committee"] == other["committee"]
-    assert f"batches 1 to {newest} replayed: bit for bit" in verified(file)
+    assert f"batches 1 to {newest} replayed: bit for bit" in verify(load(file))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -115,15 +117,17 @@ def test_the_label_of_the_records_is_no_feature_and_teaches(tmp_path, records):
     assert sum(judged) > 0.8 * len(judged)
 
 
-def test_a_stopped_run_goes_on_where_it_ended(tmp_path, records):
+@pytest.mark.parametrize("way", ["late requests", "by time"])
+def test_a_run_goes_on_where_it_ended_also_without_its_newest_checkpoint(tmp_path, records, way):
     text = (tmp_path / "records.jsonl.gz").read_bytes()
     lines = gzip.decompress(text).splitlines(keepends=True)
-    file = write(tmp_path / "job", "late requests")
+    file = write(tmp_path / "job", way)
     text_file = file.read_text()
     file.write_text(text_file.replace('path = "../records.jsonl.gz"', 'path = "r.jsonl"', 1))
     for n in (0, 55, 130, 400):
         (tmp_path / "job" / "r.jsonl").write_bytes(b"".join(lines[:n]))
-        run(load(file), until_idle=True)
+        newest = run(load(file), until_idle=True)
+        State(tmp_path / "job" / "state").checkpoints.drop_after(newest - 2)
     assert len(stream(tmp_path / "job", "predictions")) == 400
     assert "bit for bit" in verify(load(file))
 

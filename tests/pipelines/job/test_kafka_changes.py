@@ -14,6 +14,7 @@ from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.operated import checkpoints, delete, predicted, put
+from tests.slow import slow
 from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -44,7 +45,7 @@ def change(made, before, after):
     made.config = load(made.file)
 
 
-@pytest.mark.parametrize("section", ["records", "labels"])
+@pytest.mark.parametrize("section", ["records", *slow("labels")])
 def test_a_topic_made_again_while_it_was_down_is_never_read_on(made, make_records, section):
     made = made()
     put(made, make_records(40)[0])

@@ -170,6 +170,7 @@ def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, cap
     assert copies.sequences[0] == newest
 
 
+@pytest.mark.slow
 def test_a_copy_takes_the_place_of_a_journal_whose_beginning_is_gone(made, make_records):
     plain, copying = made(), made(COPIES)
     feed(plain, *make_records(100))
@@ -194,6 +195,7 @@ def test_another_configuration_is_refused_and_nothing_written(made, make_records
     assert not state_of(plain).is_made
 
 
+@pytest.mark.slow
 def test_a_copy_that_another_journal_led_to_is_refused(made, make_records):
     copying = made(COPIES)
     feed(copying, *make_records(60))
@@ -212,6 +214,7 @@ def test_a_copy_that_another_journal_led_to_is_refused(made, make_records):
     assert not state_of(copying).is_made
 
 
+@pytest.mark.slow
 def test_commands_after_the_loss_are_obeyed_and_earlier_ones_replayed(made, make_records):
     made = made()
     records, truth = make_records(120)

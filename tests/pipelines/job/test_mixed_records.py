@@ -13,6 +13,7 @@ from streamboost.pipelines.job.inspect import describe, in_words
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
+from tests.slow import slow
 
 FILE = """
 [pipeline]
@@ -136,6 +137,18 @@ def test_requests_have_the_record_s_own_values(made):
         assert request["label"] in (True, False, None)
 
 
+def test_inspect_and_the_status_show_the_weights_of_the_experts(made):
+    made.run()
+    weights = made.found["checkpoint"]["experts"]
+    assert next(iter(weights)) == "committee"
+    assert "words" in weights
+    assert sum(weights.values()) == pytest.approx(1)
+    text = in_words(made.found)
+    assert f"leaf neighbours {weights['leaf neighbours']:>10.1%}  of the weight" in text
+    with closing(StatusReader(made.folder / "state")) as reader:
+        assert reader.document("experts") == pytest.approx(weights)
+
+
 def test_fields_that_come_later_and_odd_values_are_counted_and_shown(made):
     made.run()
     made.feed(payments(300, 340, city="Rome", amount=["?"]))
@@ -169,7 +182,7 @@ def test_a_field_added_to_the_file_is_learned_from_then_on(made):
         made.run()
 
 
-@pytest.mark.parametrize("lost", [1, 2, 100], ids=["one", "two", "all"])
+@pytest.mark.parametrize("lost", [100, *slow(1, 2)])
 def test_a_replay_over_an_added_field_and_a_settled_kind_ends_in_the_same_bits(made, lost):
     made.run()
     made.write('city = "category"')

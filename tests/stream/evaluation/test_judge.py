@@ -9,7 +9,7 @@ from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner
 from streamboost.stream.evaluation.judge import Judge
-from streamboost.stream.scoring import Scored, score_with_committee, uncalibrated
+from streamboost.stream.scoring import Scored, uncalibrated
 
 RNG = np.random.default_rng(51)
 X = RNG.random((600, 3), dtype=np.float32)
@@ -75,7 +75,7 @@ def test_temperatures_change_probabilities_and_nothing_else():
         )
     assert warm.judge.temperature.value > 1.0
     assert plain.score(X[:1]).temperature == 1.0
-    own = score_with_committee(warm.committee, X[:50]).probabilities.max(axis=1)
+    own = warm._blend.score(warm.committee, X[:50]).probabilities.max(axis=1)
     assert (warm.score(X[:50]).probabilities.max(axis=1) < own).all()
 
 

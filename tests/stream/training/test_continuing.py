@@ -143,7 +143,7 @@ def test_a_learner_restored_before_every_batch_goes_on_as_if_never_stopped(
 
 def test_a_drift_before_and_after_a_restart_is_the_same_drift():
     for schedule in SCHEDULES:
-        steady = Following(made(WorkingSet(), schedule))
+        steady = Following(made(WorkingSet(), schedule, experts="committee"))
         for at in range(0, 350, 25):
             steady.step(Batch(25, 0, flipped=False, told=True, arrives=False), at)
         stopped = Following(StreamLearner.restore(steady.learner.snapshot()))

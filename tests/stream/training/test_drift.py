@@ -97,6 +97,7 @@ def learner(on_drift="adwin", drift_signal="error", working_set=None, **schedule
         schedule=Schedule(on_drift=on_drift, drift_signal=drift_signal, **settings),
         query=QueryStrategy(budget=1, audit=0),
         random_state=4,
+        experts="committee",
     )
 
 

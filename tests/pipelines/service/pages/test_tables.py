@@ -66,3 +66,13 @@ def test_a_committees_history_reads_from_the_newest():
         "Version 2 serves",
         "Version 1 is trained",
     ]
+
+
+def test_experts_are_shown_with_their_weights_and_what_they_go_by():
+    table = tables.experts(seen(experts={"committee": 0.25, "leaf neighbours": 0.75}))
+    assert [texts(row)[:2] for row in table.rows] == [
+        ["committee", "25.0 %"],
+        ["leaf neighbours", "75.0 %"],
+    ]
+    assert all(row[2] != tables.NOTHING for row in table.rows)
+    assert "leaf neighbours counts most" in table.summary

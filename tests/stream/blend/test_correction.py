@@ -17,7 +17,8 @@ IDS = [str(i) for i in range(len(X))]
 def following(estimator=None, **settings):
     if estimator is None:
         estimator = SketchLogitBoostClassifier(n_estimators=5, max_leaf_nodes=4)
-    return StreamLearner(estimator, schedule=Schedule.per_label(**settings), random_state=3)
+    schedule = Schedule.per_label(**settings)
+    return StreamLearner(estimator, schedule=schedule, random_state=3, experts="committee")
 
 
 def learn(learner, start, stop):
