@@ -87,13 +87,13 @@ class Budget:
         repaid = Fraction(loan, expected) if loan else Fraction(0)
         least = share - repaid
         self.block = min(ceil(1 / (audit * least)), _LONGEST) if audit else 0
-        self._first = ceil(1 / share)
+        self._first = self._next = ceil(1 / share)
         self._price = share.denominator * repaid.denominator
         self._earned_at_first = int(least * self._price)
         self._earned_later = int(share * self._price)
         self._cap = (burst - 1 if audit else burst) * self._price
         self._bank = loan * self._price
-        self._place = 0
+        self._place = 0  # of the newest block's audit
         self.records = 0
         self.requests = 0
         self.audits = 0
@@ -128,17 +128,42 @@ class Budget:
     def _free(self) -> int:
         if not self.block:
             return self._bank
-        behind = self.records - self._first
-        ahead = self.block - behind % self.block if behind >= 0 else -behind
-        return self._bank - max(0, self._price - ahead * self._earned)
+        return self._bank - max(0, self._price - (self._next - self.records) * self._earned)
 
-    def arrive(self, generator: np.random.Generator) -> None:
-        """Count one more record; at a block's first, set its token apart and draw its place."""
-        self._bank = min(self._bank + self._earned, self._cap)
-        self.records += 1
-        if self.auditing and (self.records - self._first) % self.block == 0:
-            self._bank -= self._price
-            self._place = self.records + int(generator.integers(self.block))
+    def arrive(self, generator: np.random.Generator, most: int = 1) -> int:
+        """Count the next record, or up to `most` of them; return how many were counted.
+
+        It stops at one that is audited. The rule asks for none of them but, perhaps, the last. At
+        a block's first record its token is set apart and its place drawn.
+        """
+        arrived = 0
+        while arrived < most:
+            n = most - arrived
+            if n > 1:
+                n = self._alike(n)
+            self._bank = min(self._bank + n * self._earned, self._cap)
+            self.records += n
+            arrived += n
+            if self.block and self.records == self._next:
+                self._next += self.block
+                self._bank -= self._price
+                self._place = self.records + int(generator.integers(self.block))
+            if self.audited:
+                break
+        return arrived
+
+    def _alike(self, n: int) -> int:
+        """Return how many of the next `n` records do nothing but earn alike, and at least one.
+
+        The last of them may begin a block, or be audited.
+        """
+        if self.records < self._expected:
+            n = min(n, self._expected - self.records)
+        if self.block:
+            n = min(n, self._next - self.records)
+            if self._place > self.records:
+                n = min(n, self._place - self.records)
+        return n
 
     @property
     def auditing(self) -> bool:
@@ -155,7 +180,7 @@ class Budget:
     @property
     def audited(self) -> bool:
         """Whether the record that has arrived is its block's place."""
-        return self.auditing and self.records == self._place
+        return self.records == self._place > 0
 
     def settle(self, wanted: bool) -> tuple[bool, bool]:
         """Charge the record that has arrived; return (asked, audited).
@@ -193,5 +218,8 @@ class Budget:
         self._bank = state["bank"]
         self._place = state["place"]
         self.records = state["records"]
+        self._next = self._first
+        if self.block and self.records >= self._first:
+            self._next += ((self.records - self._first) // self.block + 1) * self.block
         self.requests = state["requests"]
         self.audits = state["audits"]

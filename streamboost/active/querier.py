@@ -16,6 +16,9 @@ from streamboost.errors import ConfigurationError
 
 __all__ = ["Querier"]
 
+_AT_ONCE = 2**16
+"""Utilities compared together: 0.5 MB."""
+
 
 @dataclass(slots=True)
 class _Asked:
@@ -104,13 +107,14 @@ class Querier:
             There is nothing to rank by yet: ask at random.
         """
         asked = _Asked()
+        if self._pool is not None:
+            self._collect(asked, self._pool, ids, X, utility, cold=cold)
+            return asked.requests()
         draws = self._draws.random(len(ids))
-        for i, id in enumerate(ids):
-            self.budget.arrive(self._places)
-            if self._pool is None:
-                self._rate(asked, id, X[i], float(utility[i]), draws[i], cold=cold)
-            else:
-                self._collect(asked, self._pool, id, X[i], float(utility[i]), cold=cold)
+        at_once = max(1, _AT_ONCE // self.strategy.window)
+        for start in range(0, len(ids), at_once):
+            part = slice(start, start + at_once)
+            self._rate(asked, ids[part], X[part], utility[part], draws[part], cold=cold)
         return asked.requests()
 
     def ask(self, n: int, *, cold: bool) -> Requests:
@@ -132,46 +136,65 @@ class Querier:
         return asked.requests()
 
     def _rate(
-        self, asked: _Asked, id: str, row: np.ndarray, utility: float, draw: float, *, cold: bool
+        self,
+        asked: _Asked,
+        ids: Sequence[str],
+        X: np.ndarray,
+        utility: np.ndarray,
+        draws: np.ndarray,
+        *,
+        cold: bool,
     ) -> None:
-        """Decide about the record that has arrived."""
-        by_rank = self.strategy.utility != "random"
-        ranked = by_rank and not cold
-        p = self.probability(utility, ranked=ranked)
-        wanted = bool(draw < p)
-        if ranked and self.budget.affordable:
-            self._rule.settle(wanted)
-        is_asked, audited = self.budget.settle(wanted)
+        """Decide about records that arrive, looking only at those that may be asked for."""
+        budget, by_rank = self.budget, self.strategy.utility != "random"
+        if ranked := by_rank and not cold:
+            may, chance = self._rule.over(utility, self._window, draws)
+        else:
+            may, chance = self._pace.at_random(draws)
+        seen = 0
+        for last in [*may, len(ids) - 1]:
+            while seen <= last:
+                seen += budget.arrive(self._places, last + 1 - seen)
+                i = seen - 1
+                affordable = budget.affordable > 0
+                p = chance(i, budget) if affordable else 0.0
+                wanted = bool(draws[i] < p)
+                if ranked and affordable:
+                    self._rule.settle(wanted)
+                is_asked, audited = budget.settle(wanted)
+                if is_asked:
+                    p = budget.combine(p)
+                    asked.add(ids[i], float(utility[i]), p, audit=audited, rule=wanted)
         if by_rank:
-            self._window.push(row, utility)
-        if is_asked:
-            asked.add(id, utility, self.budget.combine(p), audit=audited, rule=wanted)
-
-    def probability(self, utility: float, *, ranked: bool) -> float:
-        """Return the rule's own chance of asking for the record that has arrived."""
-        if not self.budget.affordable:
-            return 0.0
-        if not ranked:
-            return self._pace.share(self.budget)
-        return self._rule.probability(utility, self._window, self.budget)
+            self._window.extend(X, utility)
 
     def _collect(
-        self, asked: _Asked, pool: Pool, id: str, row: np.ndarray, utility: float, *, cold: bool
+        self,
+        asked: _Asked,
+        pool: Pool,
+        ids: Sequence[str],
+        X: np.ndarray,
+        utility: np.ndarray,
+        *,
+        cold: bool,
     ) -> None:
-        """Put the record that has arrived into the pool, and ask for a round if it is due.
+        """Put records that arrive into the pool, and ask for a round whenever it is due.
 
         The audit looks at the record that leaves the pool. If it looked at the one that arrives,
         the rounds would meet audited records whose labels are known, and pass them over: those
         they do ask for would no longer be chosen without regard to the audit.
         """
-        left = pool.admit(id, row, utility)
-        if pool.full and self.budget.affordable >= self.strategy.round_size:
-            self._round(asked, pool, self.strategy.round_size, cold=cold)
-        if self.budget.audited:
-            self.budget.audit(buys=left is not None)
-            if left is not None:
-                chance = self.budget.combine(0.0)
-                asked.add(left.id, left.utility, chance, audit=True, rule=False)
+        self._draws.random(len(ids))  # one a record, as where each is decided about
+        for i, id in enumerate(ids):
+            self.budget.arrive(self._places)
+            left = pool.admit(id, X[i], float(utility[i]))
+            if pool.full and self.budget.affordable >= self.strategy.round_size:
+                self._round(asked, pool, self.strategy.round_size, cold=cold)
+            if self.budget.audited:
+                self.budget.audit(buys=left is not None)
+                if left is not None:
+                    chance = self.budget.combine(0.0)
+                    asked.add(left.id, left.utility, chance, audit=True, rule=False)
 
     def _round(self, asked: _Asked, pool: Pool, n: int, *, cold: bool) -> None:
         """Ask for the best of the pool, at most `n` and what can be paid."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -127,12 +128,12 @@ class QueryStrategy:
         reason = ", as the loan is there at once"
         check_whole("query burst", self.burst, at_least=self.loan + audits, reason=reason)
 
-    @property
+    @cached_property
     def share(self) -> Fraction:
         """The budget as an exact fraction: 0.1 is 1/10."""
         return as_decimal("query budget", self.budget)
 
-    @property
+    @cached_property
     def audit_share(self) -> Fraction:
         """The audit as an exact fraction."""
         return as_decimal("query audit", self.audit)

@@ -4,15 +4,16 @@ A rule is asked only where the budget has a token for it. Its chance follows fro
 before; nothing else is drawn.
 """
 
+from collections.abc import Callable, Iterable
 from math import erf, sqrt
 from typing import Protocol
 
 import numpy as np
 
 from streamboost.active.budget import Budget
-from streamboost.active.window import UtilityWindow
+from streamboost.active.window import Meeting, UtilityWindow
 
-__all__ = ["RULES", "Pace", "Rule", "make_rule"]
+__all__ = ["RULES", "Chance", "Pace", "Rule", "make_rule"]
 
 RULES = ("pace", "quantile_filter", "variable_uncertainty")
 
@@ -26,13 +27,29 @@ _STEP = 0.01
 """Share by which the variable threshold moves with each decision; the paper's s."""
 
 
+_ROUNDING = 1e-6
+"""More than rounding can add to a chance."""
+
+_MANY = 8
+"""Records that are worth a look at all of them before one by one."""
+
+Chance = Callable[[int, Budget], float]
+"""Maps the place of a record in a batch, and the budget when it has arrived, to its chance."""
+
+
 class Rule(Protocol):
     """Gives each record its chance, and hears what came of it."""
 
     memory: float
 
-    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
-        """Return the chance of asking for a record of `utility`, the newest of the stream."""
+    def over(
+        self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
+    ) -> tuple[Iterable[int], Chance]:
+        """Rate the next records of the stream, of `utility` (n,), as they arrive in turn.
+
+        Returns the places in order of those that may be asked for, whatever the budget and the
+        memory will be then: no other's draw (n,) falls below its chance. And what tells a chance.
+        """
 
     def settle(self, wanted: bool) -> None:
         """Hear whether the record just rated was asked for."""
@@ -52,19 +69,42 @@ class Pace:
 
     def __init__(self, share: float) -> None:
         self._horizon = max(50.0, 5.0 / share)
-        self._density = _drawn if share <= _SMALL_BUDGET else _cut
+        self._most = min(3.0 * share, 1.0)
+        self._draws = share <= _SMALL_BUDGET
 
     def share(self, budget: Budget) -> float:
         """Return q, the share of records to ask for now."""
-        pace = budget.rule_share + (budget.free - 1.0) / self._horizon
-        return min(max(pace, 0.0), 3.0 * budget.rule_share, 1.0)
+        earned = budget.rule_share
+        pace = earned + (budget.free - 1.0) / self._horizon
+        return min(max(pace, 0.0), 3.0 * earned, 1.0)
 
-    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
-        """Return the mean chance of the ranks that the record fills."""
-        pace = self.share(budget)
-        low, high = window.rank(utility)
-        share = (self._density(high, pace) - self._density(low, pace)) / (high - low)
-        return min(max(share, 0.0), 1.0)
+    def over(
+        self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
+    ) -> tuple[Iterable[int], Chance]:
+        """Give each the mean chance of the ranks that it fills."""
+        met = window.meet(utility)
+        density = _drawn if self._draws else _cut
+
+        def chance(i: int, budget: Budget) -> float:
+            pace = self.share(budget)
+            low, high = met.rank(i)
+            share = density(low, high, pace) / (high - low)
+            return min(max(share, 0.0), 1.0)
+
+        return self._may(met, draws), chance
+
+    def _may(self, met: Meeting, draws: np.ndarray) -> Iterable[int]:
+        """Return which records may be asked for: by the best of their ranks, at the most pace."""
+        best = met.best_ranks() if len(draws) >= _MANY else None
+        if best is None:
+            return range(len(draws))
+        limit = 10.0 * self._most * (1.0 - best) ** 9 if self._draws else best < self._most
+        return np.flatnonzero(draws < limit + _ROUNDING).tolist()
+
+    def at_random(self, draws: np.ndarray) -> tuple[Iterable[int], Chance]:
+        """Give each of the next records the same chance, the share to ask for."""
+        may = np.flatnonzero(draws < self._most + _ROUNDING).tolist()
+        return may, lambda i, budget: self.share(budget)
 
     def settle(self, wanted: bool) -> None:
         """Keep nothing: what was spent shows in the budget."""
@@ -85,12 +125,19 @@ class QuantileFilter:
 
     memory = 0.0
 
-    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
-        """Return 1 from the threshold on, and 0 below."""
-        known = np.append(window.utilities, utility)
-        threshold = np.quantile(known, 1.0 - max(budget.rule_share, 0.0))
-        lowered = threshold - np.ptp(known) * (budget.free - 1.0) / _TOLERANCE
-        return float(utility >= lowered)
+    def over(
+        self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
+    ) -> tuple[Iterable[int], Chance]:
+        """Give 1 from the threshold on, and 0 below."""
+        met = window.meet(utility)
+
+        def chance(i: int, budget: Budget) -> float:
+            known = np.sort(met.known(i))
+            threshold = _quantile(known, 1.0 - max(budget.rule_share, 0.0))
+            lowered = threshold - (known[-1] - known[0]) * (budget.free - 1.0) / _TOLERANCE
+            return float(utility[i] >= lowered)
+
+        return range(len(draws)), chance
 
     def settle(self, wanted: bool) -> None:
         """Keep nothing: what was spent shows in the budget."""
@@ -112,9 +159,16 @@ class VariableUncertainty:
     def __init__(self) -> None:
         self.memory = 1.0  # the threshold t
 
-    def probability(self, utility: float, window: UtilityWindow, budget: Budget) -> float:
-        """Return Phi(1 - c / t)."""
-        return 0.5 + 0.5 * erf((1.0 - (1.0 - utility) / self.memory) / sqrt(2.0))
+    def over(
+        self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
+    ) -> tuple[Iterable[int], Chance]:
+        """Give Phi(1 - c / t)."""
+        known = utility.tolist()
+
+        def chance(i: int, budget: Budget) -> float:
+            return 0.5 + 0.5 * erf((1.0 - (1.0 - known[i]) / self.memory) / sqrt(2.0))
+
+        return range(len(draws)), chance
 
     def settle(self, wanted: bool) -> None:
         """Move the threshold."""
@@ -128,13 +182,24 @@ def make_rule(name: str, share: float) -> Rule:
     return VariableUncertainty() if name == "variable_uncertainty" else Pace(share)
 
 
-def _cut(rank: float, pace: float) -> float:
-    """Integral over ranks 0..rank of the rule "ask when the rank is under the pace"."""
-    return min(rank, pace)
+def _cut(low: float, high: float, pace: float) -> float:
+    """Integral over the ranks low..high of the rule "ask when the rank is under the pace"."""
+    return min(high, pace) - min(low, pace)
 
 
-def _drawn(rank: float, pace: float) -> float:
-    """Integral over ranks 0..rank of the rule "ask with p = min(1, 10 pace (1 - rank)^9)"."""
+def _drawn(low: float, high: float, pace: float) -> float:
+    """Integral over low..high of the rule "ask with p = min(1, 10 pace (1 - rank)^9)"."""
     certain = max(0.0, 1.0 - (10.0 * pace) ** (-1.0 / 9.0)) if pace > 0.0 else 0.0
-    drawn = (1.0 - certain) ** 10 - (1.0 - max(rank, certain)) ** 10
-    return min(rank, certain) + pace * drawn
+    rest = (1.0 - certain) ** 10
+    above = min(low, certain) + pace * (rest - (1.0 - max(low, certain)) ** 10)
+    return min(high, certain) + pace * (rest - (1.0 - max(high, certain)) ** 10) - above
+
+
+def _quantile(values: np.ndarray, share: float) -> float:
+    """Return what np.quantile does, bit for bit, of `values` (n,) that are in order."""
+    last = len(values) - 1
+    place = last * share
+    i = min(int(place), last)
+    low, high = float(values[i]), float(values[min(i + 1, last)])
+    part = place - i
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)

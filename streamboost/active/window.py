@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["UtilityWindow"]
+__all__ = ["Meeting", "UtilityWindow"]
 
 
 class UtilityWindow:
@@ -16,7 +16,7 @@ class UtilityWindow:
 
     def __init__(self, size: int) -> None:
         self._X = np.empty((size, 0), dtype=np.float32)
-        self._utility = np.empty(size)
+        self._utility = np.empty(2 * size)  # twice over, so that the newest stand in one piece
         self._count = 0
         self._next = 0
         self._version = 0
@@ -26,21 +26,23 @@ class UtilityWindow:
 
     def push(self, row: np.ndarray, utility: float) -> None:
         """Add one record's features (D,) and utility; the oldest goes when the window is full."""
-        self._X[self._next] = row
-        self._utility[self._next] = utility
-        self._next = (self._next + 1) % len(self._X)
-        self._count = min(self._count + 1, len(self._X))
+        self.extend(row[None], np.array([utility]))
 
-    def rank(self, utility: float) -> tuple[float, float]:
-        """Return the part of [0, 1) that a record of `utility` takes up among the others.
+    def extend(self, X: np.ndarray, utility: np.ndarray) -> None:
+        """Add the features (n, D) and utilities (n,) of records, one after the other."""
+        size, done = len(self._X), 0
+        while done < len(X):
+            n = min(len(X) - done, size - self._next)
+            rows, at = slice(done, done + n), self._next
+            self._X[at : at + n] = X[rows]
+            self._utility[at : at + n] = self._utility[size + at : size + at + n] = utility[rows]
+            self._next = (at + n) % size
+            done += n
+        self._count = min(self._count + done, size)
 
-        The most useful record stands at 0. Records that tie share the part that they fill
-        together, so that none is preferred. O(size).
-        """
-        kept = self._utility[: self._count]
-        above = int(np.count_nonzero(kept > utility))
-        ties = int(np.count_nonzero(kept == utility)) + 1
-        return above / (self._count + 1), (above + ties) / (self._count + 1)
+    def meet(self, utility: np.ndarray) -> "Meeting":
+        """Return what each of the next records, of `utility` (n,), finds as they arrive in turn."""
+        return Meeting(np.concatenate([self.utilities, utility]), self._count, len(self._X))
 
     def follow(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
         """Measure the records again if their utilities are not those of `version`.
@@ -49,13 +51,14 @@ class UtilityWindow:
         """
         if version != self._version and self._count:
             order = self._order()
-            self._utility[order] = measure(self._X[order])
+            self._utility[order] = self._utility[order + len(self._X)] = measure(self._X[order])
         self._version = version
 
     @property
     def utilities(self) -> np.ndarray:
-        """The kept utilities (n,), in no particular order."""
-        return self._utility[: self._count]
+        """The kept utilities (n,), oldest first."""
+        start = (self._next - self._count) % len(self._X)
+        return self._utility[start : start + self._count]
 
     def _order(self) -> np.ndarray:
         """Return the places of the records, oldest first."""
@@ -81,8 +84,69 @@ class UtilityWindow:
         """Go on from what `state` returned for a window of the same size."""
         X, utility = arrays["X"], arrays["utility"]
         self.widen(X.shape[1])
-        self._count = len(X)
-        self._next = self._count % len(self._X)
-        self._X[: self._count] = X
-        self._utility[: self._count] = utility
+        self._count = self._next = 0
+        self.extend(X, utility)
         self._version = version
+
+
+class Meeting:
+    """The utilities of a window, and behind them those of records that arrive in turn.
+
+    Parameters
+    ----------
+    line
+        float64 (m + n,), both.
+    count
+        m, how many the window holds.
+    size
+        How many it may hold.
+    """
+
+    def __init__(self, line: np.ndarray, count: int, size: int) -> None:
+        self._line = line
+        self._count = count
+        self._size = size
+        self._ranks: list[tuple[float, float]] = []
+
+    def known(self, i: int) -> np.ndarray:
+        """Return the utilities that record `i` finds, and its own behind them."""
+        end = self._count + i
+        return self._line[max(end - self._size, 0) : end + 1]
+
+    def rank(self, i: int) -> tuple[float, float]:
+        """Return the part of [0, 1) that record `i` takes up among the others. O(size).
+
+        The most useful record stands at 0. Records that tie share the part that they fill
+        together, so that none is preferred.
+        """
+        if self._ranks:
+            return self._ranks[i]
+        known = self.known(i)
+        kept, utility = known[:-1], known[-1]
+        above = int(np.count_nonzero(kept > utility))
+        ties = int(np.count_nonzero(kept == utility)) + 1
+        return above / len(known), (above + ties) / len(known)
+
+    def best_ranks(self) -> np.ndarray | None:
+        """Rank all records together; return where their parts begin, (n,).
+
+        Returns None, and ranks none, if some record finds a window that is not full.
+        """
+        if self._count < self._size:
+            return None
+        line, step = self._line, self._line.itemsize
+        n, others = len(line) - self._size, self._size + 1
+        kept = np.ndarray((n, self._size), line.dtype, line, 0, (step, step))
+        own = line[self._size :, None]
+        above = _count(kept > own)
+        ordered = np.sort(line)
+        any_tie = bool((ordered[1:] == ordered[:-1]).any())
+        ties = _count(kept == own) + 1 if any_tie else 1
+        low, high = np.asarray(above / others), (above + ties) / others
+        self._ranks = list(zip(low.tolist(), high.tolist(), strict=True))
+        return low
+
+
+def _count(table: np.ndarray) -> np.ndarray:
+    """Return how many of each row of a bool table (n, m) are true, uint32 (n,)."""
+    return np.asarray(table.view(np.uint8).sum(axis=1, dtype=np.uint32))

@@ -120,7 +120,8 @@ class Asking:
         """
         if committee is None or self.strategy.share < _RANDOM_START:
             return committee is None
-        return self._rows.total + self.ledger.pending < 2 * len(self._rows.counts)
+        lacking = 2 * len(self._rows.counts) - self._rows.total
+        return lacking > 0 and self.ledger.pending < lacking
 
     def _follow(self, committee: "Committee | None") -> None:
         """Let what is kept be rated by `committee`, anew where it or the blend has changed."""

@@ -93,6 +93,8 @@ def as_ids(ids: Sequence[str], n: int) -> list[str]:
     ids = list(ids)
     if len(ids) != n:
         raise DataError(f"{len(ids)} ids for {n} records: give one id per record")
+    if {*map(type, ids)} <= {str}:
+        return ids
     for i, one in enumerate(ids):
         if not isinstance(one, str):
             raise DataError(f"ids[{i}] is {one!r}: ids are text")

@@ -74,7 +74,8 @@ def test_a_drawn_decision_comes_out_as_often_as_its_propensity_says(budget):
         one = querier(3, budget=budget, window=200)
         one.resume(state, arrays)
         one.budget.arrive(one._places)
-        p = one.probability(float(edge), ranked=True)
+        _, chance = one._rule.over(np.array([edge]), one._window, np.zeros(1))
+        p = chance(0, one.budget)
         chances.add(p)
         hits += one._draws.random() < p
     (p,) = chances

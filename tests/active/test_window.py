@@ -13,25 +13,29 @@ def filled(utilities, size=5, n_features=1):
     return window
 
 
+def rank(window, utility):
+    return window.meet(np.array([utility])).rank(0)
+
+
 def test_the_most_useful_record_stands_first():
     window = filled([1.0, 2.0, 3.0])
-    assert window.rank(4.0) == (0.0, 0.25)
-    assert window.rank(0.5) == (0.75, 1.0)
+    assert rank(window, 4.0) == (0.0, 0.25)
+    assert rank(window, 0.5) == (0.75, 1.0)
 
 
 def test_ties_share_the_part_they_fill_together():
-    assert filled([1.0, 1.0, 1.0]).rank(1.0) == (0.0, 1.0)
-    assert filled([2.0, 1.0, 1.0]).rank(1.0) == (0.25, 1.0)
+    assert rank(filled([1.0, 1.0, 1.0]), 1.0) == (0.0, 1.0)
+    assert rank(filled([2.0, 1.0, 1.0]), 1.0) == (0.25, 1.0)
 
 
 def test_only_the_newest_records_are_ranked_against():
-    assert filled([9.0, 9.0, 1.0, 1.0, 1.0, 1.0, 1.0], size=5).rank(2.0) == (0.0, 1 / 6)
+    assert rank(filled([9.0, 9.0, 1.0, 1.0, 1.0, 1.0, 1.0], size=5), 2.0) == (0.0, 1 / 6)
 
 
 def test_a_new_version_measures_the_kept_records_again():
     window = filled([1.0, 2.0])
     window.follow(1, lambda X: -X[:, 0].astype(float))
-    assert window.rank(-1.5) == (1 / 3, 2 / 3)
+    assert rank(window, -1.5) == (1 / 3, 2 / 3)
 
 
 def test_the_same_version_measures_nothing():
@@ -53,7 +57,7 @@ def test_a_resumed_window_goes_on_as_if_never_stopped(before, after):
     resumed = UtilityWindow(5)
     resumed.resume(*window.state())
     for utility in after:
-        assert resumed.rank(utility) == window.rank(utility)
+        assert rank(resumed, utility) == rank(window, utility)
         for one in (window, resumed):
             one.push(np.full(1, utility, dtype=np.float32), utility)
     assert resumed.state()[0] == window.state()[0]

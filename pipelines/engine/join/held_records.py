@@ -139,16 +139,16 @@ class Window:
         none = [None] * len(ids)
         self._append(ids, X, predicted, times or none, values or none, records, ticks)
 
-    def leave(self, span: Span, now: Moment) -> Iterator[tuple[str, HeldRecord]]:
-        """Remove the records whose `span` is over at `now`, oldest first, and give them."""
-        while self._start < self._end:
-            arrival = self._arrival(self._start)
-            if not span.over(arrival.arrived, now):
-                return
+    def leave(self, span: Span, now: Moment) -> Iterator[str]:
+        """Remove the records whose `span` is over at `now`, oldest first, and give their ids.
+
+        Each is held still while its id is looked at.
+        """
+        while self._start < self._end and span.over(self._arrived(self._start), now):
             id = self._ids[self._start]
+            yield id
             del self._number[id]
             self._start += 1
-            yield id, arrival
 
     def rows(self) -> np.ndarray:
         """Return the features of the records held, float32 of shape (n, n_features)."""
@@ -187,9 +187,11 @@ class Window:
         return window
 
     def _arrival(self, row: int) -> HeldRecord:
-        moment = Moment(int(self._records[row]), int(self._ticks[row]))
-        x = self._X[row].copy()
-        return HeldRecord(x, moment, self._predicted[row], self._times[row], self._values[row])
+        x, arrived = self._X[row].copy(), self._arrived(row)
+        return HeldRecord(x, arrived, self._predicted[row], self._times[row], self._values[row])
+
+    def _arrived(self, row: int) -> Moment:
+        return Moment(int(self._records[row]), int(self._ticks[row]))
 
     def _append(
         self,

@@ -261,12 +261,13 @@ class Join:
         return expired
 
     def _shrink_window(self) -> None:
-        for id, arrival in self._window.leave(self.window, self._held_at):
+        now = self._held_at
+        for id in self._window.leave(self.window, now):
             if id in self._requests:
-                self._pinned[id] = arrival
+                self._pinned[id] = self._window[id]
                 continue
             label = self._answers.pop(id, None)
-            self._gone[id] = Gone(self._held_at, label, expired=id in self._lapsed)
+            self._gone[id] = Gone(now, label, expired=id in self._lapsed)
             self._lapsed.discard(id)
 
     def _run_out(self, table: dict[str, Any], span: Span, now: Moment) -> list[str]:

@@ -81,9 +81,9 @@ def as_experts(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
     >>> as_experts(["words", "committee"])
     ('committee', 'words')
     """
-    if experts == "all":
-        return EXPERTS
     names = [experts] if isinstance(experts, str) else experts
+    if names == ["all"]:
+        return EXPERTS
     several = isinstance(names, list | tuple) and "committee" in names
     if not several or any(name not in EXPERTS for name in names):
         raise ConfigurationError(

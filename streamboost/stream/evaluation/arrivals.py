@@ -1,71 +1,127 @@
 """Records as they were predicted on arrival, and what has become known of them since."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from streamboost.stream.evaluation.tally import PREDICTORS, Judged
 
-__all__ = ["Arrival", "as_judged", "probabilities_of"]
+__all__ = ["Arrivals"]
+
+_KEPT = ("predicted", "chance", "waits", "truth")
 
 
-@dataclass(slots=True, eq=False)
-class Arrival:
-    """A record and what was predicted for it.
+class Arrivals:
+    """The newest records in the order they came.
+
+    They stand in an array with room at its end; when that is used up, they move to the front, or
+    into one of twice the size if they fill half of it: a constant cost per record.
 
     Attributes
     ----------
-    id
-        The record's.
-    P
-        float64 (K,), the probabilities of the classes known on arrival.
-    predicted
-        The class that each of `PREDICTORS` gave, -1 for none.
-    chance
-        That of being asked about, NaN where it was not.
-    waits
-        Whether more may become known of it.
-    truth
-        Its class, -1 where that is not known.
+    ids
+        Those of the records.
+    first
+        How many came before them and are dropped.
     """
 
-    id: str
-    P: np.ndarray
-    predicted: tuple[int, ...]
-    chance: float
-    waits: bool
-    truth: int = -1
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.first = 0
+        self._start = 0
+        self._rows = np.empty(0, dtype=_row(0))
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
     @property
-    def is_asked(self) -> bool:
-        """Whether its label was asked for."""
-        return self.chance > 0.0
+    def rows(self) -> np.ndarray:
+        """What is known of each, (n,), to be read and written: `_row` says what there is."""
+        return self._rows[self._start : self._start + len(self.ids)]
+
+    def append(self, ids: Sequence[str], P: np.ndarray, predicted: Any, chance: np.ndarray) -> int:
+        """Add records with their probabilities (n, K), the class (3,) or (n, 3) that each predictor
+        gave them, and the chance (n,) of being asked about; return the first one's number.
+        """
+        n = len(self.ids)
+        self._make_room(len(ids), P.shape[1])
+        self.ids += ids
+        new = self.rows[n:]  # of zeros
+        new["P"][:, : P.shape[1]] = P
+        new["predicted"], new["chance"], new["truth"] = predicted, chance, -1
+        return self.first + n
+
+    def _make_room(self, n: int, n_classes: int) -> None:
+        known = self._rows["P"].shape[1]
+        if n_classes <= known and self._start + len(self) + n <= len(self._rows):
+            return
+        capacity = max(len(self._rows), 256)
+        while capacity < 2 * (len(self) + n):
+            capacity *= 2
+        grown = np.zeros(capacity, dtype=_row(max(n_classes, known)))
+        for name in _KEPT:
+            grown[name][: len(self)] = self.rows[name]
+        grown["P"][: len(self), :known] = self.rows["P"]
+        self._rows, self._start = grown, 0
+
+    def drop(self, n: int) -> None:
+        """Forget the `n` oldest."""
+        del self.ids[:n]
+        self._start += n
+        self.first += n
+
+    def probabilities(self, n_classes: int, n: int | None = None) -> np.ndarray:
+        """Return those of the `n` oldest, or of all, (n, K); classes not known then had none."""
+        known = self.rows["P"][:n]
+        P = np.zeros((len(known), n_classes))
+        P[:, : known.shape[1]] = known
+        return P
+
+    def state(self) -> list[tuple[Any, ...]]:
+        """Return all that is known of each but its probabilities, as JSON can hold it."""
+        return list(zip(self.ids, *(self.rows[name].tolist() for name in _KEPT), strict=True))
+
+    @classmethod
+    def resume(cls, state: list[Any], P: np.ndarray) -> "Arrivals":
+        """Return what `state` was returned by, with probabilities `P` (n, K), numbered from 0."""
+        arrivals = cls()
+        if state:
+            ids, predicted, chance, waits, truth = zip(*state, strict=True)
+            arrivals.append(ids, P, predicted, np.array(chance, dtype=np.float64))
+            arrivals.rows["waits"], arrivals.rows["truth"] = waits, truth
+        return arrivals
+
+    def judged(self, n: int, n_classes: int, block: int) -> Judged:
+        """Return the `n` oldest, which wait for nothing, with what each answered one stands for
+        besides: at most the `block` records of which the audit picks one.
+        """
+        rows = self.rows[:n]
+        chance, truth = rows["chance"], rows["truth"].copy()
+        stands_for = np.minimum(1.0 / chance, max(block, 1))
+        known = truth >= 0
+        answered, asked = int(known.sum()), int((chance > 0.0).sum())
+        stands_for *= asked / max(answered, 1)  # the answered ones stand for the others, too
+        extra = np.where(known, stands_for - 1.0, 0.0)
+        P = self.probabilities(n_classes, n)
+        return Judged(P=P, predicted=rows["predicted"].copy(), truth=truth, extra=extra)
 
 
-def as_judged(arrivals: Sequence[Arrival], n_classes: int, block: int) -> Judged:
-    """Return arrivals that wait for nothing, with what each answered one stands for besides.
+def _row(n_classes: int) -> np.dtype:
+    """Return what is known of a record.
 
-    Nothing stands for more than the `block` records of which the audit picks one.
+    P: the probabilities of the classes known on arrival. predicted: the class that each of
+    `PREDICTORS` gave, -1 for none. chance: that of being asked about, NaN where it was not, and
+    where it is above 0 its label was asked for. truth: its class, -1 where that is not known.
+    waits: whether more may become known of it.
     """
-    predicted = np.array([one.predicted for one in arrivals], dtype=np.int64)
-    truth = np.array([one.truth for one in arrivals], dtype=np.int64)
-    chance = np.array([one.chance for one in arrivals], dtype=np.float64)
-    stands_for = np.minimum(1.0 / chance, max(block, 1))
-    known = truth >= 0
-    answered, asked = int(known.sum()), int((chance > 0.0).sum())
-    stands_for *= asked / max(answered, 1)  # the answered ones stand for the others, too
-    return Judged(
-        P=probabilities_of(arrivals, n_classes),
-        predicted=predicted.reshape(-1, len(PREDICTORS)),
-        truth=truth,
-        extra=np.where(known, stands_for - 1.0, 0.0),
+    return np.dtype(
+        [
+            ("P", np.float64, (n_classes,)),
+            ("predicted", np.int64, (len(PREDICTORS),)),
+            ("chance", np.float64),
+            ("truth", np.int64),
+            ("waits", np.bool_),
+        ],
+        align=True,
     )
-
-
-def probabilities_of(arrivals: Sequence[Arrival], n_classes: int) -> np.ndarray:
-    """Return the probabilities (n, K); classes not known on arrival had none."""
-    rows = np.zeros((len(arrivals), n_classes))
-    for row, arrival in zip(rows, arrivals, strict=True):
-        row[: len(arrival.P)] = arrival.P
-    return rows

@@ -88,25 +88,39 @@ class Judge:
     def arrive(self, ids: Sequence[str], scored: Scored, asked: Requests) -> None:
         """Note what was said of records, and which of them are asked about."""
         own = uncalibrated(scored).probabilities
-        classes: list[Label] = scored.classes.tolist()
-        known, (threshold, unseen) = len(self.evaluation.labels), self._cut()
         chances = dict(zip(asked.ids, asked.propensity.tolist(), strict=True))
-        least = 1.0 / max(self.evaluation.block, 1)
-        for id, P in zip(ids, own, strict=True):
-            if scored.version and (id in chances or self.evaluation.pool):
-                with np.errstate(divide="ignore"):
-                    logits = np.log(P)
-                weight = 1.0 / max(chances.get(id, 1.0), least)
-                self._asked[id] = _Asked(classes, known, logits, threshold, unseen, weight)
-        if scored.version:
-            self.label_sets.arrive(own, scored.probabilities)
         in_pool = self.evaluation.pool > 0
-        propensity = [np.nan if in_pool else chances.get(id, np.nan) for id in ids]
+        rows = [i for i, id in enumerate(ids) if in_pool or id in chances]
+        if scored.version:
+            self._note(rows, ids, own, scored.classes.tolist(), chances)
+            self.label_sets.arrive(own, scored.probabilities)
+        propensity = np.full(len(ids), np.nan)
+        if not in_pool:
+            propensity[rows] = [chances[ids[i]] for i in rows]
         self.evaluation.arrive(ids, scored, propensity)
         if in_pool:
             self.ask(asked)
         while len(self._asked) > self.evaluation.patience + self.evaluation.pool:
             del self._asked[next(iter(self._asked))]
+
+    def _note(
+        self,
+        rows: list[int],
+        ids: Sequence[str],
+        own: np.ndarray,
+        classes: list[Label],
+        chances: dict[str, float],
+    ) -> None:
+        """Note what the committee itself said of the `rows` that are, or may be, asked about."""
+        if not rows:
+            return
+        known, (threshold, unseen) = len(self.evaluation.labels), self._cut()
+        least = 1.0 / max(self.evaluation.block, 1)
+        with np.errstate(divide="ignore"):
+            logits = np.log(own[rows])
+        for i, said in zip(rows, logits, strict=True):
+            weight = 1.0 / max(chances.get(ids[i], 1.0), least)
+            self._asked[ids[i]] = _Asked(classes, known, said, threshold, unseen, weight)
 
     def ask(self, asked: Requests) -> None:
         """Note which records of the pool are asked about, each once at the most.

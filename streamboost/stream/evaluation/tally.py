@@ -145,34 +145,31 @@ class Tally:
         sums["second"] += np.einsum("i,ij,ik->jk", u, d, d)
         rest = P[~known]
         sums["model"] += np.diag(rest.sum(axis=0)) - np.einsum("ij,ik->jk", rest, rest)
-        for j in range(_J):
-            self._add_predictor(j, judged, values, d, v, u)
+        self._add_predicted(judged, values, d)
         self._add_means(judged)
 
-    def _add_predictor(
-        self,
-        j: int,
-        judged: Judged,
-        values: np.ndarray,
-        d: np.ndarray,
-        v: np.ndarray,
-        u: np.ndarray,
-    ) -> None:
-        sums, known, a = self.sums, judged.truth >= 0, judged.predicted[:, j]
-        said = a >= 0
-        np.add.at(sums["predicted"][j], a[said], 1.0)
-        np.add.at(sums["cells"][j], a[said], values[said])
-        sums["hits"][j] += np.count_nonzero(known & (a == judged.truth))
-        own = said[known]
-        b, d, v, u = a[known][own], d[own], v[own], u[own]
-        wrong = u * d[np.arange(len(b)), b]
-        np.add.at(sums["cells_shift"][j], b, v[:, None] * d)
-        np.add.at(sums["first_own"][j], b, wrong)
-        np.add.at(sums["second_own"][j], b, wrong[:, None] * d)
-        rest, b = judged.P[said & ~known], a[said & ~known]
+    def _add_predicted(self, judged: Judged, values: np.ndarray, d: np.ndarray) -> None:
+        """Add what is counted by the class that each predictor gave."""
+        sums, known, K = self.sums, judged.truth >= 0, self.n_classes
+        rows, by = np.nonzero(judged.predicted >= 0)
+        own = judged.predicted[rows, by]
+        slots = by * K + own
+        _add_at(sums["predicted"], slots, np.ones(len(slots)))
+        _add_at(sums["cells"], slots, values[rows])
+        hits = known[:, None] & (judged.predicted == judged.truth[:, None])
+        sums["hits"] += np.count_nonzero(hits, axis=0)
+        found = known[rows]
+        answered = rows[found]
+        v = judged.extra[answered]
+        at, wrong, d = slots[found], own[found], d[(np.cumsum(known) - 1)[answered]]
+        shift = v * (v + 1.0) * d[np.arange(len(d)), wrong]
+        _add_at(sums["cells_shift"], at, v[:, None] * d)
+        _add_at(sums["first_own"], at, shift)
+        _add_at(sums["second_own"], at, shift[:, None] * d)
+        at, rest, b = slots[~found], judged.P[rows[~found]], own[~found]
         chance = rest[np.arange(len(b)), b]
-        np.add.at(sums["model_own"][j], b, -chance[:, None] * rest)
-        np.add.at(sums["model_own"][j], (b, b), chance)
+        _add_at(sums["model_own"], at, -chance[:, None] * rest)
+        _add_at(sums["model_own"], at * K + b, chance)
 
     def _add_means(self, judged: Judged) -> None:
         """Add the accuracies by bin and by class, and the log loss, of records with predictions."""
@@ -184,14 +181,20 @@ class Tally:
         sure = P[rows, a]
         bins = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
         right = np.where(truth >= 0, truth == a, np.nan)
-        for slots in (bins, BINS + 1 + a):
-            self._add_mean(slots, right, sure, sure * (1.0 - sure), extra, sure)
         # A class that the committee does not know has probability 0 and no part in its entropy.
         cost = -np.log(np.clip(P, LEAST_PROBABILITY, 1.0))
         entropy = (P * cost).sum(axis=1)
         spread = (P * cost**2).sum(axis=1) - entropy**2
         loss = np.where(truth >= 0, cost[rows, truth], np.nan)
-        self._add_mean(np.full(len(P), BINS), loss, entropy, spread, extra, sure)
+        unsure = sure * (1.0 - sure)
+        self._add_mean(
+            slots=np.concatenate([bins, BINS + 1 + a, np.full(len(P), BINS)]),
+            value=np.concatenate([right, right, loss]),
+            expected=np.concatenate([sure, sure, entropy]),
+            spread=np.concatenate([unsure, unsure, spread]),
+            extra=np.concatenate([extra] * 3),
+            sure=np.concatenate([sure] * 3),
+        )
 
     def _add_mean(
         self,
@@ -209,7 +212,7 @@ class Tally:
         known = np.where(rest, expected, value)
         columns = (
             np.ones(len(v)),
-            rest,
+            rest.astype(np.float64),
             known,
             v,
             u,
@@ -219,7 +222,8 @@ class Tally:
             np.where(rest, spread, 0.0),
             sure,
         )
-        np.add.at(self.means, slots, np.column_stack(columns))
+        for total, values in zip(self.means.T, columns, strict=True):
+            np.add.at(total, slots, values)
 
     def state(self) -> Arrays:
         """Return the sums; `resume` is the inverse."""
@@ -234,5 +238,17 @@ class Tally:
         return tally
 
 
+def _add_at(total: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
+    """Add `values` (n, ...) to the slots (n,) of `total`, one after the other.
+
+    What has a slot is as large as one of the values. numpy adds single numbers several times as
+    fast as rows.
+    """
+    size = values[:1].size
+    flat = slots if values.ndim == 1 else (slots[:, None] * size + np.arange(size)).ravel()
+    np.add.at(total.reshape(-1), flat, values.ravel())
+
+
 def _shape(kinds: str, n_classes: int) -> tuple[int, ...]:
-    return tuple({"4": 4, "J": _J}.get(kind, n_classes) for kind in kinds)
+    sizes = {"4": 4, "J": _J, "K": n_classes}
+    return tuple(sizes[kind] for kind in kinds)

@@ -25,7 +25,7 @@ import numpy as np
 from streamboost.active.settings import check_whole
 from streamboost.storage import Arrays, part
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity
-from streamboost.stream.evaluation.arrivals import Arrival, as_judged, probabilities_of
+from streamboost.stream.evaluation.arrivals import Arrivals
 from streamboost.stream.evaluation.report import Report, report
 from streamboost.stream.evaluation.tally import Tally
 from streamboost.stream.scoring import Scored
@@ -98,15 +98,16 @@ class Evaluation:
         self._stride = -(-window // STRIDES)
         self._total = Tally()
         self._recent: deque[Tally] = deque(maxlen=STRIDES - 1)
-        self._queue: list[Arrival] = []
+        self._queue = Arrivals()
         self._settled = 0  # arrivals at the queue's front that wait for nothing
         self._left = 0  # arrivals at the queue's front that have left the pool
-        self._open: dict[str, Arrival] = {}  # all that wait
+        self._open: dict[str, int] = {}  # all that wait, by their numbers
 
     @property
     def pending(self) -> int:
         """Requests that wait for their labels."""
-        return sum(one.is_asked for one in self._open.values())
+        rows = self._queue.rows
+        return int(np.count_nonzero(rows["waits"] & (rows["chance"] > 0.0)))
 
     @property
     def labels(self) -> dict[Label, int]:
@@ -138,17 +139,21 @@ class Evaluation:
         ids = as_ids(ids, len(scored))
         chances = as_propensity(propensity, len(scored))
         columns = [self._code(label) for label in scored.classes.tolist()]
-        said = [-1 if label is None else self._code(label) for label in scored.labels.tolist()]
+        labels = scored.labels.tolist()
+        for label in dict.fromkeys(labels):
+            if label is not None:
+                self._code(label)
         P = np.zeros((len(ids), len(self._codes)))
         P[:, columns] = scored.probabilities
-        for i, (id, chance) in enumerate(zip(ids, chances.tolist(), strict=True)):
-            predicted = (said[i], self._last, self._commonest)
-            waits = chance > 0.0 or self.pool > 0
-            arrival = Arrival(id, P[i], predicted, chance, waits)
-            self._queue.append(arrival)
-            if arrival.waits:
-                self._give_up(id)
-                self._open[id] = arrival
+        predicted = np.empty((len(ids), 3), dtype=np.int64)
+        predicted[:, 0] = [self._codes.get(label, -1) for label in labels]
+        predicted[:, 1:] = self._last, self._commonest
+        number = self._queue.append(ids, P, predicted, chances)
+        waits = range(len(ids)) if self.pool else np.flatnonzero(chances > 0.0).tolist()
+        for i in waits:
+            self._give_up(ids[i])
+            self._open[ids[i]] = number + i
+            self._queue.rows["waits"][number + i - self._queue.first] = True
         self._settle()
 
     def ask(self, ids: Sequence[str], propensity: Any) -> list[str]:
@@ -165,14 +170,16 @@ class Evaluation:
         """
         for id, chance in zip(ids, as_propensity(propensity, len(ids)).tolist(), strict=True):
             if id in self._open:
-                self._open[id].chance = chance
+                self._queue.rows["chance"][self._open[id] - self._queue.first] = chance
         left = max(len(self._queue) - self.pool, self._left)
-        gone = [one for one in self._queue[self._left : left] if one.waits and not one.is_asked]
+        rows = self._queue.rows[self._left : left]
+        places = np.flatnonzero(rows["waits"] & ~(rows["chance"] > 0.0)) + self._left
+        gone = [self._queue.ids[i] for i in places.tolist()]
         self._left = left
-        for one in gone:
-            self._give_up(one.id)
+        for id in gone:
+            self._give_up(id)
         self._settle()
-        return [one.id for one in gone]
+        return gone
 
     def label(self, ids: Sequence[str], labels: Any) -> None:
         """Take in labels (n,) of any records, asked for or not, in the order they came.
@@ -188,11 +195,11 @@ class Evaluation:
             self._counts[code] += 1
             if self._commonest < 0 or self._counts[code] > self._counts[self._commonest]:
                 self._commonest = code
-            arrival = self._open.pop(id, None)
-            if arrival is not None:
-                arrival.truth, arrival.waits = code, False
-                if not arrival.is_asked:
-                    arrival.chance = 1.0
+            if id in self._open:
+                row = self._queue.rows[self._open.pop(id) - self._queue.first]
+                row["truth"], row["waits"] = code, False
+                if not row["chance"] > 0.0:
+                    row["chance"] = 1.0
         self._settle()
 
     def expire(self, ids: Sequence[str]) -> None:
@@ -219,7 +226,7 @@ class Evaluation:
         }
 
     def _report(self, tallies: Iterable[Tally]) -> Report:
-        whole = self._fold(self._queue[: self._settled])
+        whole = self._fold(self._settled)
         for tally in tallies:
             whole.merge(tally)
         return report(whole, list(self._codes))
@@ -234,31 +241,35 @@ class Evaluation:
         return self._codes[label]
 
     def _give_up(self, id: str) -> None:
-        arrival = self._open.pop(id, None)
-        if arrival is not None:
-            arrival.waits = False
-            self.unanswered += arrival.is_asked
+        number = self._open.pop(id, None)
+        if number is not None:
+            row = self._queue.rows[number - self._queue.first]
+            row["waits"] = False
+            self.unanswered += bool(row["chance"] > 0.0)
 
     def _settle(self) -> None:
         """Fold whole strides of arrivals that wait for nothing into the sums."""
         queue = self._queue
         while self._settled < len(queue):
-            first = queue[self._settled]
-            if first.waits and len(queue) - self._settled > self.patience + self.pool:
-                self._give_up(first.id)
-            if first.waits:
+            waits = queue.rows["waits"][self._settled : self._stride]
+            n = int(waits.argmax())
+            n = n if waits[n] else len(waits)
+            if n == 0 and len(queue) - self._settled <= self.patience + self.pool:
                 break
-            self._settled += 1
+            if n == 0:
+                self._give_up(queue.ids[self._settled])
+            self._settled += max(n, 1)
             if self._settled == self._stride:
-                stride = self._fold(queue[: self._stride])
+                stride = self._fold(self._stride)
                 self._total.merge(stride)
                 self._recent.append(stride)
-                del queue[: self._stride]
+                queue.drop(self._stride)
                 self._settled, self._left = 0, max(self._left - self._stride, 0)
 
-    def _fold(self, arrivals: list[Arrival]) -> Tally:
+    def _fold(self, n: int) -> Tally:
+        """Return the sums of the queue's first `n` arrivals."""
         tally = Tally(len(self._codes))
-        tally.add(as_judged(arrivals, len(self._codes), self.block))
+        tally.add(self._queue.judged(n, len(self._codes), self.block))
         return tally
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
@@ -270,12 +281,10 @@ class Evaluation:
             "commonest": self._commonest,
             "unanswered": self.unanswered,
             "settled": self._settled,
-            "queue": [
-                (one.id, one.predicted, one.chance, one.waits, one.truth) for one in self._queue
-            ],
+            "queue": self._queue.state(),
             "strides": len(self._recent),
         }
-        arrays = {"queue": probabilities_of(self._queue, len(self._codes))}
+        arrays = {"queue": self._queue.probabilities(len(self._codes))}
         arrays |= {f"total.{name}": array for name, array in self._total.state().items()}
         for i, tally in enumerate(self._recent):
             arrays |= {f"stride{i}.{name}": array for name, array in tally.state().items()}
@@ -288,9 +297,9 @@ class Evaluation:
         self._last, self._commonest = state["last"], state["commonest"]
         self.unanswered = state["unanswered"]
         self._settled = state["settled"]
-        waiting = zip(arrays["queue"], state["queue"], strict=True)
-        self._queue = [Arrival(id, P, tuple(by), *more) for P, (id, by, *more) in waiting]
-        self._open = {one.id: one for one in self._queue if one.waits}
+        self._queue = Arrivals.resume(state["queue"], arrays["queue"])
+        waits = self._queue.rows["waits"].tolist()
+        self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
         self._total = Tally.resume(part(arrays, "total."))
         self._recent.clear()
         for i in range(state["strides"]):

@@ -267,7 +267,7 @@ def test_the_window_keeps_rows_and_ids_together_while_it_grows_and_moves():
         X = np.arange(count, count + size, dtype=np.float32)[:, None]
         window.add(ids, X, ids, Moment(count, 0))
         count += size
-        left = [id for id, _ in window.leave(Span(records=300), Moment(count, 0))]
+        left = list(window.leave(Span(records=300), Moment(count, 0)))
         assert left == [str(i) for i in range(oldest, max(0, count - 300))]
         oldest = max(0, count - 300)
         assert len(window) == count - oldest
@@ -279,7 +279,7 @@ def test_a_record_given_out_does_not_change_with_the_window():
     window = Window(1)
     window.add(["a"], np.array([[1.0]], dtype=np.float32), [None], Moment(0, 0))
     arrival = window["a"]
-    dict(window.leave(Span(records=1), Moment(1, 0)))
+    list(window.leave(Span(records=1), Moment(1, 0)))
     for i in range(3):
         window.add([str(i)] * 1, np.full((1, 1), 9, dtype=np.float32), [None], Moment(i, 0))
     window.add(

@@ -1,5 +1,7 @@
 """Several experts' log probabilities as one prediction, by weights that labels teach."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from stream.small_learner import X, Y
@@ -17,7 +19,7 @@ def committee_of(labels, n=60):
     return SketchLogitBoostClassifier(n_estimators=2).train(X[:n], y, seed=1)
 
 
-TWO = committee_of("ab")
+two = cache(lambda: committee_of("ab"))
 
 
 def blend_of(*experts, labels="ab"):
@@ -29,15 +31,17 @@ def blend_of(*experts, labels="ab"):
     return blend
 
 
-def say(blend, logs, committee=TWO):
+def say(blend, logs, committee=None):
     """Return what is scored as if the experts had said `logs` (E, K) of one record."""
+    committee = committee or two()
     scored = blend.score(committee, ROW)
     scored.experts[:, 0] = logs
     return scored
 
 
-def told(blend, logs, label, weight=1.0, committee=TWO):
+def told(blend, logs, label, weight=1.0, committee=None):
     """Let a label be learned of a record of which the experts had said `logs` (E, K)."""
+    committee = committee or two()
     blend.note(["x"], say(blend, logs, committee))
     blend.learn("x", X[0], label, weight, committee)
 
@@ -45,7 +49,7 @@ def told(blend, logs, label, weight=1.0, committee=TWO):
 def test_log_probabilities_are_added_by_weight_and_normalized():
     blend = blend_of("sequence", "linear")
     blend.weights[:] = 0.5, 0.25, 2.0
-    scored = blend.score(TWO, X[:9])
+    scored = blend.score(two(), X[:9])
     summed = np.tensordot(blend.weights, scored.experts, 1)
     chances = np.exp(summed) / np.exp(summed).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(scored.probabilities, chances, rtol=1e-9)
@@ -54,8 +58,8 @@ def test_log_probabilities_are_added_by_weight_and_normalized():
 
 
 def test_the_first_expert_is_the_committee():
-    scored = blend_of("sequence").score(TWO, X[:9])
-    own = TWO.probabilities(TWO.decision(X[:9]))
+    scored = blend_of("sequence").score(two(), X[:9])
+    own = two().probabilities(two().decision(X[:9]))
     np.testing.assert_allclose(np.exp(scored.experts[0]), own)
 
 
@@ -96,18 +100,18 @@ def test_an_expert_that_was_left_out_comes_back_when_it_is_right():
 def test_what_was_said_on_arrival_counts_and_not_what_is_said_when_the_label_comes():
     early, late, now = (blend_of("sequence") for _ in range(3))
     early.note(["x"], say(early, np.log([[0.2, 0.8], [0.9, 0.1]])))
-    early.score(TWO, ROW)
-    early.learn("x", X[0], "b", 1.0, TWO)
+    early.score(two(), ROW)
+    early.learn("x", X[0], "b", 1.0, two())
     told(late, np.log([[0.2, 0.8], [0.9, 0.1]]), "b")
-    now.learn("x", X[0], "b", 1.0, TWO)
+    now.learn("x", X[0], "b", 1.0, two())
     assert early.weights.tolist() == late.weights.tolist() != now.weights.tolist()
 
 
 def test_a_record_that_nobody_remembers_is_judged_by_what_is_said_of_it_now():
     asked, unasked = blend_of("sequence", "linear"), blend_of("sequence", "linear")
-    asked.note(["x"], asked.score(TWO, ROW))
+    asked.note(["x"], asked.score(two(), ROW))
     for blend in (asked, unasked):
-        blend.learn("x", ROW[0], "b", 1.0, TWO)
+        blend.learn("x", ROW[0], "b", 1.0, two())
     np.testing.assert_allclose(asked.weights, unasked.weights, rtol=1e-6)
     assert asked.weights.tolist() != blend_of("sequence", "linear").weights.tolist()
 
@@ -122,7 +126,7 @@ def test_no_expert_is_surer_than_it_may_be():
 
 def test_classes_that_the_committee_does_not_know_get_their_share_of_the_newest_50_labels():
     blend = blend_of("sequence", labels="a" * 100 + "c" * 10 + "b" * 40)
-    scored = blend.score(TWO, X[:4])
+    scored = blend.score(two(), X[:4])
     assert scored.classes.tolist() == ["a", "c", "b"]
     assert scored.known.tolist() == [True, False, True]
     np.testing.assert_allclose(np.exp(scored.experts[0, :, 1]), 11 / 53)
@@ -135,7 +139,7 @@ def test_labels_that_nobody_could_know_teach_no_weights():
     logs = np.log([[0.2, 0.7, 0.1]] * 3)
     told(blend, logs, "c")
     blend.note(["x"], say(blend, logs))
-    blend.learn("x", X[0], "never heard of", 1.0, TWO)
+    blend.learn("x", X[0], "never heard of", 1.0, two())
     blend.learn("before there is a committee", X[0], "a")
     assert blend.weights.tolist() == start.tolist()
     told(blend, np.log([[0.2, 0.7, 0.05, 0.05]] * 3), "b")
@@ -152,13 +156,13 @@ def test_the_order_of_classes_is_that_of_learning_and_the_committees_others_foll
 def test_the_edition_rises_with_the_committee_and_as_weights_have_moved():
     blend = blend_of("sequence")
     assert blend.edition(None) == 0
-    start = blend.edition(TWO)
+    start = blend.edition(two())
     told(blend, np.log([[0.5, 0.5], [0.45, 0.55]]), "b")
-    assert blend.edition(TWO) == start
-    editions = [blend.edition(TWO)]
+    assert blend.edition(two()) == start
+    editions = [blend.edition(two())]
     for _ in range(40):
         told(blend, np.log([[0.2, 0.8], [0.9, 0.1]]), "b")
-        editions.append(blend.edition(TWO))
+        editions.append(blend.edition(two()))
     assert 2 < len(set(editions)) < 20
     assert editions == sorted(editions)
 
@@ -166,9 +170,9 @@ def test_the_edition_rises_with_the_committee_and_as_weights_have_moved():
 def test_a_committee_that_speaks_alone_has_an_edition_for_each_correction():
     blend = Blend(("committee",), Schedule.per_label())
     blend.widen(3)
-    start = blend.edition(TWO)
-    blend.learn("x", X[0], "a", 1.0, TWO)
-    assert blend.edition(TWO) == start + 1
+    start = blend.edition(two())
+    blend.learn("x", X[0], "a", 1.0, two())
+    assert blend.edition(two()) == start + 1
 
 
 @pytest.mark.parametrize("n", [1, 40])

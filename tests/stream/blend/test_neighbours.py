@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 from stream.small_learner import IDS, X, Y, learn, small
@@ -7,7 +9,7 @@ from streamboost.stream.blend import neighbours
 from streamboost.stream.blend.neighbours import Neighbours
 from streamboost.stream.blend.scale import Scale
 
-COMMITTEE = small().estimator.train(X[:100], np.array(Y[:100]), seed=1)
+the_committee = cache(lambda: small().estimator.train(X[:100], np.array(Y[:100]), seed=1))
 
 
 def taught(n, width=3):
@@ -19,11 +21,12 @@ def taught(n, width=3):
     wide = np.hstack([X, X[:, ::-1]])[:, :width]
     for i in range(n):
         scale.learn(wide[i])
-        expert.learn(COMMITTEE, wide[i], Y[i], ["low", "middle", "high"].index(Y[i]), 1.0)
+        expert.learn(the_committee(), wide[i], Y[i], ["low", "middle", "high"].index(Y[i]), 1.0)
     return expert, wide
 
 
-def say(expert, rows, committee=COMMITTEE):
+def say(expert, rows, committee=None):
+    committee = committee or the_committee()
     said = np.full((3, len(rows), 3), -9.0)
     expert.say(committee, rows, committee.decision(rows[:, :3]), {}, said)
     return said
@@ -53,7 +56,7 @@ def test_rows_learned_between_two_words_are_read_as_those_learned_before_both():
     asked = Neighbours(steady._scale)
     asked.widen(3)
     for i in range(120):
-        asked.learn(COMMITTEE, X[i], Y[i], ["low", "middle", "high"].index(Y[i]), 1.0)
+        asked.learn(the_committee(), X[i], Y[i], ["low", "middle", "high"].index(Y[i]), 1.0)
         if i % 7 == 0:
             say(asked, X[:2])
     np.testing.assert_array_equal(say(asked, X), say(steady, X))
