@@ -283,6 +283,8 @@ class ForestBuilder:
     def _reread(self, categories: Categories, readings: Mapping[int, Reading]) -> Forest:
         """Return the forest under more categories."""
         forest = self._forest
+        if not readings:
+            return forest
         chosen = forest.set_of >= 0
         place = forest.set_of[chosen]
         split_by = np.full(len(forest.sets), -1)

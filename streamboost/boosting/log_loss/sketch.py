@@ -51,6 +51,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             np.empty(n * most),
         )
         records = sampling.weight / lot
+        records = records[:1] if (records == records[0]).all() else records
         rows = Rows(state.y, weight, state.scores, state.probabilities, records)
         work = _room(rows, grow, drawn.features, most, channels)
         step = self._learning_rate, CLAMP

@@ -21,7 +21,7 @@ class Rows(NamedTuple):
     weight: np.ndarray  # float32 (n,), in lots of records
     scores: np.ndarray  # float32 (n, K)
     probabilities: np.ndarray  # float32 (n, K)
-    records: np.ndarray  # float64 (n,): their weight once more, where float32 may be 0
+    records: np.ndarray  # float64 (n,), or (1,) of all: their weight, also where float32 has 0
 
 
 class Drawn(NamedTuple):
@@ -149,6 +149,10 @@ def _weigh(order, n_rows, records, ends, weights):
     """Write what the rows of each leaf weigh, sampled or not."""
     for leaf in range(weights.size):
         total = 0.0
+        if records.size == 1:
+            n_sampled, n_others = ends[1, leaf] - ends[0, leaf], ends[3, leaf] - ends[2, leaf]
+            weights[leaf] = records[0] * (n_sampled + n_others)
+            continue
         for i in range(ends[0, leaf], ends[1, leaf]):
             total += records[order[i]]
         for i in range(n_rows + ends[2, leaf], n_rows + ends[3, leaf]):
