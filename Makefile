@@ -35,6 +35,7 @@ check: lint test
 bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.time_to_error --sets satimage letter segment dna180
+	$(BIN)/python -m benchmarks.few_rows --repeats 1
 	$(BIN)/python -m benchmarks.scoring
 	$(BIN)/python -m benchmarks.quickboost
 	$(BIN)/python -m benchmarks.cascade

@@ -197,6 +197,33 @@ def k_logitboost(training, rounds):
     return t.F
 
 
+def sketch(training, rounds, drawn):
+    """SketchLogitBoost, a direction, features and rows to train on being given for each round."""
+    t = training
+    for u, features, chosen in drawn[:rounds]:
+        P, codes, n_bins = softmax(t.F), t.codes[features], t.n_bins[features]
+        g, h = t.w * (u[t.y] - P @ u), t.w * (P @ u**2 - (P @ u) ** 2)
+        g, h, rows = g[chosen], h[chosen], np.flatnonzero(chosen)
+        root = naive.grow(
+            codes[:, chosen],
+            n_bins,
+            lambda part, g=g, h=h: naive.newton_score(g, h, part, t.l2),
+            lambda part, h=h: h[part].sum(),
+            t.leaves,
+            min_child=t.min_child,
+        )
+        f = np.empty_like(t.F)
+        for r in range(len(t.y)):
+            node = root
+            while node.children:
+                feature, code, missing_left = node.split
+                left = naive.goes_left(codes, n_bins, missing_left, feature, code, r)
+                node = node.children[0 if left else 1]
+            f[r] = t.rate * naive.newton_leaf(P, t.y, t.w, rows[node.rows], t.l2)
+        t.F = t.F + f
+    return t.F
+
+
 def small(seed, n=60, K=4, d=3):
     """Few rows, many values, some missing, whole weights: no two splits tie."""
     rng = np.random.default_rng(seed)

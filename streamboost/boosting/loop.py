@@ -1,7 +1,7 @@
 """The boosting loop, written once for every family."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
 
-__all__ = ["Algorithm", "BoostingParameters", "Work", "boost", "heavy"]
+__all__ = ["Algorithm", "BoostingParameters", "Sampling", "Work", "boost", "heavy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,70 @@ class Work:
     n_adds: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Draws the features and rows that rounds are offered, without replacement."""
+
+    grow: Grower
+    params: BoostingParameters
+    rng: np.random.Generator
+    weight: np.ndarray
+
+    def draw(self, influence: np.ndarray | None) -> None:
+        """Offer a round's to `grow`, of the rows that are not trimmed by `influence` (n,)."""
+        grow, features, params = self.grow, self.grow.splittable, self.params
+        n_features = self._n_features()
+        if influence is None and params.subsample == 1.0 and grow.whole and n_features is None:
+            return
+        if n_features is not None:
+            features = np.sort(self.rng.choice(features, n_features, replace=False))
+        chosen = np.ones(grow.n_rows, dtype=bool)
+        if influence is not None:
+            chosen = heavy(influence, self.weight, params.weight_trimming)
+        if params.subsample < 1.0:
+            rows = np.flatnonzero(chosen)
+            chosen = np.zeros(grow.n_rows, dtype=bool)
+            chosen[self.rng.choice(rows, self._n_rows(len(rows)), replace=False)] = True
+        grow.sample(features, grow.all_rows[chosen], grow.all_rows[~chosen])
+
+    def batches(self, n_rounds: int, most: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield how many rounds come next, at most `most`, and what they are offered.
+
+        Features uint32 (rounds, d), ascending, or (1, d) where each round has the same; which rows,
+        bool (rounds, n), or (0, n) where each has all. A round's do not depend on `most`, nor on
+        how many rounds follow.
+        """
+        by_feature, by_row = self.rng.spawn(2)
+        features, rows = self.grow.splittable, self.grow.all_rows
+        n_features, n_rows = self._n_features(), self._n_rows(len(rows))
+        for start in range(0, n_rounds, most):
+            n = min(most, n_rounds - start)
+            offered, chosen = features[None], np.zeros((0, len(rows)), dtype=bool)
+            if n_features is not None:
+                offered = by_feature.permuted(np.tile(features, (n, 1)), axis=1)
+                offered = np.sort(offered[:, :n_features], axis=1)
+            if self.params.subsample < 1.0:
+                chosen = by_row.permuted(np.tile(rows < n_rows, (n, 1)), axis=1)
+            yield n, offered, chosen
+
+    def _n_features(self) -> int | None:
+        """Return how many features a round is offered, None for all."""
+        n, share = len(self.grow.splittable), self.params.max_features
+        if share is None:
+            share = _share_of_features(self.grow.n_features)
+        return max(1, round(share * n)) if share < 1.0 and n > 1 else None
+
+    def _n_rows(self, n: int) -> int:
+        return max(1, round(self.params.subsample * n))
+
+
 class Algorithm(ABC):
     """What one family of boosting does in a round.
 
     Its state for one training is its own: the loop only hands it back. An algorithm may choose
-    its statistic anew for each tree, grow several trees a round, or grow and discard; it returns
-    those that join the committee, with their leaf values set.
+    its statistic anew for each tree, grow several trees a round, or grow and discard; `round`
+    returns those that join the committee, with their leaf values set. One whose rounds need no
+    Python has a `train` of its own instead, which runs many of them in a kernel.
     """
 
     family: ClassVar[str]
@@ -85,13 +143,24 @@ class Algorithm(ABC):
         """
         return None
 
-    @abstractmethod
+    def train(self, state: Any, sampling: Sampling, n_rounds: int, builder: Any) -> None:
+        """Grow `n_rounds` rounds into the learners' `builder`: `round`, `update`, and again."""
+        for _ in range(n_rounds):
+            trimmed = sampling.params.weight_trimming > 0.0
+            sampling.draw(self.influence(state) if trimmed else None)
+            grown = self.round(state, sampling.grow)
+            if not grown:
+                return
+            self.update(state, grown)
+            builder.append_round(grown)
+
     def round(self, state: Any, grow: Grower) -> list[Any]:
         """Return this round's trees, or other weak learners; an empty list ends the training."""
+        raise NotImplementedError
 
-    @abstractmethod
     def update(self, state: Any, grown: Sequence[Any]) -> None:
         """Add the values of what `round` returned to the state of every row, sampled or not."""
+        raise NotImplementedError
 
 
 def boost(
@@ -121,14 +190,9 @@ def boost(
     del scores
     grow = _grower(bins, data, params)
     builder = learners.builder(bins, data.weight)
-    for _ in range(n_estimators if len(base) > 1 else 0):  # one class leaves nothing to tell apart
-        influence = algorithm.influence(state) if params.weight_trimming else None
-        _sample(grow, params, rng, influence, data.weight)
-        grown = algorithm.round(state, grow)
-        if not grown:
-            break
-        algorithm.update(state, grown)
-        builder.append_round(grown)
+    if len(base) > 1:  # one class leaves nothing to tell apart
+        sampling = Sampling(grow, params, rng, data.weight)
+        algorithm.train(state, sampling, n_estimators, builder)
     if work is not None:
         work.n_adds += grow.n_adds
     return Committee(
@@ -178,32 +242,6 @@ def _grower(bins: Bins, data: TrainingData, params: BoostingParameters) -> Growe
     )
 
 
-def _sample(
-    grow: Grower,
-    params: BoostingParameters,
-    rng: np.random.Generator,
-    influence: np.ndarray | None,
-    weight: np.ndarray,
-) -> None:
-    """Draw this round's features and rows, without replacement, from the rows not trimmed."""
-    features = grow.splittable
-    share = _share_of_features(params.max_features, grow.n_features)
-    if influence is None and params.subsample == 1.0 and grow.whole and share == 1.0:
-        return
-    if share < 1.0 and len(features) > 1:
-        n = max(1, round(share * len(features)))
-        features = np.sort(rng.choice(features, n, replace=False))
-    chosen = np.ones(grow.n_rows, dtype=bool)
-    if influence is not None:
-        chosen = heavy(influence, weight, params.weight_trimming)
-    if params.subsample < 1.0:
-        rows = np.flatnonzero(chosen)
-        n = max(1, round(params.subsample * len(rows)))
-        chosen = np.zeros(grow.n_rows, dtype=bool)
-        chosen[rng.choice(rows, n, replace=False)] = True
-    grow.sample(features, grow.all_rows[chosen], grow.all_rows[~chosen])
-
-
 def heavy(influence: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:
     """Return which rows stay, bool (n,), when the lightest of at most `share` of all weight go.
 
@@ -217,8 +255,6 @@ def heavy(influence: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray
     return np.asarray(influence >= influence[order[min(int(n_out), len(order) - 1)]])
 
 
-def _share_of_features(max_features: float | None, n_features: int) -> float:
-    if max_features is not None:
-        return max_features
+def _share_of_features(n_features: int) -> float:
     # Measured on letter, satimage, usps and others: the wider the data, the fewer a tree needs.
     return 1.0 if n_features <= 20 else 0.5 if n_features < 300 else 0.2

@@ -1,10 +1,10 @@
-"""From values to codes: how many cuts lie below each value."""
+"""From values to codes: where to cut, and how many cuts lie below each value."""
 
 import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["code_values"]
+__all__ = ["choose_cuts", "code_values"]
 
 _BLOCK = 256  # rows whose values of one feature are compared with one cut after another
 
@@ -40,3 +40,51 @@ def code_values(X, cuts, first, missing, codes):
             else:
                 for i in range(size):
                     codes[f, start + i] = below[i]
+
+
+@kernel
+def choose_cuts(values, mass, max_bins, tails, cuts):
+    """Write at most `max_bins` - 1 cuts between `values`; return how many.
+
+    Shapes: `values` float32 (m,), ascending, without NaN; `mass` float64 (m,), the weight up to
+    each; `tails` int64, how many of the lowest and of the highest distinct values to cut off;
+    `cuts` float32 (max_bins - 1,).
+    """
+    ends, n = np.empty(values.size, np.int64), 0
+    for i in range(values.size - 1):  # the last place of each value but the largest
+        if values[i] != values[i + 1]:
+            ends[n] = i
+            n += 1
+    if n >= max_bins:
+        n = _thin_out(ends, n, mass, max_bins, tails)
+    for c in range(n):
+        low, high = values[ends[c]], values[ends[c] + 1]
+        middle = np.float32((np.float64(low) + np.float64(high)) / 2.0)
+        # Between neighbouring floats the midpoint rounds to one of them, not to the right one.
+        cuts[c] = low if middle >= high else middle
+    return n
+
+
+@kernel
+def _thin_out(ends, n, mass, max_bins, tails):
+    """Leave of `n` ends those in the tails, at quantiles of mass and of values; return how many."""
+    chosen = np.zeros(n, np.bool_)
+    n_tails = 0
+    while n_tails < min(tails.size, (max_bins - 1) // 8) and tails[n_tails] <= n // max_bins:
+        chosen[tails[n_tails] - 1] = chosen[n - tails[n_tails]] = True
+        n_tails += 1
+    by_record = (max_bins - 1 - 2 * n_tails) // 2
+    by_value = max_bins - 1 - 2 * n_tails - by_record
+    e = 0
+    for q in range(1, by_record + 1):
+        wanted = mass[-1] * q / (by_record + 1)
+        while e < n - 1 and mass[ends[e]] < wanted:
+            e += 1
+        chosen[e] = True
+    for q in range(1, by_value + 1):
+        chosen[(n + 1) * q // (by_value + 1) - 1] = True
+    kept = 0
+    for e in range(n):
+        ends[kept] = ends[e]
+        kept += chosen[e]
+    return kept

@@ -7,6 +7,7 @@ from streamboost.kernels.jit import kernel
 __all__ = [
     "add_leaf",
     "class_gradients",
+    "follow",
     "leaf_newton",
     "leaf_separate",
     "leaf_step",
@@ -14,8 +15,14 @@ __all__ = [
     "multiply_leaf",
     "pack",
     "project",
+    "scale_up",
     "softmax",
 ]
+
+_REBUILD = 32  # rounds after which probabilities are computed afresh: a float32 zero never recovers
+_FAR = 30.0  # a factor beyond exp(±30) would lose the small probabilities at once
+_NARROW_BITS = 30  # of a sum in half of an int64
+_WIDE_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
 
 
 @kernel
@@ -97,6 +104,28 @@ def pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
 
 
 @kernel
+def scale_up(gradient, hessian, weight, sum_g, sum_h, wide, statistic):
+    """Write gradients and Hessians as whole numbers whose sums cannot overflow, as `pack` does.
+
+    `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians, the exact bounds of any
+    node's sums. Returns the scales: powers of two, so that the order of the rows, which moves the
+    bounds by a rounding, does not move the scale.
+    """
+    scale_g, scale_h = _power_of_two(sum_g, wide), _power_of_two(sum_h, wide)
+    pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic)
+    return scale_g, scale_h
+
+
+@kernel
+def _power_of_two(bound, wide):
+    if not bound > 0.0:
+        return 1.0
+    bits = _WIDE_BITS if wide else _NARROW_BITS
+    # Beyond 2^1000 a weight itself is near the least number there is.
+    return 2.0 ** min(np.floor(bits - np.log2(bound)), 1000.0)
+
+
+@kernel
 def leaf_step(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
     """Write each leaf's Newton step sum w g / (sum w h + l2), clamped, to `steps` (leaves,)."""
     for leaf in range(start.size):
@@ -170,7 +199,7 @@ def multiply_leaf(scores, probabilities, rows, start, stop, values):
     """
     n_classes = scores.shape[1]
     factor = np.empty(n_classes, np.float32)
-    for leaf in range(start.size):
+    for leaf in range(values.shape[0]):
         for k in range(n_classes):
             factor[k] = np.exp(values[leaf, k])
         for i in range(start[leaf], stop[leaf]):
@@ -184,6 +213,23 @@ def multiply_leaf(scores, probabilities, rows, start, stop, values):
             share = np.float32(1.0) / total
             for k in range(n_classes):
                 probabilities[r, k] *= share
+
+
+@kernel
+def follow(scores, probabilities, rows, rest, ends, values, n_rounds):
+    """Add a tree's leaf values to the scores of all rows, sampled or not, and follow in softmax.
+
+    `ends` int64 (4, leaves): each leaf's start and stop in `rows`, and in `rest`. Probabilities are
+    computed afresh every so many rounds, of which this one is the `n_rounds`-th.
+    """
+    multiply_leaf(scores, probabilities, rows, ends[0], ends[1], values)
+    multiply_leaf(scores, probabilities, rest, ends[2], ends[3], values)
+    furthest = np.float32(0.0)
+    for leaf in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            furthest = max(furthest, abs(values[leaf, k]))
+    if n_rounds % _REBUILD == 0 or furthest > _FAR:
+        softmax(scores, probabilities)
 
 
 @kernel

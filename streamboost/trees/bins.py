@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamboost.errors import ConfigurationError
-from streamboost.kernels.binning import code_values
+from streamboost.kernels.binning import choose_cuts, code_values
 from streamboost.trees.categories import CategoryBins
 
 __all__ = ["MAX_BINS", "Bins"]
 
 MAX_BINS = 255
 """Codes are uint8, and one of them stands for a missing value."""
+
+_TAILS = np.array([1, 2, 16, 64, 256, 1024, 4096, 16384])
+"""How many of the lowest and of the highest distinct values are cut off. Every power of two leaves
+the middle short of cuts, as days of a long stream showed, and five-fold cross-validation on
+training halves was no better for it."""
 
 _LEAST_BINS = 64  # of a number of bins that goes by the rows
 _ROWS_PER_BIN = 125
@@ -64,6 +69,7 @@ class Bins:
         cuts, categories = [], {}
         missing = np.zeros(X.shape[1], dtype=bool)
         even = bool((weight == weight[0]).all())
+        count, room = np.arange(1.0, len(X) + 1), np.empty(max_bins - 1, dtype=np.float32)
         # One column at a time: an order of all of them would be twice as large as the data.
         for f in range(X.shape[1]):
             column = np.ascontiguousarray(X[:, f])
@@ -75,10 +81,12 @@ class Bins:
             present = len(column) - np.count_nonzero(np.isnan(column))
             missing[f] = present < len(column)
             if even:  # sorting values is some thirty times faster than finding their order
-                cuts.append(_cuts(np.sort(column)[:present], None, max_bins))  # NaN last
+                values, mass = np.sort(column)[:present], count[:present]  # NaN last
             else:
                 order = np.argsort(column, kind="stable")[:present]
-                cuts.append(_cuts(column[order], weight[order], max_bins))
+                values, mass = column[order], np.cumsum(weight[order])
+            n_cuts = choose_cuts(values, mass, max_bins, _TAILS, room)
+            cuts.append(room[:n_cuts].copy())
         return cls(cuts, missing, categories)
 
     @property
@@ -119,38 +127,3 @@ class Bins:
         for f, cuts in enumerate(self.cuts):
             table[f, : len(cuts)] = cuts
         return table
-
-
-def _cuts(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> np.ndarray:
-    """Return the cuts for sorted `values` without NaN; all weigh the same if `weight` is None."""
-    ends = np.flatnonzero(values[1:] != values[:-1])  # the last place of each value but the largest
-    if len(ends) >= max_bins:
-        mass = np.arange(1.0, len(values) + 1) if weight is None else np.cumsum(weight)
-        tail = _tail_places(len(ends), max_bins)
-        by_record = (max_bins - 1 - 2 * len(tail)) // 2
-        by_value = max_bins - 1 - 2 * len(tail) - by_record
-        wanted = mass[-1] * np.arange(1, by_record + 1) / (by_record + 1)
-        records = np.minimum(np.searchsorted(mass[ends], wanted), len(ends) - 1)
-        distinct = (len(ends) + 1) * np.arange(1, by_value + 1) // (by_value + 1) - 1
-        places = np.concatenate([records, distinct, tail, len(ends) - 1 - tail])
-        ends = ends[np.unique(places)]
-    low, high = values[ends], values[ends + 1]
-    middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
-    # Between neighbouring floats the midpoint rounds to one of them; it must not be the right one.
-    return np.where(middle >= high, low, middle)
-
-
-_TAILS = np.array([1, 2, 16, 64, 256, 1024, 4096, 16384])
-"""How many of the lowest and of the highest distinct values are cut off. Every power of two leaves
-the middle short of cuts, as days of a long stream showed, and five-fold cross-validation on
-training halves was no better for it."""
-
-
-def _tail_places(n_ends: int, max_bins: int) -> np.ndarray:
-    """Return the places in `ends` of the cuts after the lowest 1, 2, 16, 64 and so on values.
-
-    They go on to where the quantiles would cut anyhow, and take an eighth of the cuts at most: both
-    tails together a quarter.
-    """
-    reach = n_ends // max_bins
-    return _TAILS[reach >= _TAILS][: (max_bins - 1) // 8] - 1

@@ -124,6 +124,8 @@ class Categories:
         """
         known = {int(f): i for i, f in enumerate(self.features)}
         features = sorted(known | dict(met))
+        if not features:
+            return self, {}
         values, codes, readings = [], [], {}
         for f in features:
             at = slice(*self.start[known[f] : known[f] + 2]) if f in known else slice(0, 0)

@@ -13,7 +13,7 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.categories import Categories, Reading
 from streamboost.trees.damage import check_forest
 from streamboost.trees.sets import reread, sets_of
-from streamboost.trees.tree import Tree, leaf_shares, split_gains
+from streamboost.trees.tree import Tree, by_record
 
 __all__ = ["Forest", "ForestBuilder"]
 
@@ -131,6 +131,8 @@ class Forest:
     def widened(self, n_classes: int) -> "Forest":
         """Return the forest with zero values for classes it does not know yet."""
         extra = n_classes - self.values.shape[1]
+        if extra == 0:
+            return self
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
     def without_oldest(self, n_rounds: int) -> "Forest":
@@ -209,25 +211,44 @@ class ForestBuilder:
     def __init__(self, forest: Forest, bins: Bins, weight: np.ndarray | None = None) -> None:
         self._forest = forest
         self._bins = bins
-        self._weight = weight
-        self._trees: list[Tree] = []
-        self._rounds = list(forest.rounds)
+        self._weight: np.ndarray | float = 1.0
+        if weight is not None:
+            even = (weight == weight[0]).all()
+            self._weight = float(weight[0]) if even else weight
+        self._grown: list[tuple[np.ndarray, ...]] = []
+        self._rounds = forest.rounds.tolist()
 
     def append_round(self, trees: Sequence[Tree]) -> None:
         """Add the trees of one round."""
-        self._trees.extend(trees)
-        self._rounds.append(len(self._forest.roots) + len(self._trees))
+        for tree in trees:
+            nodes, inner = tree.nodes.copy(), ~tree.leaves
+            nodes["feature"][inner] = tree.features[nodes["feature"][inner]]
+            nodes["gain"][inner] *= tree.worth
+            weights = tree.leaf_weights(self._weight)
+            self._grown.append((nodes, np.array([len(nodes)]), tree.values, weights))
+        self._rounds.append(self._rounds[-1] + len(trees))
+
+    def append_rounds(
+        self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray, weights: np.ndarray
+    ) -> None:
+        """Add rounds of one tree each: `nodes` of all, so many (rounds,) of each, and `values`.
+
+        The nodes name features as the bins do, not by their places among those offered, and their
+        gains are in the unit of `weights`: what all rows of each leaf weigh, float64 (leaves,).
+        """
+        self._grown.append((nodes, sizes, values, weights))
+        self._rounds += range(self._rounds[-1] + 1, self._rounds[-1] + 1 + len(sizes))
 
     def freeze(self) -> Forest:
         """Return the packed forest."""
         categories, readings = self._forest.categories.merged(self._bins.categories)
         old = self._reread(categories, readings)
-        if not self._trees:
+        if not self._grown:
             return old
-        trees = self._trees
+        parts, *rest = zip(*self._grown, strict=True)
+        sizes, values, weights = map(np.concatenate, rest)
         # As bytes: numpy's own concatenation compares the fields of every array with the next's.
-        grown = np.frombuffer(b"".join(t.nodes.tobytes() for t in trees), trees[0].nodes.dtype)
-        sizes = np.array([len(tree.nodes) for tree in trees])
+        grown = np.frombuffer(b"".join(part.tobytes() for part in parts), parts[0].dtype)
         first = np.cumsum(sizes) - sizes
         leaf = grown["left"] < 0
         # Where each grown node goes: inner nodes behind the old ones, leaves into the values.
@@ -237,9 +258,10 @@ class ForestBuilder:
             np.cumsum(~leaf) - 1 + len(old.nodes),
         ).astype(np.int32)
         inner = grown[~leaf]
+        gain, cover = by_record(inner["gain"], weights, (sizes + 1) // 2)
         left = inner["left"] + np.repeat(first, sizes)[~leaf]
         nodes = np.zeros(len(inner), dtype=FOREST_NODE)
-        nodes["feature"] = self._features(inner["feature"], sizes // 2)
+        nodes["feature"] = inner["feature"]
         nodes["threshold"] = self._bins.thresholds()[nodes["feature"], inner["bin"]]
         nodes["left"], nodes["right"] = place[left], place[left + 1]
         nodes["missing_left"] = inner["missing_left"]
@@ -250,27 +272,22 @@ class ForestBuilder:
             old,
             nodes=np.concatenate([old.nodes, nodes]),
             roots=np.concatenate([old.roots, place[first]]),
-            values=np.concatenate([old.values, *(tree.values for tree in trees)]),
+            values=np.concatenate([old.values, values]),
             rounds=np.array(self._rounds, dtype=np.int32),
             sets=np.concatenate([old.sets, sets]),
             set_of=np.concatenate([old.set_of, set_of.astype(np.int32)]),
-            gain=np.concatenate([old.gain, split_gains(trees, inner, self._weight)]),
-            cover=np.concatenate([old.cover, leaf_shares(trees, grown[leaf], self._weight)]),
+            gain=np.concatenate([old.gain, gain]),
+            cover=np.concatenate([old.cover, cover]),
         )
 
     def _reread(self, categories: Categories, readings: Mapping[int, Reading]) -> Forest:
         """Return the forest under more categories."""
         forest = self._forest
+        if not readings:
+            return forest
         chosen = forest.set_of >= 0
         place = forest.set_of[chosen]
         split_by = np.full(len(forest.sets), -1)
         split_by[place] = forest.nodes["feature"][chosen]
         sets = reread(forest.sets, split_by, readings, categories.n_codes)
         return replace(forest, sets=sets, categories=categories)
-
-    def _features(self, offered: np.ndarray, n_inner: np.ndarray) -> np.ndarray:
-        """Return the features behind places among those offered to each tree."""
-        counts = np.array([len(tree.features) for tree in self._trees])
-        first = np.cumsum(counts) - counts
-        features = np.concatenate([tree.features for tree in self._trees])
-        return np.asarray(features[offered + np.repeat(first, n_inner)])

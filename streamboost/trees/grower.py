@@ -9,6 +9,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.kernels.growing import quick
 from streamboost.kernels.growing.criteria import ERROR, LIMITS
 from streamboost.kernels.growing.grow import grow
+from streamboost.kernels.growing.histograms import Coded
 from streamboost.kernels.growing.nodes import NODE
 from streamboost.trees.bins import Bins
 from streamboost.trees.statistics import Statistic
@@ -112,6 +113,11 @@ class Grower:
         return self._features
 
     @property
+    def coded(self) -> Coded:
+        """The training rows, and what there is to know of each feature."""
+        return Coded(self._codes, self._n_bins, self._missing, self._categorical)
+
+    @property
     def max_leaf_nodes(self) -> int:
         """Most leaves of a tree."""
         return self._max_leaf_nodes
@@ -140,11 +146,8 @@ class Grower:
         they are given: a node at a time, for statistics that depend on the node.
         """
         n_leaves = max_leaf_nodes or self._max_leaf_nodes
-        limits = np.zeros(1, dtype=LIMITS)
-        limits["kind"] = statistic.kind
-        limits["channels"] = statistic.channels
+        limits = self.limits(statistic.kind, statistic.channels)
         limits["max_leaf_nodes"] = n_leaves
-        limits["max_depth"] = self._max_depth
         limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
         limits["l2"] = self._l2 * statistic.scale
         nodes = np.empty(2 * n_leaves - 1, dtype=NODE)
@@ -178,7 +181,7 @@ class Grower:
             statistic.channel,
             statistic.totals,
             limits,
-            self._histograms((len(nodes) + 1) // 2, self._width * statistic.channels),
+            self.histograms((len(nodes) + 1) // 2, self._width * statistic.channels),
             nodes,
         )
         self.n_adds += int(n_adds)
@@ -207,13 +210,21 @@ class Grower:
             statistic.values,
             statistic.channel,
             limits,
-            self._histograms(1, self._width * statistic.channels)[0],
+            self.histograms(1, self._width * statistic.channels)[0],
             nodes,
         )
         self.n_adds += int(n_adds)
         return int(n_nodes)
 
-    def _histograms(self, n_leaves: int, width: int) -> np.ndarray:
+    def limits(self, kind: int, channels: int) -> np.ndarray:
+        """Return where trees of such a statistic end, LIMITS (1,), in the user's units."""
+        limits = np.zeros(1, dtype=LIMITS)
+        limits["kind"], limits["channels"] = kind, channels
+        limits["max_leaf_nodes"], limits["max_depth"] = self._max_leaf_nodes, self._max_depth
+        limits["min_child"], limits["l2"] = self._min_child_weight, self._l2
+        return limits
+
+    def histograms(self, n_leaves: int, width: int) -> np.ndarray:
         """Return room for the histograms of each leaf or as many as fit, int64 (slots, width)."""
         slots = min(n_leaves, max(2, MOST_SUMS // max(width, 1)))
         if self._pool.size < slots * width:

@@ -6,11 +6,12 @@ import numpy as np
 
 from streamboost.kernels import pairs
 from streamboost.kernels.growing.criteria import GINI, NEWTON, NEWTON_SUMS
-from streamboost.kernels.softmax import pack
+from streamboost.kernels.softmax import scale_up
 
 __all__ = [
     "Statistic",
     "gradient_statistic",
+    "newton_form",
     "pair_statistic",
     "vector_statistic",
     "weight_statistic",
@@ -64,20 +65,23 @@ def gradient_statistic(
     """Return gradients and Hessians as whole numbers whose sums cannot overflow.
 
     `gradient` and `hessian` are those of a row of weight 1; `sum_g` and `sum_h` are the weighted
-    sums of |gradient| and of Hessians, the exact bounds of any
-    node's sums. Scales are powers of two, so that the order of the rows, which moves the bounds by
-    a rounding, does not move the scale.
+    sums of |gradient| and of Hessians.
     """
-    n = len(gradient)
-    weight, total, lot = _in_lots(weight, float(weight.sum()), n)
-    wide = max(n, total) > WIDE_ROWS
-    bits = _SUM_BITS if wide else 30
-    scale_g, scale_h = _power_of_two(bits, sum_g / lot), _power_of_two(bits, sum_h / lot)
-    values = np.empty(2 * n if wide else n, dtype=np.int64)
-    pack(gradient, hessian, weight, scale_g, scale_h, wide, values)
-    kind = NEWTON_SUMS if wide else NEWTON
-    worth = lot * scale_h / scale_g / scale_g
-    return Statistic(kind, values, 2 if wide else 1, scale_h / lot, worth)
+    weight, lot, kind, channels = newton_form(weight)
+    values = np.empty(channels * len(gradient), dtype=np.int64)
+    bounds, wide = (sum_g / lot, sum_h / lot), kind == NEWTON_SUMS
+    scale_g, scale_h = scale_up(gradient, hessian, weight, *bounds, wide, values)
+    return Statistic(kind, values, channels, scale_h / lot, lot * scale_h / scale_g / scale_g)
+
+
+def newton_form(weight: np.ndarray) -> tuple[np.ndarray, float, int, int]:
+    """Return how rows of `weight` (n,) hold gradient and Hessian.
+
+    That is their weight in lots, the records of a lot, the kind of tree and its channels.
+    """
+    weight, total, lot = _in_lots(weight, float(weight.sum()), len(weight))
+    wide = max(len(weight), total) > WIDE_ROWS
+    return weight, lot, *((NEWTON_SUMS, 2) if wide else (NEWTON, 1))
 
 
 def pair_statistic(

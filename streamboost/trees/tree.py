@@ -1,11 +1,10 @@
 """A grown tree, and which rows each of its leaves holds."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Tree", "leaf_shares", "split_gains"]
+__all__ = ["Tree", "by_record"]
 
 
 @dataclass(slots=True)
@@ -56,8 +55,14 @@ class Tree:
         spans = zip(self.start, self.stop, strict=True)
         return np.stack([values[self.rows[a:b]].sum(axis=0) for a, b in spans])
 
-    def leaf_weights(self, weight: np.ndarray) -> np.ndarray:
-        """Return what the rows of each leaf weigh, sampled or not, float64 (leaves,)."""
+    def leaf_weights(self, weight: np.ndarray | float) -> np.ndarray:
+        """Return what the rows of each leaf weigh, sampled or not, float64 (leaves,).
+
+        `weight` (n,) is that of each row, or one number that of all.
+        """
+        if isinstance(weight, float):
+            counts = self.stop - self.start + self.rest_stop - self.rest_start
+            return np.asarray(weight * counts)
         weights = _span_sums(weight[self.rows], self.start, self.stop)
         if len(self.rest):
             weights += _span_sums(weight[self.rest], self.rest_start, self.rest_stop)
@@ -70,32 +75,14 @@ def _span_sums(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.nd
     return np.asarray(before[stop] - before[start])
 
 
-def split_gains(
-    trees: Sequence[Tree], inner: np.ndarray, weight: np.ndarray | None = None
-) -> np.ndarray:
-    """Return what splits gained for a record of the training, float32, one for each of `inner`.
+def by_record(
+    gain: np.ndarray, weights: np.ndarray, n_leaves: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what splits gain for a record, and each leaf's share of its tree's rows: float32.
 
-    `inner` are the inner nodes of the trees, one tree after another; `weight` is what each row of
-    the training weighs, float64 (n,), 1 if None.
+    `n_leaves` are those of each tree; it has one split less.
     """
-    n_records = len(trees[0].rows) + len(trees[0].rest) if weight is None else weight.sum()
-    worth = np.array([tree.worth for tree in trees]) / n_records
-    gains = inner["gain"] * np.repeat(worth, [tree.n_leaves - 1 for tree in trees])
-    return np.asarray(gains, dtype=np.float32)
-
-
-def leaf_shares(
-    trees: Sequence[Tree], ends: np.ndarray, weight: np.ndarray | None = None
-) -> np.ndarray:
-    """Return the share of its tree's rows that each leaf has, by weight: float32 (leaves,).
-
-    `ends` are the leaves of the trees, one tree after another; `weight` as in `split_gains`.
-    """
-    if weight is None or (weight == weight[0]).all():
-        sampled, others = ends["stop"] - ends["start"], ends["rest_stop"] - ends["rest_start"]
-        weights = (sampled + others).astype(np.float64)
-    else:
-        weights = np.concatenate([tree.leaf_weights(weight) for tree in trees])
-    n_leaves = np.array([tree.n_leaves for tree in trees])
     of_tree = np.add.reduceat(weights, np.cumsum(n_leaves) - n_leaves)
-    return np.asarray(weights / np.repeat(of_tree, n_leaves), dtype=np.float32)
+    shares = weights / np.repeat(of_tree, n_leaves)
+    gain = gain / np.repeat(of_tree, n_leaves - 1)
+    return gain.astype(np.float32), shares.astype(np.float32)

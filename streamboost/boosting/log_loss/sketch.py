@@ -7,38 +7,81 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.boosting.log_loss.parameters import LogLossClassifier
-from streamboost.boosting.log_loss.softmax import SoftmaxAlgorithm, SoftmaxState, leaf_values
-from streamboost.boosting.loop import Algorithm, BoostingParameters
+from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, SoftmaxState
+from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
 from streamboost.boosting.training_data import TrainingData
-from streamboost.kernels import softmax as kernels
+from streamboost.kernels.growing.nodes import NODE
+from streamboost.kernels.growing.sketch import Drawn, Grown, Room, Rows, boost
+from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import gradient_statistic
-from streamboost.trees.tree import Tree
+from streamboost.trees.statistics import newton_form
 
 __all__ = ["SketchLogitBoostClassifier"]
+
+_ROWS_A_CALL = 2**17
+"""Rows times rounds in one call of the kernel: milliseconds, beside which Python is a trifle, and
+what is drawn for them stays small."""
 
 
 class _SketchLogitBoost(SoftmaxAlgorithm):
     """One round: a random class direction, a Newton tree along it, K-vector leaves."""
 
-    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
-        direction = class_direction(state.probabilities.shape[1], state.rng)
-        gradient = np.empty(len(state.y), dtype=np.float32)
-        hessian = np.empty_like(gradient)
-        bounds = kernels.project(
-            state.probabilities, state.y, state.weight, direction, gradient, hessian
+    def train(
+        self, state: SoftmaxState, sampling: Sampling, n_rounds: int, builder: ForestBuilder
+    ) -> None:
+        """Grow `n_rounds` rounds into `builder`, many in one call of a kernel."""
+        n, n_classes = state.scores.shape
+        for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
+            directions = class_directions(n_next, n_classes, sampling.rng)
+            grown = self._grow(state, sampling, Drawn(directions, features, chosen))
+            builder.append_rounds(*grown)
+
+    def _grow(self, state: SoftmaxState, sampling: Sampling, drawn: Drawn) -> Grown:
+        grow, (n, n_classes) = sampling.grow, drawn.directions.shape
+        weight, lot, kind, channels = newton_form(state.weight)
+        limits = grow.limits(kind, channels)
+        most = min(grow.max_leaf_nodes, len(state.y))  # no tree has more leaves than rows
+        limits["max_leaf_nodes"] = most
+        limits["min_child"] /= lot
+        limits["l2"] /= lot
+        grown = Grown(
+            np.empty(n * (2 * most - 1), dtype=NODE),
+            np.empty(n, dtype=np.int64),
+            np.empty((n * most, n_classes), dtype=np.float32),
+            np.empty(n * most),
         )
-        tree = grow(gradient_statistic(gradient, hessian, state.weight, *bounds))
-        values = self._learning_rate * leaf_values(kernels.leaf_newton, state, tree, self._l2)
-        tree.values = values.astype(np.float32)
-        return [tree]
+        records = sampling.weight / lot
+        records = records[:1] if (records == records[0]).all() else records
+        rows = Rows(state.y, weight, state.scores, state.probabilities, records)
+        work = _room(rows, grow, drawn.features, most, channels)
+        step = self._learning_rate, CLAMP
+        grow.n_adds += boost(grow.coded, rows, drawn, limits, *step, state.rounds, work, grown)
+        state.rounds += n
+        n_nodes = int(grown.sizes.sum())
+        n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
+        nodes, values = grown.nodes[:n_nodes].copy(), grown.values[:n_leaves].copy()
+        return Grown(nodes, grown.sizes, values, grown.weights[:n_leaves].copy())
 
 
-def class_direction(n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw a centred random direction over the classes, float32 (K,), its largest entry ±1."""
-    u = rng.standard_normal(n_classes)
-    u -= u.mean()
-    return np.asarray(u / np.abs(u).max(), dtype=np.float32)
+def _room(rows: Rows, grow: Grower, features: np.ndarray, most: int, channels: int) -> Room:
+    n, n_classes = rows.scores.shape
+    widths = (grow.coded.n_bins + grow.coded.missing)[features].sum(axis=1)
+    return Room(
+        np.empty(n, dtype=np.uint32),
+        np.empty(n, dtype=np.float32),
+        np.empty(n, dtype=np.float32),
+        np.empty(n * channels, dtype=np.int64),
+        grow.histograms(most, channels * int(widths.max())),
+        np.empty((4, most), dtype=np.int64),
+        np.empty((most, n_classes)),
+    )
+
+
+def class_directions(n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw centred random directions over the classes, float32 (n, K), their largest entries ±1."""
+    u = rng.standard_normal((n, n_classes))
+    u -= u.mean(axis=1, keepdims=True)
+    return np.asarray(u / np.abs(u).max(axis=1, keepdims=True), dtype=np.float32)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

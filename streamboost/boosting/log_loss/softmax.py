@@ -27,8 +27,6 @@ __all__ = [
 CLAMP = 4.0
 """A Newton step on a nearly pure leaf may point anywhere; this far it is trusted."""
 
-_REBUILD = 32  # rounds after which probabilities are computed afresh: a float32 zero never recovers
-_FAR = 30.0  # a factor beyond exp(±30) would lose the small probabilities at once
 _STILL = 1e-4  # scores that move by less have nothing left to learn from a tree without a split
 
 
@@ -46,7 +44,6 @@ class RowState:
 class SoftmaxState(RowState):
     """Rows whose probabilities are the softmax of their scores."""
 
-    rng: np.random.Generator
     rounds: int = 0
 
     def add(self, trees: Sequence[Tree]) -> None:
@@ -55,13 +52,11 @@ class SoftmaxState(RowState):
         args = self.scores, self.probabilities
         if len(trees) == 1:
             (tree,) = trees
-            kernels.multiply_leaf(*args, tree.rows, tree.start, tree.stop, tree.values)
-            kernels.multiply_leaf(*args, tree.rest, tree.rest_start, tree.rest_stop, tree.values)
-            if self.rounds % _REBUILD and np.abs(tree.values).max() <= _FAR:
-                return
+            ends = np.stack([tree.start, tree.stop, tree.rest_start, tree.rest_stop])
+            kernels.follow(*args, tree.rows, tree.rest, ends, tree.values, self.rounds)
         else:
             add_leaves(self.scores, trees)
-        kernels.softmax(*args)
+            kernels.softmax(*args)
 
 
 class SoftmaxAlgorithm(Algorithm):
@@ -89,7 +84,7 @@ class SoftmaxAlgorithm(Algorithm):
         F = scores.astype(np.float32)
         P = np.empty_like(F)
         kernels.softmax(F, P)
-        return SoftmaxState(data.y, data.weight.astype(np.float32), F, P, rng)
+        return SoftmaxState(data.y, data.weight.astype(np.float32), F, P)
 
     def update(self, state: SoftmaxState, trees: Sequence[Tree]) -> None:
         """Add the round's trees; see `SoftmaxState.add`."""

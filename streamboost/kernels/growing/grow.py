@@ -10,7 +10,7 @@ from streamboost.kernels.growing.nodes import CODES, best_leaf, halve, open_leaf
 from streamboost.kernels.growing.splits import find_best
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["grow"]
+__all__ = ["grow", "grow_tree", "room"]
 
 
 class _Work(NamedTuple):
@@ -29,13 +29,16 @@ class _Work(NamedTuple):
     seen: np.ndarray  # bool (256,): codes that a node has
     buffer: np.ndarray  # uint32: rows on their way to the right
     prefix: np.ndarray  # int64 (splits,): the packed sums left of each split of each feature
-    scores: np.ndarray  # float64 (splits,)
+    scores: np.ndarray  # float64 (splits + 1,)
+    keys: np.ndarray  # int64 (splits + 1,): the bits of `scores`
     ends: np.ndarray  # uint64 (d,): where the splits of each feature end
     owner: np.ndarray  # int32 (slots,): the leaf whose histogram is in a slot, -1 where it is free
 
 
 @kernel
-def _room(n, n_codes, n_splits, n_features, n_rows, n_slots):
+def room(n, n_codes, n_splits, n_features, n_rows, n_slots):
+    """Return room for trees of `n` channels and so many codes, splits, rows and histograms."""
+    scores = np.empty(n_splits + 1)
     return _Work(
         np.empty(n),
         np.empty(n),
@@ -50,9 +53,10 @@ def _room(n, n_codes, n_splits, n_features, n_rows, n_slots):
         np.empty(CODES, np.bool_),
         np.empty(n_rows, np.uint32),
         np.empty(n_splits, np.int64),
-        np.empty(n_splits),
+        scores,
+        scores.view(np.int64),
         np.empty(n_features, np.uint64),
-        np.full(n_slots, -1, np.int32),
+        np.empty(n_slots, np.int32),
     )
 
 
@@ -71,16 +75,13 @@ def grow(
     A slot for each leaf is the most there is use for, and two will do: with fewer than leaves the
     tree is the same, and the children of a leaf whose histogram had to go are both counted.
     """
-    if features.size == 0:
-        open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
-        return 1, 0
     columns = Columns(codes, features, first, n_bins, missing, categorical)
     statistic = Statistic(values, channel, totals)
     lim = limits[0]
     newton = lim.kind == NEWTON
     widths = (n_bins + missing).astype(np.uint64)
     joint = join(columns, widths[: features.size if newton else 0])
-    work = _room(
+    work = room(
         lim.channels,
         CODES if categorical.any() else 0,
         2 * pool.shape[1] if newton else 0,
@@ -88,7 +89,7 @@ def grow(
         max(rows.size, rest.size),
         pool.shape[0],
     )
-    return _grow(columns, rows, rest, statistic, lim, pool, nodes, joint, work)
+    return grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work)
 
 
 @inner_kernel
@@ -127,13 +128,18 @@ def _look(nodes, i, columns, statistic, lim, pool, work):
 
 
 @inner_kernel
-def _grow(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
-    owner = work.owner
+def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
+    """Grow one tree in the room given; see `grow`."""
     open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
+    n_nodes = n_leaves = np.int64(1)  # as a literal it would compile its users twice
+    if columns.features.size == 0:
+        return n_nodes, np.int64(0)
+    owner = work.owner
+    for slot in range(owner.size):
+        owner[slot] = -1
     _take_slot(nodes, 0, -1, owner)
     n_adds = _count(nodes, 0, columns, joint, rows, statistic, lim, pool)
     _look(nodes, 0, columns, statistic, lim, pool, work)
-    n_nodes, n_leaves = 1, 1
     while n_leaves < lim.max_leaf_nodes:
         i = best_leaf(nodes, n_nodes)
         if i < 0:

@@ -12,6 +12,7 @@ from streamboost.kernels.growing.criteria import NEWTON
 from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = [
+    "Coded",
     "Columns",
     "Joint",
     "Statistic",
@@ -24,6 +25,15 @@ __all__ = [
 ]
 
 _JOINT = 16  # ways in which features counted together may fall
+
+
+class Coded(NamedTuple):
+    """The coded rows, and what there is to know of each of their D features."""
+
+    codes: np.ndarray  # uint8 (D, n)
+    n_bins: np.ndarray  # int64 (D,), without the missing-value bin
+    missing: np.ndarray  # bool (D,): has such a bin
+    categorical: np.ndarray  # bool (D,)
 
 
 class Columns(NamedTuple):

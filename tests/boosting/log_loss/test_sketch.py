@@ -1,11 +1,16 @@
 from itertools import pairwise
 
+import naive_logit
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 
 from streamboost import SketchLogitBoostClassifier
+from streamboost.boosting.log_loss import sketch
+from streamboost.boosting.loop import BoostingParameters, Sampling
+from streamboost.trees.bins import Bins
+from streamboost.trees.grower import Grower
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +21,77 @@ def digits():
 
 def model(**parameters):
     return SketchLogitBoostClassifier(random_state=0, **parameters)
+
+
+def drawn(X, weight, K, seed, max_features, subsample):
+    """What chance says of the four rounds that a training with this seed has."""
+    bins = Bins.fit(X, weight, 64)
+    limits = {"max_leaf_nodes": 5, "max_depth": None, "min_child_weight": 0.0}
+    grow = Grower(bins, bins.transform(X), **limits, l2_regularization=0.0)
+    params = BoostingParameters(5, None, 64, max_features, subsample)
+    rng = np.random.default_rng(seed)
+    ((_, features, chosen),) = Sampling(grow, params, rng, weight).batches(4, 4)
+    chosen = chosen if len(chosen) else np.ones((4, len(X)), dtype=bool)
+    features = np.broadcast_to(features, (4, features.shape[1]))
+    directions = sketch.class_directions(4, K, rng).astype(float)
+    return list(zip(directions, features, chosen, strict=True))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("sample", [(None, 1.0), (0.7, 1.0), (None, 0.6), (0.7, 0.6)])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_training_is_the_plain_transcription(seed, sample, K):
+    X, y, w = naive_logit.small(seed, K=K)
+    estimator = model(**naive_logit.SETTINGS, max_features=sample[0], subsample=sample[1])
+    committee = estimator.train(X, y, w, seed=seed)
+    expected = naive_logit.transcribe(X, y, w, naive_logit.sketch, drawn(X, w, K, seed, *sample))
+    np.testing.assert_allclose(committee.decision(X), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("sample", [{}, {"max_features": 0.3, "subsample": 0.5}])
+def test_neither_later_rounds_nor_how_many_a_call_takes_change_a_bit(sample, digits, monkeypatch):
+    X, y, X_test, _ = digits
+    long, short = (model(n_estimators=n, **sample).fit(X, y) for n in (50, 20))
+    staged = list(long.staged_decision_function(X_test))
+    np.testing.assert_array_equal(staged[19], short.decision_function(X_test))
+    monkeypatch.setattr(sketch, "_ROWS_A_CALL", 7 * len(X))
+    again = model(n_estimators=50, **sample).fit(X, y)
+    np.testing.assert_array_equal(again.decision_function(X_test), staged[-1])
+    assert again.n_adds_ == long.n_adds_
+
+
+def test_rounds_are_the_same_to_the_last_bit_where_few_histograms_are_kept(digits, monkeypatch):
+    X, y, X_test, _ = digits
+    settings = {"n_estimators": 20, "max_leaf_nodes": 12, "max_features": 0.5, "subsample": 0.7}
+    kept = model(**settings).fit(X, y)
+    monkeypatch.setattr("streamboost.trees.grower.MOST_SUMS", 1)
+    again = model(**settings).fit(X, y)
+    np.testing.assert_array_equal(again.decision_function(X_test), kept.decision_function(X_test))
+    assert again.n_adds_ > kept.n_adds_
+
+
+def test_rounds_draw_as_many_features_and_rows_as_they_are_told():
+    X, w = np.random.default_rng(0).random((50, 10)).astype(np.float32), np.ones(50)
+    for _, features, chosen in drawn(X, w, 3, 1, 0.3, 0.5):
+        assert len(np.unique(features)) == 3
+        assert (np.diff(features.astype(int)) > 0).all()
+        assert chosen.sum() == 25
+
+
+def test_additions_are_those_of_the_root_and_of_smaller_children():
+    X = np.arange(100, dtype=np.float32)[:, None].repeat(2, axis=1)
+    y = np.searchsorted([10, 40], X[:, 0], side="right")
+    stumps = model(n_estimators=5, max_leaf_nodes=2).fit(X, y)
+    assert stumps.n_adds_ == 5 * 2 * 100
+    trees = model(n_estimators=1, max_leaf_nodes=3).fit(X, y)
+    assert 2 * (100 + 10) <= trees.n_adds_ <= 2 * (100 + 40)
+
+
+def test_features_that_cannot_be_split_leave_a_leaf_a_round():
+    X, y = np.zeros((30, 2), np.float32), np.arange(30) % 3
+    committee = model(n_estimators=3).fit(X, y).committee_
+    assert len(committee.learners.nodes) == 0
+    assert committee.n_trees == 3
 
 
 def test_learns_ten_classes(digits):

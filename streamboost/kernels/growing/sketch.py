@@ -1,0 +1,167 @@
+"""The rounds of the sketch, many in one call: of few rows, Python between kernels took longer."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamboost.kernels.growing.criteria import NEWTON
+from streamboost.kernels.growing.grow import grow_tree, room
+from streamboost.kernels.growing.histograms import Columns, Statistic, join
+from streamboost.kernels.growing.nodes import CODES
+from streamboost.kernels.jit import inner_kernel, kernel
+from streamboost.kernels.softmax import follow, leaf_newton, project, scale_up
+
+__all__ = ["Drawn", "Grown", "Room", "Rows", "boost"]
+
+
+class Rows(NamedTuple):
+    """The n rows of a training; their scores and probabilities follow the trees."""
+
+    y: np.ndarray  # uint32 (n,)
+    weight: np.ndarray  # float32 (n,), in lots of records
+    scores: np.ndarray  # float32 (n, K)
+    probabilities: np.ndarray  # float32 (n, K)
+    records: np.ndarray  # float64 (n,), or (1,) of all: their weight, also where float32 has 0
+
+
+class Drawn(NamedTuple):
+    """What chance decides in each round."""
+
+    directions: np.ndarray  # float32 (rounds, K)
+    features: np.ndarray  # uint32 (rounds, d), ascending; or (1, d), the same in each round
+    chosen: np.ndarray  # bool (rounds, n): the rows to train on; or (0, n), all in each round
+
+
+class Grown(NamedTuple):
+    """Room for a tree a round, one behind the other."""
+
+    nodes: np.ndarray  # NODE; their features are those of the codes, and their gains in lots
+    sizes: np.ndarray  # int64 (rounds,): nodes of each tree
+    values: np.ndarray  # float32 (leaves, K)
+    weights: np.ndarray  # float64 (leaves,): of all their rows
+
+
+class Room(NamedTuple):
+    """Room for the work of a round."""
+
+    order: np.ndarray  # uint32 (n,): the rows, those to train on first
+    gradient: np.ndarray  # float32 (n,)
+    hessian: np.ndarray  # float32 (n,)
+    statistic: np.ndarray  # int64 (n x channels,)
+    pool: np.ndarray  # int64 (slots, bins x channels); see `grow`
+    ends: np.ndarray  # int64 (4, leaves): each one's start and stop in its rows, and in the rest
+    steps: np.ndarray  # float64 (leaves, K)
+
+
+@kernel
+def boost(coded, rows, drawn, limits, rate, clamp, done, work, grown):
+    """Grow a tree for each round drawn; return the additions to histograms.
+
+    `limits` (1,) LIMITS are in lots as the weights, and are scaled for each tree; `rate` scales the
+    leaf values, once they are clamped; `done` rounds were grown before.
+    """
+    lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
+    most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
+    g, h, start, stop = work.gradient, work.hessian, work.ends[0], work.ends[1]
+    d, (slots, width) = drawn.features.shape[1], work.pool.shape
+    growing = room(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
+    statistic = Statistic(work.statistic, y[:0], work.steps[0, :0])
+    columns, joint = _offer(coded, drawn.features[0], wide)
+    at, n_leaves, n_adds = 0, 0, 0
+    for m in range(drawn.directions.shape[0]):
+        if 0 < m < drawn.features.shape[0]:
+            columns, joint = _offer(coded, drawn.features[m], wide)
+        n_rows = _deal(drawn.chosen, m, work.order)
+        trained, rest = work.order[:n_rows], work.order[n_rows:]
+        sum_g, sum_h = project(P, y, weight, drawn.directions[m], g, h)
+        scale_g, scale_h = scale_up(g, h, weight, sum_g, sum_h, wide, work.statistic)
+        lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
+        nodes = grown.nodes[at : at + 2 * most - 1]
+        given = columns, trained, rest, statistic, lim, work.pool
+        size, counted = grow_tree(*given, nodes, joint, growing)
+        _finish(nodes, size, columns.features, scale_h / scale_g / scale_g, work.ends)
+        k = (size + 1) // 2
+        values, steps = grown.values[n_leaves : n_leaves + k], work.steps[:k]
+        leaf_newton(P, y, weight, trained, start[:k], stop[:k], l2, clamp, steps)
+        _scale(steps, rate, values)
+        _weigh(work.order, n_rows, rows.records, work.ends, grown.weights[n_leaves : n_leaves + k])
+        follow(rows.scores, P, trained, rest, work.ends, values, done + m + 1)
+        grown.sizes[m] = size
+        at, n_leaves, n_adds = at + size, n_leaves + k, n_adds + counted
+    return n_adds
+
+
+@kernel
+def _offer(coded, features, wide):
+    """Return the columns of these features, and which of them are counted together."""
+    n = features.size
+    first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
+    missing, categorical = np.empty(n, np.bool_), np.empty(n, np.bool_)
+    widths, end = np.empty(0 if wide else n, np.uint64), np.uint64(0)
+    for j in range(n):
+        f = features[j]
+        first[j], n_bins[j] = end, coded.n_bins[f]
+        missing[j], categorical[j] = coded.missing[f], coded.categorical[f]
+        width = np.uint64(n_bins[j] + missing[j])
+        end += width
+        if not wide:
+            widths[j] = width
+    columns = Columns(coded.codes, features, first, n_bins, missing, categorical)
+    return columns, join(columns, widths)
+
+
+@inner_kernel
+def _deal(chosen, m, order):
+    """Write the rows to `order`, those to train on in round `m` first; return how many."""
+    n_rows = order.size
+    if chosen.shape[0] > 0:
+        n_rows = np.int64(0)
+        for i in range(order.size):
+            n_rows += chosen[m, i]
+    at, rest = 0, n_rows
+    for i in range(order.size):
+        if chosen.shape[0] == 0 or chosen[m, i]:
+            order[at] = i
+            at += 1
+        else:
+            order[rest] = i
+            rest += 1
+    return n_rows
+
+
+@inner_kernel
+def _finish(nodes, size, features, worth, ends):
+    """Write the leaves' `ends`; the other nodes' features as the codes have them, gains as lots."""
+    leaf = 0
+    for i in range(size):
+        node = nodes[i]
+        if node.left < 0:
+            ends[0, leaf], ends[1, leaf] = node.start, node.stop
+            ends[2, leaf], ends[3, leaf] = node.rest_start, node.rest_stop
+            leaf += 1
+            continue
+        node.feature = features[node.feature]
+        node.gain *= worth
+
+
+@inner_kernel
+def _weigh(order, n_rows, records, ends, weights):
+    """Write what the rows of each leaf weigh, sampled or not."""
+    for leaf in range(weights.size):
+        total = 0.0
+        if records.size == 1:
+            n_sampled, n_others = ends[1, leaf] - ends[0, leaf], ends[3, leaf] - ends[2, leaf]
+            weights[leaf] = records[0] * (n_sampled + n_others)
+            continue
+        for i in range(ends[0, leaf], ends[1, leaf]):
+            total += records[order[i]]
+        for i in range(n_rows + ends[2, leaf], n_rows + ends[3, leaf]):
+            total += records[order[i]]
+        weights[leaf] = total
+
+
+@inner_kernel
+def _scale(steps, rate, values):
+    for leaf in range(steps.shape[0]):
+        for k in range(steps.shape[1]):
+            values[leaf, k] = rate * steps[leaf, k]
