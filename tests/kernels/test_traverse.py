@@ -82,7 +82,7 @@ def places_by_walking(forest, leaf_of, X, n_trees):
 def test_the_leaves_of_rows_are_those_that_walking_ends_in(fitted, n_trees):
     model, X = fitted
     forest = model.committee_.learners
-    found = model.committee_.leaves(X[:60], n_trees)
+    found = model.committee_.learners.leaves(X[:60], n_trees)
     n = min(n_trees, len(forest.roots))
     assert found.shape == (60, n)
     assert found.dtype == np.uint8
@@ -103,6 +103,6 @@ def test_so_are_those_where_categories_part_rows():
     unmet = np.array([[77, 0, 1], [np.nan, np.nan, np.nan], [-1, 3, 2]], dtype=np.float32)
     rows = np.vstack([X[:60], unmet])
     np.testing.assert_array_equal(
-        model.committee_.leaves(rows, 8),
+        model.committee_.learners.leaves(rows, 8),
         places_by_walking(forest, naive_categories.leaf_of, rows, 8),
     )
