@@ -52,10 +52,19 @@ class Memory:
         return said
 
     def state(self) -> tuple[list[Any], Arrays]:
-        """Return all there is: one part as JSON can hold it, the other as arrays."""
+        """Return all there is: one part as JSON can hold it, the other as arrays.
+
+        Records that were scored together, which knew the same classes, are told of together.
+        """
+        together: list[tuple[list[str], Said]] = []
+        for id, said in self._said.items():
+            last = together[-1][1] if together else None
+            if last is None or last.known is not said.known or last.before != said.before:
+                together.append(([], said))
+            together[-1][0].append(id)
         about = [
-            (id, one.before, one.logs.shape, np.flatnonzero(~one.known).tolist())
-            for id, one in self._said.items()
+            (ids, one.before, one.logs.shape, np.flatnonzero(~one.known).tolist())
+            for ids, one in together
         ]
         logs = [one.logs.ravel() for one in self._said.values()]
         return about, {"logs": np.concatenate(logs) if logs else np.zeros(0, dtype=np.float32)}
@@ -63,9 +72,12 @@ class Memory:
     def resume(self, about: list[Any], arrays: Arrays) -> None:
         """Go on from what `state` returned."""
         self._said, self._bytes, start = OrderedDict(), 0, 0
-        for id, before, shape, unknown in about:
-            end = start + shape[0] * shape[1]
+        for ids, before, shape, unknown in about:
             known = np.ones(shape[1], dtype=bool)
             known[unknown] = False
-            self.note(id, Said(before, arrays["logs"][start:end].reshape(shape).copy(), known))
+            end = start + len(ids) * shape[0] * shape[1]
+            for id, logs in zip(
+                ids, arrays["logs"][start:end].reshape(len(ids), *shape).copy(), strict=True
+            ):
+                self.note(id, Said(before, logs, known))
             start = end
