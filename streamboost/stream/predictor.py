@@ -48,6 +48,7 @@ class Predictor:
     _blend: Blend
     _rows: LabelledRows
     _lags: Lags
+    _told: list[int] | None = None  # the categorical columns that the estimator knows of
     _asking: Asking
 
     @property
@@ -165,16 +166,17 @@ class Predictor:
         """Take on the columns that features have gained; fields may have joined them."""
         assert self.features is not None
         self.widen(self._lags.n + len(self.features))
-        if not self.features.categorical:
+        lags = list(range(self._lags.n))
+        columns = lags + [self._lags.n + column for column in self.features.categorical]
+        if columns == self._told or not self.features.categorical:
             return
         if "categorical_features" not in self.estimator.get_params():
             raise ConfigurationError(
                 f"{type(self.estimator).__name__} takes no categories: choose an estimator with "
                 "categorical_features, or leave out the fields that are categories"
             )
-        lags = list(range(self._lags.n))
-        columns = lags + [self._lags.n + column for column in self.features.categorical]
         self.estimator.set_params(categorical_features=columns)
+        self._told = columns
 
     @property
     def _kind(self) -> type | None:
