@@ -169,12 +169,12 @@ def _merge(
 ) -> tuple[np.ndarray, np.ndarray, Reading]:
     """Give each value known or met a code: one for each pair of an old code and a bin."""
     values = np.union1d(old_values, now.values)
-    old = np.zeros(len(values), dtype=np.int32)
+    old = np.zeros(len(values), dtype=np.int64)
     old[np.searchsorted(values, old_values)] = old_codes
     n_old = int(old_codes.max(initial=0)) + 1
-    pairs = np.stack([old, now.transform(values).astype(np.int32)], axis=1)
-    pairs, place = np.unique(pairs, axis=0, return_inverse=True)
-    origin, bins = pairs[:, 0], pairs[:, 1]
+    # A pair as one number: a bin is less than 256.
+    pairs, place = np.unique(old << 8 | now.transform(values), return_inverse=True)
+    origin, bins = pairs >> 8, pairs & 255
     # The last pair of an old code keeps it, which is the one of values not met this time. Values
     # new to the forest come from code 0.
     keeps = (np.diff(origin, append=-1) != 0) & (origin > 0)
