@@ -91,6 +91,7 @@ class Blend:
             "sequence": self._sequences,
             "linear": Linear(scale),
         }
+        self._features = features
         if features is not None:
             there["words"] = Words(features, n_before)
         self._experts = {name: there[name] for name in experts if name in there}
@@ -108,11 +109,17 @@ class Blend:
 
     @property
     def shares(self) -> dict[str, float]:
-        """The weight of each opinion, as a share of all; nothing where nobody joins in."""
+        """The weight of each opinion, as a share of all; nothing where nobody joins in.
+
+        Without texts, words say what the committee says: their weight is the committee's.
+        """
         if not self._experts:
             return {}
-        shares = self.weights / max(float(self.weights.sum()), 1e-12)
-        return dict(zip(self.names, shares.tolist(), strict=True))
+        total = max(float(self.weights.sum()), 1e-12)
+        shares = dict(zip(self.names, (self.weights / total).tolist(), strict=True))
+        if self._features is None or not self._features.expert:
+            shares["committee"] += shares.pop("words", 0.0)
+        return shares
 
     def widen(self, n_features: int) -> None:
         """Let rows have `n_features` features; the ones kept miss the new ones."""

@@ -188,3 +188,14 @@ def test_rows_with_too_many_columns_are_refused_by_their_number():
     one = learner()
     with pytest.raises(DataError, match="X has 9 features"):
         one.score([[0.0] * 9])
+
+
+def test_words_have_no_weight_of_their_own_where_there_are_no_texts():
+    silent = StreamLearner(features=Features({"n": "number"}))
+    assert "words" not in silent.voices
+    assert sum(silent.voices.values()) == pytest.approx(1)
+    silent.learn(["a", "b"], [None, None], ["x", "y"], records=[(1.0,), (2.0,)])
+    assert "words" not in silent.voices
+    speaking = learner()
+    speaking.learn(["a"], [None], ["x"], records=mixed(1, seed=1)[0])
+    assert speaking.voices["words"] > 0
