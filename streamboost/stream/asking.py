@@ -28,8 +28,8 @@ class Asking:
     """A strategy at work, with records rated by whichever committee serves.
 
     Labels are bought to train it, so that its own doubts count, and not those of the experts that
-    join in predictions: over eight streams at budgets of 5 and 10 % that was right a quarter of a
-    point more often, and where classes are many, up to two.
+    join in predictions: on six streams at budgets of 5 and 10 %, two seeds each, that came out 0.27
+    points ahead in the mean, and 0.9 points where there are 40 classes.
 
     Utilities do not know of temperatures: they are measured on what the committee itself says.
     """

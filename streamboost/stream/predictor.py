@@ -130,7 +130,7 @@ class Predictor:
         self._blend.note(ids, scored)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the labels, object (n,), that `score` predicts, with less work."""
+        """Return the labels, object (n,), that `score` predicts."""
         rows = self._admit(X)
         if self.committee is None:
             return score_with_shares(self._rows.counts, len(rows)).labels

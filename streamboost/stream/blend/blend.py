@@ -10,7 +10,7 @@ from streamboost.features import Features
 from streamboost.features.text import normalized
 from streamboost.storage import Arrays, part
 from streamboost.stream.blend.correction import Recent
-from streamboost.stream.blend.experts import Expert
+from streamboost.stream.blend.experts import Expert, Records
 from streamboost.stream.blend.linear import Linear
 from streamboost.stream.blend.memory import Memory, Said
 from streamboost.stream.blend.neighbours import Neighbours
@@ -144,9 +144,11 @@ class Blend:
 
         scores = committee.decision(X[:, : committee.n_features])
         place = self._places(committee)
+        columns = [place[label] for label in committee.classes.tolist()]
         known = np.zeros(len(place), dtype=bool)
-        known[[place[label] for label in committee.classes.tolist()]] = True
-        said = self._said(committee, X, scores, place, known)
+        known[columns] = True
+        said = self._alone(committee.probabilities(scores), columns, known)
+        self._join(Records(committee, X, scores, place), said)
         logs = np.empty(said.shape[1:])
         mix(self.weights, said, logs)
         classes, n_learned = as_array(place), len(self._place)
@@ -176,29 +178,28 @@ class Blend:
                 place = place | {label: len(place)}
         return place
 
-    def _said(
-        self,
-        committee: "Committee",
-        X: np.ndarray,
-        scores: np.ndarray,
-        place: dict[Label, int],
-        known: np.ndarray,
-    ) -> np.ndarray:
-        """Return what each expert says, log probabilities (E, n, K), at least `_LEAST`."""
-        said = np.empty((len(self.names), len(X), len(place)))
-        columns = [place[label] for label in committee.classes.tolist()]
-        said[:, :, columns] = np.log(np.maximum(committee.probabilities(scores), np.exp(_LEAST)))
+    def _alone(self, P: np.ndarray, columns: list[int], known: np.ndarray) -> np.ndarray:
+        """Return the committee's log probabilities in the place of every expert's, (E, n, K).
+
+        `P` (n, its classes) stand in `columns`, which are those `known` (K,).
+        """
+        said = np.empty((len(self.names), len(P), len(known)))
+        said[:, :, columns] = np.log(np.maximum(P, np.exp(_LEAST)))
         if not known.all():
-            share = np.bincount(list(self._labels), minlength=len(place)) + 1.0
+            share = np.bincount(list(self._labels), minlength=len(known)) + 1.0
             share /= share.sum()
             said[:, :, known] += np.log(share[known].sum())
             said[:, :, ~known] = np.log(share[~known])
+        return said
+
+    def _join(self, records: Records, said: np.ndarray) -> None:
+        """Let each expert say what it knows, at least `_LEAST`."""
         start = 1
         for expert in self._experts.values():
             end = start + len(expert.opinions)
-            expert.say(committee, X, scores, place, said[start:end])
+            expert.say(records, said[start:end])
             start = end
-        return np.maximum(said, _LEAST, out=said)
+        np.maximum(said, _LEAST, out=said)
 
     def leader(self, committee: "Committee") -> "Committee | Corrected":
         """Return `committee`, as it is corrected where it speaks alone."""

@@ -1,13 +1,12 @@
 """The newest labels, and the correction they give the committee."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import Expert
+from streamboost.stream.blend.experts import Expert, Records
 from streamboost.stream.checks import Label, as_array
 from streamboost.stream.labelled_rows.weights import by_half_life
 from streamboost.stream.training.schedule import Schedule
@@ -68,22 +67,15 @@ class Recent(Expert):
         """Labels learned, each of which makes another correction."""
         return self._total
 
-    def say(
-        self,
-        committee: "Committee",
-        X: np.ndarray,
-        scores: np.ndarray,
-        place: Mapping[Label, int],
-        said: np.ndarray,
-    ) -> None:
+    def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`; of classes that committee and newest labels know."""
         from streamboost.boosting.correction import Corrected
 
-        corrected = self.over(committee)
+        corrected = self.over(records.committee)
         if not isinstance(corrected, Corrected):
             return
-        P = corrected.probabilities(corrected.corrected(scores.copy(), X))
-        columns = [place[label] for label in corrected.classes.tolist()]
+        P = corrected.probabilities(corrected.corrected(records.scores.copy(), records.X))
+        columns = [records.place[label] for label in corrected.classes.tolist()]
         said[0][:, columns] = np.log(np.maximum(P, _LEAST))
 
     def over(self, committee: "Committee | None") -> "Committee | Corrected | None":

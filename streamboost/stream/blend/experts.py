@@ -1,7 +1,7 @@
 """What an expert is, and which there are."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,25 @@ from streamboost.stream.checks import Label
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["EXPERTS", "Expert", "as_experts"]
+__all__ = ["EXPERTS", "MOST_CLASSES", "Expert", "Records", "as_experts"]
 
 EXPERTS = ("committee", "correction", "neighbours", "sequence", "linear", "words")
 
 MOST_CLASSES = 256
 """Classes that experts with tables of their own tell apart, the first to be learned."""
+
+
+class Records(NamedTuple):
+    """Records that are scored, and what experts may go by."""
+
+    committee: "Committee"
+    """The one that serves."""
+    X: np.ndarray
+    """Features, float32 (n, D)."""
+    scores: np.ndarray
+    """The committee's, float64 (n, its classes)."""
+    place: Mapping[Label, int]
+    """The classes' numbers."""
 
 
 class Expert:
@@ -32,26 +45,10 @@ class Expert:
     def widen(self, n_features: int) -> None:
         """Let rows have `n_features` features; the ones kept miss the new ones."""
 
-    def say(
-        self,
-        committee: "Committee",
-        X: np.ndarray,
-        scores: np.ndarray,
-        place: Mapping[Label, int],
-        said: np.ndarray,
-    ) -> None:
+    def say(self, records: "Records", said: np.ndarray) -> None:
         """Write log probabilities of records into `said` float64 (opinions, n, K).
 
         Where an expert knows nothing it leaves what stands there: what the committee says.
-
-        Parameters
-        ----------
-        committee
-            The one that serves.
-        X, scores
-            Features float32 (n, D), and the committee's scores float64 (n, its classes).
-        place
-            The classes' numbers.
         """
         raise NotImplementedError
 

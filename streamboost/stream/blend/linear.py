@@ -1,12 +1,11 @@
 """A linear model of the numbers, trained label by label."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import MOST_CLASSES, Expert
+from streamboost.stream.blend.experts import MOST_CLASSES, Expert, Records
 from streamboost.stream.blend.scale import Scale
 from streamboost.stream.checks import Label
 
@@ -47,20 +46,13 @@ class Linear(Expert):
         rate[categories] = 0.0
         return rate
 
-    def say(
-        self,
-        committee: "Committee",
-        X: np.ndarray,
-        scores: np.ndarray,
-        place: Mapping[Label, int],
-        said: np.ndarray,
-    ) -> None:
+    def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`."""
         from streamboost.kernels.blending import say_linear
 
         if len(self._weights):
-            scale = self._scale.mean, self._rate(committee), _FURTHEST
-            say_linear(X, *scale, self._weights, said[0])
+            scale = self._scale.mean, self._rate(records.committee), _FURTHEST
+            say_linear(records.X, *scale, self._weights, said[0])
 
     def learn(
         self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float

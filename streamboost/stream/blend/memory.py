@@ -54,12 +54,12 @@ class Memory:
     def state(self) -> tuple[list[Any], Arrays]:
         """Return all there is: one part as JSON can hold it, the other as arrays.
 
-        Records that were scored together, which knew the same classes, are told of together.
+        Records that follow one another with the same newest label and classes are told of together.
         """
         together: list[tuple[list[str], Said]] = []
         for id, said in self._said.items():
             last = together[-1][1] if together else None
-            if last is None or last.known is not said.known or last.before != said.before:
+            if last is None or last.before != said.before or not _alike(last.known, said.known):
                 together.append(([], said))
             together[-1][0].append(id)
         about = [
@@ -81,3 +81,7 @@ class Memory:
             ):
                 self.note(id, Said(before, logs, known))
             start = end
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    return one is other or np.array_equal(one, other)

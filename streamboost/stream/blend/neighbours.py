@@ -1,12 +1,11 @@
 """What the newest labelled records say that are most like another."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import Expert
+from streamboost.stream.blend.experts import Expert, Records
 from streamboost.stream.blend.scale import Scale
 from streamboost.stream.checks import Label
 
@@ -69,29 +68,22 @@ class Neighbours(Expert):
         self._n = min(self._n + 1, _SIZE)
         self._unread = min(self._unread + 1, _SIZE)
 
-    def say(
-        self,
-        committee: "Committee",
-        X: np.ndarray,
-        scores: np.ndarray,
-        place: Mapping[Label, int],
-        said: np.ndarray,
-    ) -> None:
+    def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`."""
         from streamboost.kernels.neighbours import say_neighbours
 
         if not self._n:
             return
-        self._read(committee)
+        self._read(records.committee)
         if self._metric is None:
-            self._metric = self._measured(committee)
+            self._metric = self._measured(records.committee)
         columns, root, apart = self._metric
         scale = (root * self._scale.rate[columns]).astype(np.float32)
-        own = _leaves(committee, X)
+        own = _leaves(records.committee, records.X)
         n, n_classes = self._n, said.shape[2]
         counts = np.bincount(self._y[:n], weights=self._weight[:n], minlength=n_classes)
         ring = self._X, self._y, self._weight, self._leaves, n, self._newest
-        say_neighbours(*ring, _NEAR, X, own, columns, scale, apart, counts, said)
+        say_neighbours(*ring, _NEAR, records.X, own, columns, scale, apart, counts, said)
 
     def _read(self, committee: "Committee") -> None:
         """Find the leaves of the rows that are new, or of all if the committee is."""

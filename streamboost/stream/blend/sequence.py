@@ -1,16 +1,11 @@
 """What the newest known label says of the next."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import MOST_CLASSES, Expert
-from streamboost.stream.checks import Label
-
-if TYPE_CHECKING:
-    from streamboost.boosting.committee import Committee
+from streamboost.stream.blend.experts import MOST_CLASSES, Expert, Records
 
 __all__ = ["Sequences"]
 
@@ -32,14 +27,7 @@ class Sequences(Expert):
         self.newest = -1
         """The newest label's number, -1 before the first."""
 
-    def say(
-        self,
-        committee: "Committee",
-        X: np.ndarray,
-        scores: np.ndarray,
-        place: Mapping[Label, int],
-        said: np.ndarray,
-    ) -> None:
+    def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`."""
         if self.newest >= 0:
             counts = self._counts[self.newest] + _SMOOTHING

@@ -1,17 +1,12 @@
 """What the texts say, as an expert of its own."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from streamboost.features import Features
 from streamboost.features.text import normalized
-from streamboost.stream.blend.experts import Expert
-from streamboost.stream.checks import Label
-
-if TYPE_CHECKING:
-    from streamboost.boosting.committee import Committee
+from streamboost.stream.blend.experts import Expert, Records
 
 __all__ = ["Words"]
 
@@ -25,20 +20,13 @@ class Words(Expert):
         self._features = features
         self._n_before = n_before  # columns before those of the features
 
-    def say(
-        self,
-        committee: "Committee",
-        X: np.ndarray,
-        scores: np.ndarray,
-        place: Mapping[Label, int],
-        said: np.ndarray,
-    ) -> None:
+    def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`; of classes that the texts do not tell apart it says what they do."""
         known = self._features.classes
         for label, column in zip(known, self._features.expert, strict=False):
-            k = place.get(label)
+            k = records.place.get(label)
             if k is not None:
-                words = X[:, self._n_before + column]
+                words = records.X[:, self._n_before + column]
                 said[0, :, k] = np.where(np.isnan(words), said[0, :, k], words)
         if self._features.expert:
             said[0] = normalized(said[0])

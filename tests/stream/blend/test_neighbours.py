@@ -6,6 +6,7 @@ from stream.small_learner import IDS, X, Y, learn, small
 
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner
 from streamboost.stream.blend import neighbours
+from streamboost.stream.blend.experts import Records
 from streamboost.stream.blend.neighbours import Neighbours
 from streamboost.stream.blend.scale import Scale
 
@@ -28,7 +29,7 @@ def taught(n, width=3):
 def say(expert, rows, committee=None):
     committee = committee or the_committee()
     said = np.full((3, len(rows), 3), -9.0)
-    expert.say(committee, rows, committee.decision(rows[:, :3]), {}, said)
+    expert.say(Records(committee, rows, committee.decision(rows[:, :3]), {}), said)
     return said
 
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from streamboost.stream.blend import sequence
+from streamboost.stream.blend.experts import Records
 from streamboost.stream.blend.sequence import Sequences
 
 
 def says(expert, n_classes):
     said = np.full((1, 2, n_classes), -9.0)
-    expert.say(None, None, None, {}, said)
+    expert.say(Records(None, None, None, {}), said)
     np.testing.assert_array_equal(said[0, 0], said[0, 1])
     return said[0, 0]
 
