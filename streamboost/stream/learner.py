@@ -55,7 +55,7 @@ class StreamLearner(Predictor):
     ----------
     estimator
         What trains the committee, one of streamboost's estimators; None: a
-        `SketchLogitBoostClassifier` with settings for few labels.
+        `SketchLogitBoostClassifier` with settings for few labels, and others from 3,000 rows on.
     working_set
         Which labelled records training sees. None: the newest 40,000, all of the same weight.
     schedule

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.checks import as_array
-from streamboost.stream.estimators import Trainable
+from streamboost.stream.estimators import Trainable, suited
 from streamboost.stream.training.schedule import Training
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Job:
     n_estimators: int | None
 
     def run(self, estimator: Trainable) -> "Committee":
-        """Return the committee, under its version."""
-        trained = estimator.train(
+        """Return the committee that `estimator`, as it suits so many rows, makes of it."""
+        trained = suited(estimator, len(self.X)).train(
             self.X,
             self.y,
             self.weight,
