@@ -76,7 +76,9 @@ class Asking:
         is_current = committee is not None and scored.version == committee.version
         own = by_committee(committee, scored) if committee is not None and is_current else None
         utility = self.measure(X, committee, own)
-        return self._noted(self._querier.decide(ids, X, utility, cold=self._is_cold(committee)))
+        sure = scored.probabilities.max(axis=1, initial=0.0)
+        cold = self._is_cold(committee)
+        return self._noted(self._querier.decide(ids, X, utility, sure, cold=cold))
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
         """Ask for the `n` best records of the pool; ConfigurationError where there is none."""

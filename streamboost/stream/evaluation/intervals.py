@@ -20,7 +20,7 @@ from streamboost.stream.evaluation.tally import Tally
 
 __all__ = ["Estimate", "Question", "difference", "estimate", "naive"]
 
-PSEUDO = 5.0
+PSEUDO = 10.0
 """Residuals of the size the committee's probabilities expect, added to those that were seen: a
 few audits that happened to agree would otherwise make the variance 0."""
 
@@ -79,8 +79,9 @@ def difference(
         return None
     mean = shift / weight
     squares = max(second - 2.0 * mean * first + mean**2 * weight_square, 0.0) / weight_square
-    variance = (effective * squares + PSEUDO * max(model, 0.0) / rest) / (effective + PSEUDO)
-    scale = rest * sqrt(variance * weight_square) / weight
+    seen = squares * weight_square * (rest / weight) ** 2
+    variance = max((effective * seen + PSEUDO * model) / (effective + PSEUDO), model, 0.0)
+    scale = sqrt(variance)
     half = stdtrit(effective + PSEUDO - 1.0, _TAIL) * scale
     value = known + rest * mean
     return Estimate(value, value - half, value + half)

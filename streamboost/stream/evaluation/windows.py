@@ -119,7 +119,9 @@ class Evaluation:
         """How often each of them came."""
         return self._counts
 
-    def arrive(self, ids: Sequence[str], scored: Scored, propensity: Any) -> None:
+    def arrive(
+        self, ids: Sequence[str], scored: Scored, propensity: Any, chances: Any = None
+    ) -> None:
         """Take in n records as they were `scored` on arrival.
 
         Parameters
@@ -130,6 +132,8 @@ class Evaluation:
             Their predictions.
         propensity
             (n,), the chance with which each was asked about; NaN where it was not.
+        chances
+            (n,), the chance that each had of it, asked about or not; None: one in a block.
 
         Raises
         ------
@@ -137,7 +141,9 @@ class Evaluation:
             When these are not of one length, or a propensity is not a chance.
         """
         ids = as_ids(ids, len(scored))
-        chances = as_propensity(propensity, len(scored))
+        asked = as_propensity(propensity, len(scored))
+        if chances is None:
+            chances = np.full(len(ids), 1.0 / max(self.block, 1))
         columns = [self._code(label) for label in scored.classes.tolist()]
         labels = scored.labels.tolist()
         for label in dict.fromkeys(labels):
@@ -148,8 +154,8 @@ class Evaluation:
         predicted = np.empty((len(ids), 3), dtype=np.int64)
         predicted[:, 0] = [self._codes.get(label, -1) for label in labels]
         predicted[:, 1:] = self._last, self._commonest
-        number = self._queue.append(ids, P, predicted, chances)
-        waits = range(len(ids)) if self.pool else np.flatnonzero(chances > 0.0).tolist()
+        number = self._queue.append(ids, P, predicted, asked, chances)
+        waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
         for i in waits:
             self._give_up(ids[i])
             self._open[ids[i]] = number + i
