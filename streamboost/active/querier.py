@@ -146,7 +146,10 @@ class Querier:
         density = np.ones(len(ids))
         if by_rank and not cold and len(ids):
             at_once = max(1, _AT_ONCE // self.strategy.window)
-            ranks = [self._ranks(X[i : i + at_once], utility[i : i + at_once]) for i in range(0, len(ids), at_once)]
+            ranks = [
+                self._ranks(X[i : i + at_once], utility[i : i + at_once])
+                for i in range(0, len(ids), at_once)
+            ]
             density = self._densities.of(np.concatenate(ranks), sure)
         elif by_rank:
             self._window.extend(X, utility)

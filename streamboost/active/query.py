@@ -123,7 +123,9 @@ class QueryStrategy:
     def _check_burst(self) -> None:
         audits = self.audit_share > 0
         if self.rule == "chance" and self.mode == "stream":
-            check_whole("query burst", self.burst, at_least=max(3, self.loan + 1))
+            check_whole("query burst", self.burst, at_least=3, reason=', as rule "chance" needs')
+            reason = ", as the loan is there at once"
+            check_whole("query burst", self.burst, at_least=self.loan + 1, reason=reason)
             return
         reason = " with audits, without which 1 will do" if audits else ""
         check_whole("query burst", self.burst, at_least=1 + audits, reason=reason)

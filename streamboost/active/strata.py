@@ -20,6 +20,8 @@ _DOUBT = 0.2 / 0.9
 _NEWEST = 500
 """Records over which doubts are averaged."""
 
+_BELOW_1 = float(np.nextafter(1.0, 0.0))
+
 _HORIZON = 50.0
 _MOST = 3.0
 _SAVED = 1.0
@@ -41,8 +43,9 @@ class Strata:
     more than `burst` - 1 tokens are kept, requests over any n records stay within
     share * n + burst.
 
-    A record covers parts m1 and m2 of two strata at most, p = m1 + m2. As their points are drawn
-    independently, it is asked for with chance 1 - (1 - m1)(1 - m2).
+    A record covers parts of two strata at most. The second one's point is then drawn so that it
+    does not lie in the record's part if the first one's did, and the more often if it did not: both
+    are uniform, no record meets two, and each is asked for with chance p.
 
     The share q of the records to ask for now is what one earns, plus the tokens saved beyond
     `_SAVED` spread over max(50, 5 / share) records, at most three times the earnings. Of it,
@@ -108,8 +111,7 @@ class Strata:
             p = self._chance(own)
             if self._point is None:
                 self._point = self._spent + draw
-            left = min(p, int(self._spent) + 1.0 - self._spent)
-            chances[i] = 1.0 - (1.0 - left) * (1.0 - (p - left))
+            chances[i] = p
             if self._covers(p, draw):
                 asked.append(i)
         return asked, chances
@@ -131,14 +133,14 @@ class Strata:
         return max(min(p, room, 1.0), 0.0)
 
     def _covers(self, p: float, draw: float) -> bool:
-        """Move on by `p`; return whether that covers a point. The next one lies at `draw`."""
+        """Move on by `p`; return whether that covers a point. The next one's place is drawn."""
         assert self._point is not None
         start, self._spent = self._spent, self._spent + p
-        asked = False
-        if not self._met and self._point < self._spent:
-            asked = self._met = True
-        if int(self._spent) > int(start):
-            self._point = int(self._spent) + draw
+        asked = not self._met and self._point < self._spent
+        self._met = self._met or asked
+        edge = int(self._spent)
+        if edge > int(start):
+            self._point = edge + _beyond(asked, edge - start, self._spent - edge, draw)
             self._met = self._point < self._spent
             asked = asked or self._met
         self.requests += asked
@@ -162,6 +164,18 @@ class Strata:
         self._forgone, self._spent = state["forgone"], state["spent"]
         self._point, self._met = state["point"], state["met"]
         self.records, self.requests = state["records"], state["requests"]
+
+
+def _beyond(met: bool, first: float, second: float, draw: float) -> float:
+    """Place a uniform point in a stratum, of which a record covers `second`.
+
+    It covers `first` of the stratum before and has `met` the point there, or not.
+    """
+    inside = 0.0 if met or first >= 1.0 else min(second / (1.0 - first), 1.0)
+    if draw < inside:
+        return second * draw / inside
+    rest = (draw - inside) / (1.0 - inside)
+    return min(second + (1.0 - second) * rest, _BELOW_1)
 
 
 class Densities:

@@ -92,9 +92,15 @@ class Arrivals:
         return list(zip(self.ids, *(self.rows[name].tolist() for name in _KEPT), strict=True))
 
     @classmethod
-    def resume(cls, state: list[Any], P: np.ndarray) -> "Arrivals":
-        """Return what `state` was returned by, with probabilities `P` (n, K), numbered from 0."""
+    def resume(cls, state: list[Any], P: np.ndarray, block: int) -> "Arrivals":
+        """Return what `state` was returned by, with probabilities `P` (n, K), numbered from 0.
+
+        States of before a record's own chance was kept have one in a `block` for all.
+        """
         arrivals = cls()
+        if state and len(state[0]) == len(_KEPT):
+            least = 1.0 / max(block, 1)
+            state = [(*row[:3], least, *row[3:]) for row in state]
         if state:
             ids, predicted, chance, design, waits, truth = zip(*state, strict=True)
             chances = (np.array(one, dtype=np.float64) for one in (chance, design))

@@ -128,6 +128,12 @@ class Tally:
             total += other.sums[name]
         self.means += other.means
 
+    def weigh_model(self, others: float) -> None:
+        """Let the records added so far stand for so many `others` each, in what P expects."""
+        for name in ("model", "model_own"):
+            self.sums[name] *= others
+        self.means[:, MEAN_COLUMNS.index("model")] *= others
+
     def add(self, judged: Judged) -> None:
         """Add a run of records."""
         P, truth, others = judged.P, judged.truth, judged.others

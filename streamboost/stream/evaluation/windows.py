@@ -289,6 +289,7 @@ class Evaluation:
             "settled": self._settled,
             "queue": self._queue.state(),
             "strides": len(self._recent),
+            "model": "weighed",
         }
         arrays = {"queue": self._queue.probabilities(len(self._codes))}
         arrays |= {f"total.{name}": array for name, array in self._total.state().items()}
@@ -303,10 +304,13 @@ class Evaluation:
         self._last, self._commonest = state["last"], state["commonest"]
         self.unanswered = state["unanswered"]
         self._settled = state["settled"]
-        self._queue = Arrivals.resume(state["queue"], arrays["queue"])
+        self._queue = Arrivals.resume(state["queue"], arrays["queue"], self.block)
         waits = self._queue.rows["waits"].tolist()
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
         self._total = Tally.resume(part(arrays, "total."))
         self._recent.clear()
         for i in range(state["strides"]):
             self._recent.append(Tally.resume(part(arrays, f"stride{i}.")))
+        if "model" not in state:  # of before records had chances of their own
+            for tally in (self._total, *self._recent):
+                tally.weigh_model(max(self.block - 1, 0))
