@@ -130,8 +130,8 @@ def _row(n_classes: int) -> np.dtype:
 
     P: the probabilities of the classes known on arrival. predicted: the class that each of
     `PREDICTORS` gave, -1 for none. chance: that of being asked about, NaN where it was not, and
-    where it is above 0 its label was asked for. design: that chance, asked about or not. truth: its class, -1 where that is not known.
-    waits: whether more may become known of it.
+    where it is above 0 its label was asked for. design: that chance, asked about or not. truth:
+    its class, -1 where that is not known. waits: whether more may become known of it.
     """
     return np.dtype(
         [

@@ -1,8 +1,7 @@
 """Honest evaluation: how good the predictions made on arrival were, from few labels.
 
-Labels that were asked for are the hard ones, so their plain mean is far off; the audits among
-them, asked for at random, and the propensities of the others make up for it. A record's truth may
-come late or never:
+Labels that were asked for are the hard ones, so their plain mean is far off; the chances with
+which they were asked for make up for it. A record's truth may come late or never:
 
 - figures cover the records before the oldest request that still waits for its label, so that
   labels which come fast are not counted ahead of those which come slowly;
