@@ -1,10 +1,12 @@
 """Do the honest figures tell the truth? Intervals, label sets and temperatures against all labels.
 
-    python -m benchmarks.honest [--runs 50] [--seeds 20] [--records 10000] [--sets elec2 ...]
+    python -m benchmarks.honest [--tables intervals sets] [--runs 50] [--seeds 20] [--records 10000]
 
 The learner sees only the labels it asks for, each 20 records late; this file knows them all. First
-table: how often the 95 % interval of the accuracy since start covers the true accuracy on arrival,
-over runs with a seed of their own each.
+table: how often the 95 % interval of the accuracy covers the true accuracy on arrival, over runs
+with a seed of their own each, since the start and for the newest 2,000 records; how wide it is; and
+the accuracy over the second half. Asked are records drawn uniformly, by rank with a tenth of the
+budget for audits ("pace"), and each by a chance of its own ("chance").
 
 Second: the share of the label sets that hold the true label, from the first committee to the
 stream's end: the mean over the seeds, the least and the most of a run, the share of the runs that
@@ -78,40 +80,55 @@ def arrivals(learner, X, y, batch=BATCH, delay=DELAY):
     learner.expire([id for id, _ in waiting])
 
 
-def judged(seed, n, speed, budget, audit):
-    """Return the true accuracy of a learner on arrival and the two estimates of it."""
-    X, y = radial(seed, n, speed)
-    learner = learner_of(QueryStrategy(budget=budget, audit=audit), seed)
-    right = [
-        label == y[i]
-        for rows, scored, _ in arrivals(learner, X, y)
-        for i, label in zip(rows, scored.labels, strict=True)
-    ]
-    figures = learner.evaluation.since_start().committee
-    return np.mean(right), figures.accuracy, figures.naive_accuracy
+def judged(X, y, query, seed):
+    """Return of one run: since the start and of the newest 2,000 whether the interval holds the
+    truth and its width, and the accuracy of the second half."""
+    learner = learner_of(query, seed)
+    right = np.concatenate(
+        [scored.labels == y[rows] for rows, scored, _ in arrivals(learner, X, y)]
+    )
+    found = []
+    recent = learner.evaluation.recent()
+    for report, truth in (
+        (learner.evaluation.since_start(), right),
+        (recent, right[len(right) - recent.records :]),
+    ):
+        one = report.committee.accuracy
+        found += (
+            [np.nan, np.nan]
+            if one is None
+            else [one.low <= truth.mean() <= one.high, one.high - one.low]
+        )
+    return [*found, right[len(right) // 2 :].mean()]
 
 
 def intervals(arguments, console):
+    """Compare ways to ask: at random, by rank with a tenth of audits, and each by its chance."""
+    ways = {"uniform": {"utility": "random"}, "pace": {"rule": "pace"}, "chance": {}}
     table = Table(
         title=f"95 % intervals of the accuracy, {arguments.runs} runs each", title_justify="left"
     )
     table.add_column("stream")
-    for column in ("budget", "audit", "true", "honest", "covers", "half-width", "naive", "covers"):
+    columns = ("budget", "asked", "held", "width", "held, newest", "width, newest", "2nd half")
+    for column in columns:
         table.add_column(column, justify="right")
-    for name, speed in (("stationary", 0.0), ("drifting", 0.0005)):
-        for budget, audit in ((0.05, 0.1), (0.1, 0.2)):
-            runs = [judged(seed, 4_000, speed, budget, audit) for seed in range(arguments.runs)]
-            truth = np.mean([true for true, _, _ in runs])
-            cells = [name, f"{budget:.0%}", f"{audit:.0%}", f"{truth:.3f}"]
-            for kind in (1, 2):
-                given = [(run[0], run[kind]) for run in runs if run[kind] is not None]
-                cells.append(f"{np.mean([one.value for _, one in given]):.3f}")
-                cells.append(f"{np.mean([one.low <= true <= one.high for true, one in given]):.0%}")
-                if kind == 1:
-                    half = np.mean([(one.high - one.low) / 2 for _, one in given])
-                    cells.append(f"{half:.3f}")
-            table.add_row(*cells)
+    means = {}
+    for name, make in streams(arguments, made=("led", "hyperplane")):
+        for budget in arguments.budgets:
+            for way, settings in ways.items():
+                query = QueryStrategy(budget=budget, **settings)
+                runs = np.array(
+                    [judged(*make(seed), query, seed) for seed in range(arguments.runs)]
+                )
+                held, width, late, late_width, right = np.nanmean(runs, axis=0)
+                means.setdefault((budget, way), []).append((held, width, late, late_width, right))
+                cells = [f"{held:.1%}", f"{width:.3f}", f"{late:.1%}", f"{late_width:.3f}"]
+                table.add_row(name, f"{budget:.0%}", way, *cells, f"{right:.2%}")
         table.add_section()
+    for (budget, way), rows in means.items():
+        held, width, late, late_width, right = np.mean(rows, axis=0)
+        cells = [f"{held:.1%}", f"{width:.3f}", f"{late:.1%}", f"{late_width:.3f}"]
+        table.add_row("mean", f"{budget:.0%}", way, *cells, f"{right:.2%}")
     console.print(table)
 
 
@@ -141,7 +158,20 @@ def log_losses(scored, y):
     return -np.log(np.clip(chances, 1e-7, 1.0))
 
 
-def streams(arguments):
+def generated(source, n):
+    """Return `n` records of one of River's generators."""
+    records = list(source.take(n))
+    X = np.array([list(x.values()) for x, _ in records], dtype=np.float32)
+    return X, np.array([label for _, label in records])
+
+
+def streams(arguments, made=()):
+    if "led" in made:
+        n, drift = arguments.records, {"noise_percentage": 0.1, "irrelevant_features": True}
+        yield "led", lambda seed: generated(synth.LEDDrift(seed, n_drift_features=3, **drift), n)
+    if "hyperplane" in made:
+        moving = {"n_features": 8, "n_drift_features": 4, "mag_change": 0.0005}
+        yield "hyperplane", lambda seed: generated(synth.Hyperplane(seed, **moving), n)
     yield "stationary", lambda seed: radial(900 + seed, arguments.records, 0.0)
     yield "drifting", lambda seed: radial(900 + seed, arguments.records, 0.0005)
     for name in arguments.sets:
@@ -152,7 +182,7 @@ def streams(arguments):
 
 
 def label_sets(arguments, console):
-    title = "Label sets and temperatures; a fifth of the labels asked for are audits"
+    title = "Label sets and temperatures"
     table = Table(title=title, title_justify="left")
     for column in ("stream", "labels"):
         table.add_column(column, no_wrap=True)
@@ -163,7 +193,7 @@ def label_sets(arguments, console):
         table.add_column(column, justify="right")
     kinds = {"every one": QueryStrategy(utility="random", budget=1.0, audit=0.0)}
     for budget in (0.2, 0.1, 0.05):
-        kinds[f"{100 * budget:g} %"] = QueryStrategy(budget=budget, audit=0.2)
+        kinds[f"{100 * budget:g} %"] = QueryStrategy(budget=budget)
     worst = dict.fromkeys(kinds, 0.0)
     for name, make in streams(arguments):
         for kind, query in kinds.items():
@@ -189,14 +219,18 @@ def label_sets(arguments, console):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--budgets", nargs="+", type=float, default=[0.02, 0.05, 0.1, 0.2])
+    parser.add_argument("--tables", nargs="+", default=["intervals", "sets"])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--sets", nargs="*", default=SETS)
     parser.add_argument("--targets", nargs="+", type=float, default=[0.9])
     arguments = parser.parse_args()
     console = Console(width=130)
-    intervals(arguments, console)
-    label_sets(arguments, console)
+    if "intervals" in arguments.tables:
+        intervals(arguments, console)
+    if "sets" in arguments.tables:
+        label_sets(arguments, console)
 
 
 if __name__ == "__main__":

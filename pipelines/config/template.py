@@ -165,7 +165,8 @@ budget = 0.1                # share of the records whose label may be bought
 # Seldom needed: another way to choose among the records, and labels ahead of the budget.
 # mode = "stream"           # decide on arrival; or "pool": ask for the best of the newest records
 # round_size = 1            # with "pool": how many are asked for together
-# rule = "pace"             # how "stream" decides; or "quantile_filter", "variable_uncertainty"
+# rule = "chance"           # how "stream" decides: at random, doubtful records with better chances;
+                            # or "pace", "quantile_filter", "variable_uncertainty"
 # loan = 0                  # labels to start with, repaid evenly until record expected_records
 # expected_records = "none"  # length of the stream; a loan needs it
 

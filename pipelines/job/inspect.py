@@ -32,7 +32,7 @@ _WORDS = {
     },
     "ledger": {
         "requests": "labels asked for",
-        "audits": "of them at random",
+        "audits": "of them whatever they would teach",
         "answered": "of them learned",
         "expired": "of them given up",
         "tokens": "labels that could still be asked for",

@@ -57,7 +57,12 @@ def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
         "accepts_labels": sections.labels.closed is None,
         "accepts_records": sections.source.closed is None,
         "budget": float(query.budget),
-        "strategy": {"mode": query.mode, "utility": query.utility, "audit": query.audit},
+        "strategy": {
+            "mode": query.mode,
+            "rule": query.rule if query.mode == "stream" else None,
+            "utility": query.utility,
+            "audit": query.audit,
+        },
         "keep_versions": sections.pipeline.keep_versions,
     }
 

@@ -11,6 +11,7 @@ from streamboost.active.pool import Pool
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.active.rules import Pace, make_rule
 from streamboost.active.settings import check_whole
+from streamboost.active.strata import Densities, Strata
 from streamboost.active.window import UtilityWindow
 from streamboost.errors import ConfigurationError
 
@@ -59,13 +60,16 @@ class Querier:
 
     def __init__(self, strategy: QueryStrategy, seeds: np.random.SeedSequence) -> None:
         self.strategy = strategy
-        self.budget = Budget(
+        self._by_chance = strategy.rule == "chance" and strategy.mode == "stream"
+        budget = Strata if self._by_chance else Budget
+        self.budget = budget(
             strategy.share,
             strategy.burst,
             strategy.audit_share,
             strategy.loan,
             strategy.expected_records or 0,
         )
+        self._densities = Densities(float(strategy.share))
         self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
         self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
         self._pace = Pace(float(strategy.share))
@@ -91,7 +95,13 @@ class Querier:
             self._pool.take(ids)
 
     def decide(
-        self, ids: Sequence[str], X: np.ndarray, utility: np.ndarray, *, cold: bool
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        utility: np.ndarray,
+        sure: np.ndarray | None = None,
+        *,
+        cold: bool,
     ) -> Requests:
         """Let each record arrive in turn, and decide what to ask for.
 
@@ -103,6 +113,8 @@ class Querier:
             float32 (n, D), kept to measure the window again.
         utility
             float64 (n,), of the committee version that the window follows.
+        sure
+            float64 (n,), the predicted labels' probabilities; None where they are not known.
         cold
             There is nothing to rank by yet: ask at random.
         """
@@ -111,11 +123,53 @@ class Querier:
             self._collect(asked, self._pool, ids, X, utility, cold=cold)
             return asked.requests()
         draws = self._draws.random(len(ids))
+        if self._by_chance:
+            return self._draw(ids, X, utility, sure, draws, cold=cold)
         at_once = max(1, _AT_ONCE // self.strategy.window)
         for start in range(0, len(ids), at_once):
             part = slice(start, start + at_once)
             self._rate(asked, ids[part], X[part], utility[part], draws[part], cold=cold)
         return asked.requests()
+
+    def _draw(
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        utility: np.ndarray,
+        sure: np.ndarray | None,
+        draws: np.ndarray,
+        *,
+        cold: bool,
+    ) -> Requests:
+        """Ask for each record with a chance of its own."""
+        by_rank = self.strategy.utility != "random"
+        density = np.ones(len(ids))
+        if by_rank and not cold and len(ids):
+            at_once = max(1, _AT_ONCE // self.strategy.window)
+            ranks = [
+                self._ranks(X[i : i + at_once], utility[i : i + at_once])
+                for i in range(0, len(ids), at_once)
+            ]
+            density = self._densities.of(np.concatenate(ranks), sure)
+        elif by_rank:
+            self._window.extend(X, utility)
+        asked, chances = self.budget.ask(density, draws)
+        return Requests(
+            ids=[ids[i] for i in asked],
+            utility=utility[asked],
+            propensity=chances[asked],
+            audit=np.zeros(len(asked), dtype=bool),
+            rule=np.ones(len(asked), dtype=bool),
+            chances=chances,
+        )
+
+    def _ranks(self, X: np.ndarray, utility: np.ndarray) -> np.ndarray:
+        """Return where each record ranks as it arrives, (n, 2), and let it join the window."""
+        met = self._window.meet(utility)
+        met.best_ranks()
+        ranks = np.array([met.rank(i) for i in range(len(utility))])
+        self._window.extend(X, utility)
+        return ranks
 
     def ask(self, n: int, *, cold: bool) -> Requests:
         """Ask for the `n` best of the pool now, as far as tokens go; no record arrives.
@@ -225,6 +279,7 @@ class Querier:
             "places": self._places.bit_generator.state,
             "lots": self._lots.bit_generator.state,
             "rule": self._rule.memory,
+            "doubt": self._densities.state(),
             "window_version": version,
             "pool": self._pool.ids() if self._pool is not None else [],
         }
@@ -237,6 +292,7 @@ class Querier:
         self._places.bit_generator.state = state["places"]
         self._lots.bit_generator.state = state["lots"]
         self._rule.memory = state["rule"]
+        self._densities.resume(state.get("doubt", [0.0, 0]))
         self._window.resume(state["window_version"], arrays)
         if self._pool is not None:
             self._pool.name(state["pool"])

@@ -32,8 +32,10 @@ class QueryStrategy:
         records and, from when they have come, asks for the `round_size` best of them whenever as
         many tokens are there.
     rule
-        How stream mode decides: "pace" by rank, spending evenly; "quantile_filter" or
-        "variable_uncertainty" by threshold.
+        How stream mode decides: "chance" at random, each record with a chance that grows with its
+        utility's rank and with the doubt about its label, so that every label tells of the
+        records that nobody asked about, too; "pace" by rank, spending evenly; "quantile_filter"
+        or "variable_uncertainty" by threshold. With these three only audits tell.
     budget
         Share of the records whose label may be bought, in (0, 1], taken as the decimal number
         it is written as.
@@ -41,7 +43,8 @@ class QueryStrategy:
         Requests over any n consecutive records stay within budget * n + burst.
     audit
         Share of the budget spent uniformly at random, in [0, 1], so that accuracy can be
-        estimated without bias. It needs a burst of at least 2. In pool mode a record's audit
+        estimated without bias. It needs a burst of at least 2, and the rule "chance" one of 3
+        with and without. In pool mode a record's audit
         falls due when it leaves the pool, as before it may still be asked for anyway.
     window
         The newest records, among whose utilities that of a new one is ranked; or the pool.
@@ -69,7 +72,7 @@ class QueryStrategy:
 
     utility: str = "margin"
     mode: str = "stream"
-    rule: str = "pace"
+    rule: str = "chance"
     budget: float = 0.05
     burst: int = 20
     audit: float = 0.1
@@ -82,7 +85,7 @@ class QueryStrategy:
         check_choice("query utility", self.utility, UTILITIES)
         check_choice("query mode", self.mode, MODES)
         check_choice("query rule", self.rule, RULES)
-        if self.mode == "pool" and self.rule != "pace":
+        if self.mode == "pool" and self.rule not in ("chance", "pace"):
             raise ConfigurationError(
                 f'query rule is {self.rule!r}, and mode "pool" has none but its rounds: leave the '
                 'rule out, or choose mode "stream"'
@@ -119,6 +122,11 @@ class QueryStrategy:
 
     def _check_burst(self) -> None:
         audits = self.audit_share > 0
+        if self.rule == "chance" and self.mode == "stream":
+            check_whole("query burst", self.burst, at_least=3, reason=', as rule "chance" needs')
+            reason = ", as the loan is there at once"
+            check_whole("query burst", self.burst, at_least=self.loan + 1, reason=reason)
+            return
         reason = " with audits, without which 1 will do" if audits else ""
         check_whole("query burst", self.burst, at_least=1 + audits, reason=reason)
         reason = ", as a round is asked for at once"
@@ -168,6 +176,9 @@ class Requests:
         bool (m,), the record was its block's audited place.
     rule
         bool (m,), the query rule asked for it; at least one of the two holds.
+    chances
+        float64 (n,), where the rule is "chance": that of each record that arrived, asked for or
+        not; else None.
     """
 
     ids: list[str]
@@ -175,6 +186,7 @@ class Requests:
     propensity: np.ndarray
     audit: np.ndarray
     rule: np.ndarray
+    chances: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -15,7 +15,7 @@ from streamboost.active.window import Meeting, UtilityWindow
 
 __all__ = ["RULES", "Chance", "Pace", "Rule", "make_rule"]
 
-RULES = ("pace", "quantile_filter", "variable_uncertainty")
+RULES = ("chance", "pace", "quantile_filter", "variable_uncertainty")
 
 _SMALL_BUDGET = 0.05
 """Up to here the decision is drawn, which stands delay best; above it, the rank decides alone."""

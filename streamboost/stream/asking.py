@@ -13,7 +13,7 @@ from streamboost.active.query import QueryStrategy, Requests
 from streamboost.storage import Arrays
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.scoring import Scored, by_committee, evidence
+from streamboost.stream.scoring import Scored, by_committee, evidence, uncalibrated
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -76,7 +76,9 @@ class Asking:
         is_current = committee is not None and scored.version == committee.version
         own = by_committee(committee, scored) if committee is not None and is_current else None
         utility = self.measure(X, committee, own)
-        return self._noted(self._querier.decide(ids, X, utility, cold=self._is_cold(committee)))
+        sure = uncalibrated(scored).probabilities.max(axis=1, initial=0.0)
+        cold = self._is_cold(committee)
+        return self._noted(self._querier.decide(ids, X, utility, sure, cold=cold))
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
         """Ask for the `n` best records of the pool; ConfigurationError where there is none."""

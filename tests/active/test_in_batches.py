@@ -21,7 +21,7 @@ def strategies(draw):
         "budget": draw(st.sampled_from([1e-300, 0.003, 0.01, 0.05, 0.07, 1 / 3, 0.9, 1])),
         "audit": draw(st.sampled_from([0.0, 1e-300, 0.1, 1 / 7, 1.0])),
         "utility": draw(st.sampled_from(["margin", "margin", "random"])),
-        "rule": draw(st.sampled_from(RULES)),
+        "rule": draw(st.sampled_from([rule for rule in RULES if rule != "chance"])),
         "burst": draw(st.integers(4, 25)),
         "window": draw(st.sampled_from([1, 7, 60, 2**17])),
     }

@@ -12,7 +12,7 @@ from streamboost.active.budget import Budget
 
 @pytest.mark.parametrize("budget", [0.02, 0.1])
 def test_a_requests_propensity_is_that_of_rule_or_audit(budget):
-    one = querier(budget=budget)
+    one = querier(budget=budget, rule="pace")
     requests = decide(one, stream(3000))
     block = one.budget.block
     only_audited = requests.audit & ~requests.rule
@@ -25,7 +25,7 @@ def test_a_requests_propensity_is_that_of_rule_or_audit(budget):
 
 
 def test_at_random_a_requests_propensity_follows_the_pace():
-    one = querier(budget=0.1, utility="random")
+    one = querier(budget=0.1, utility="random", rule="pace")
     requests = decide(one, stream(3000))
     assert (requests.propensity >= 1 / one.budget.block).all()
     assert (requests.propensity <= one.budget.combine(3 * one.budget.rule_share)).all()
@@ -64,14 +64,14 @@ def test_counts_weighted_by_inverse_propensity_are_unbiased(utility, budget):
 @pytest.mark.parametrize("budget", [0.05, *slow(0.3)])
 def test_a_drawn_decision_comes_out_as_often_as_its_propensity_says(budget):
     """The same state asked about the same record, 10,000 times with fresh numbers."""
-    one = querier(3, budget=budget)
+    one = querier(3, budget=budget, rule="pace")
     decide(one, stream(150))
     state, arrays = one.state()
     edge = np.quantile(stream(150), 1 - budget)
     hits, chances = 0, set()
     for seed in range(10_000):
         state["draws"] = np.random.default_rng(seed).bit_generator.state
-        one = querier(3, budget=budget, window=200)
+        one = querier(3, budget=budget, rule="pace", window=200)
         one.resume(state, arrays)
         one.budget.arrive(one._places)
         _, chance = one._rule.over(np.array([edge]), one._window, np.zeros(1))
@@ -102,7 +102,7 @@ def test_counts_from_a_pool_weighted_by_inverse_propensity_are_unbiased():
 @pytest.mark.parametrize("audit", [0.1, 1.0])
 def test_an_audit_falls_on_a_record_as_often_as_its_propensity_says(audit):
     """The place in one block, 10,000 times with fresh numbers."""
-    block = querier(budget=0.5, audit=audit).budget.block
+    block = querier(budget=0.5, audit=audit, rule="pace").budget.block
     hits = np.zeros(block)
     for seed in range(10_000):
         budget = Budget(Fraction(1, 2), 20, Fraction(str(audit)))

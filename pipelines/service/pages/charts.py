@@ -117,15 +117,17 @@ def spending(view: View) -> Curves:
         Series("allowed", _column(view, "budget_allowed"), "grey", dash="dotted"),
         Series("asked", _column(view, "requests"), "series-1"),
         Series("answered", _column(view, "answered"), "series-2", dash="dashed"),
-        Series("audits", _column(view, "audits"), "series-3", dash="dotted"),
     )
     last = view.points[-1] if view.points else {}
+    audits = last.get("audits")
+    if audits:
+        series = (*series, Series("audits", _column(view, "audits"), "series-3", dash="dotted"))
     asked, allowed = last.get("requests"), last.get("budget_allowed")
     summary = f"{amount(asked)} labels asked for"
     if allowed is not None:
         summary += f" of {amount(int(allowed))} allowed"
-    summary += f", {amount(last.get('answered'))} of them answered; {amount(last.get('audits'))}"
-    summary += " were asked at random, for the honest figure."
+    summary += f", {amount(last.get('answered'))} of them answered"
+    summary += f"; {amount(audits)} were asked at random, for the honest figure." if audits else "."
     return _counts(view, series, summary, whole=True)
 
 

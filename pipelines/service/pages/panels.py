@@ -21,7 +21,8 @@ Find = Callable[[View], Curves | Table]
 
 _ABOUT_ACCURACY = (
     "Share of the newest records that were predicted rightly on arrival. Honest: estimated from "
-    "audits, with its 95 % interval. Naive: over the answered requests, which are the hard ones."
+    "the labels asked for, each by its chance of being asked for, with its 95 % interval. Naive: "
+    "over these labels alone, which are the hard ones."
 )
 _ABOUT_DRIFT = (
     "Population stability index of the newest records against those before; from 0.2 a feature "

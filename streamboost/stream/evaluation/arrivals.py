@@ -9,7 +9,7 @@ from streamboost.stream.evaluation.tally import PREDICTORS, Judged
 
 __all__ = ["Arrivals"]
 
-_KEPT = ("predicted", "chance", "waits", "truth")
+_KEPT = ("predicted", "chance", "design", "waits", "truth")
 
 
 class Arrivals:
@@ -40,9 +40,17 @@ class Arrivals:
         """What is known of each, (n,), to be read and written: `_row` says what there is."""
         return self._rows[self._start : self._start + len(self.ids)]
 
-    def append(self, ids: Sequence[str], P: np.ndarray, predicted: Any, chance: np.ndarray) -> int:
+    def append(
+        self,
+        ids: Sequence[str],
+        P: np.ndarray,
+        predicted: Any,
+        chance: np.ndarray,
+        design: np.ndarray,
+    ) -> int:
         """Add records with their probabilities (n, K), the class (3,) or (n, 3) that each predictor
-        gave them, and the chance (n,) of being asked about; return the first one's number.
+        gave them, the chance (n,) with which they were asked about, NaN where they were not, and
+        the chance (n,) that they had of it; return the first one's number.
         """
         n = len(self.ids)
         self._make_room(len(ids), P.shape[1])
@@ -50,6 +58,7 @@ class Arrivals:
         new = self.rows[n:]  # of zeros
         new["P"][:, : P.shape[1]] = P
         new["predicted"], new["chance"], new["truth"] = predicted, chance, -1
+        new["design"] = design
         return self.first + n
 
     def _make_room(self, n: int, n_classes: int) -> None:
@@ -83,12 +92,19 @@ class Arrivals:
         return list(zip(self.ids, *(self.rows[name].tolist() for name in _KEPT), strict=True))
 
     @classmethod
-    def resume(cls, state: list[Any], P: np.ndarray) -> "Arrivals":
-        """Return what `state` was returned by, with probabilities `P` (n, K), numbered from 0."""
+    def resume(cls, state: list[Any], P: np.ndarray, block: int) -> "Arrivals":
+        """Return what `state` was returned by, with probabilities `P` (n, K), numbered from 0.
+
+        States of before a record's own chance was kept have one in a `block` for all.
+        """
         arrivals = cls()
+        if state and len(state[0]) == len(_KEPT):
+            least = 1.0 / max(block, 1)
+            state = [(*row[:3], least, *row[3:]) for row in state]
         if state:
-            ids, predicted, chance, waits, truth = zip(*state, strict=True)
-            arrivals.append(ids, P, predicted, np.array(chance, dtype=np.float64))
+            ids, predicted, chance, design, waits, truth = zip(*state, strict=True)
+            chances = (np.array(one, dtype=np.float64) for one in (chance, design))
+            arrivals.append(ids, P, predicted, *chances)
             arrivals.rows["waits"], arrivals.rows["truth"] = waits, truth
         return arrivals
 
@@ -98,13 +114,15 @@ class Arrivals:
         """
         rows = self.rows[:n]
         chance, truth = rows["chance"], rows["truth"].copy()
-        stands_for = np.minimum(1.0 / chance, max(block, 1))
+        most = max(block, 1)
+        own = np.where(chance > 0.0, chance, rows["design"])
+        stands_for = 1.0 / np.maximum(own, 1.0 / most)
         known = truth >= 0
         answered, asked = int(known.sum()), int((chance > 0.0).sum())
         stands_for *= asked / max(answered, 1)  # the answered ones stand for the others, too
-        extra = np.where(known, stands_for - 1.0, 0.0)
         P = self.probabilities(n_classes, n)
-        return Judged(P=P, predicted=rows["predicted"].copy(), truth=truth, extra=extra)
+        predicted = rows["predicted"].copy()
+        return Judged(P=P, predicted=predicted, truth=truth, others=stands_for - 1.0)
 
 
 def _row(n_classes: int) -> np.dtype:
@@ -112,14 +130,15 @@ def _row(n_classes: int) -> np.dtype:
 
     P: the probabilities of the classes known on arrival. predicted: the class that each of
     `PREDICTORS` gave, -1 for none. chance: that of being asked about, NaN where it was not, and
-    where it is above 0 its label was asked for. truth: its class, -1 where that is not known.
-    waits: whether more may become known of it.
+    where it is above 0 its label was asked for. design: that chance, asked about or not. truth:
+    its class, -1 where that is not known. waits: whether more may become known of it.
     """
     return np.dtype(
         [
             ("P", np.float64, (n_classes,)),
             ("predicted", np.int64, (len(PREDICTORS),)),
             ("chance", np.float64),
+            ("design", np.float64),
             ("truth", np.int64),
             ("waits", np.bool_),
         ],

@@ -6,9 +6,13 @@ they are wrong on average,
 
     total = sum over labelled z + sum over the rest E[z] + n_rest sum v r / sum v,
 
-with r = z - E[z] and v = 1/pi - 1. Where a deterministic rule asked, pi = 1 and v = 0: the record
-speaks for itself only; where only the audit did, all v are equal and the last factor is the
-audits' plain mean residual. Where the rule was drawn, its labels serve as well.
+with r = z - E[z] and v = 1/pi - 1. Where a record was sure to be asked about, pi = 1 and v = 0: it
+speaks for itself only; where all had the same chance, the last factor is the plain mean residual.
+
+Its variance is that of Horvitz and Thompson (1952), sum v (v + 1) r² over the labelled. With few
+labels that is uncertain, and small where none of them happened to be wrong; what the committee's
+probabilities expect of it, sum v E[r²] over all records, each of which has its v, asked about or
+not, counts as `PSEUDO` labels more and is the least it can be.
 """
 
 from dataclasses import dataclass
@@ -20,9 +24,8 @@ from streamboost.stream.evaluation.tally import Tally
 
 __all__ = ["Estimate", "Question", "difference", "estimate", "naive"]
 
-PSEUDO = 5.0
-"""Residuals of the size the committee's probabilities expect, added to those that were seen: a
-few audits that happened to agree would otherwise make the variance 0."""
+PSEUDO = 10.0
+"""Labels by whose number the variance that the probabilities expect counts beside the one seen."""
 
 FEWEST = 5.0
 """Residuals, by Kish's effective number (sum v)² / sum v², without which there is no figure."""
@@ -79,8 +82,9 @@ def difference(
         return None
     mean = shift / weight
     squares = max(second - 2.0 * mean * first + mean**2 * weight_square, 0.0) / weight_square
-    variance = (effective * squares + PSEUDO * max(model, 0.0) / rest) / (effective + PSEUDO)
-    scale = rest * sqrt(variance * weight_square) / weight
+    seen = squares * weight_square * (rest / weight) ** 2
+    variance = max((effective * seen + PSEUDO * model) / (effective + PSEUDO), model, 0.0)
+    scale = sqrt(variance)
     half = stdtrit(effective + PSEUDO - 1.0, _TAIL) * scale
     value = known + rest * mean
     return Estimate(value, value - half, value + half)

@@ -97,7 +97,7 @@ class Judge:
         propensity = np.full(len(ids), np.nan)
         if not in_pool:
             propensity[rows] = [chances[ids[i]] for i in rows]
-        self.evaluation.arrive(ids, scored, propensity)
+        self.evaluation.arrive(ids, scored, propensity, asked.chances)
         if in_pool:
             self.ask(asked)
         while len(self._asked) > self.evaluation.patience + self.evaluation.pool:

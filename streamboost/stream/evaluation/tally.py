@@ -38,7 +38,7 @@ MEAN_COLUMNS = (
     "shift",  # sum of v r
     "first",  # sum of v (v + 1) r
     "second",  # sum of v (v + 1) r²
-    "model",  # variance of the values that P expects, summed over the rest
+    "model",  # sum of 1/pi - 1 times the variance of the value that P expects
     "confidence",  # sum of the predicted label's probability
 )
 
@@ -55,7 +55,7 @@ _SHAPES = {
     "first_own": "JK",  # the same of d[a] alone, by a
     "second": "KK",  # sums of v (v + 1) d dᵀ
     "second_own": "JKK",  # sums of v (v + 1) d[a] d, by a
-    "model": "KK",  # covariance of d that P expects, summed over the rest
+    "model": "KK",  # sum of 1/pi - 1 times the covariance of d that P expects
     "model_own": "JKK",
 }
 
@@ -72,14 +72,14 @@ class Judged:
         int64 (n, 3), the class that each of `PREDICTORS` gave, -1 for none.
     truth
         int64 (n,), the class, -1 where the label was not asked for or never came.
-    extra
-        float64 (n,), v: how many further records each asked one stands for.
+    others
+        float64 (n,), 1/pi - 1: how many further records each stands for, if it is asked about.
     """
 
     P: np.ndarray
     predicted: np.ndarray
     truth: np.ndarray
-    extra: np.ndarray
+    others: np.ndarray
 
 
 class Tally:
@@ -128,23 +128,28 @@ class Tally:
             total += other.sums[name]
         self.means += other.means
 
+    def weigh_model(self, others: float) -> None:
+        """Let the records added so far stand for so many `others` each, in what P expects."""
+        for name in ("model", "model_own"):
+            self.sums[name] *= others
+        self.means[:, MEAN_COLUMNS.index("model")] *= others
+
     def add(self, judged: Judged) -> None:
         """Add a run of records."""
-        P, truth, extra = judged.P, judged.truth, judged.extra
+        P, truth, others = judged.P, judged.truth, judged.others
         sums, known = self.sums, truth >= 0
         values = P.copy()
         values[known] = 0.0
         values[known, truth[known]] = 1.0
         d = (values - P)[known]
-        v, u = extra[known], extra[known] * (extra[known] + 1.0)
+        v, u = others[known], others[known] * (others[known] + 1.0)
         sums["counts"] += (len(P), len(d), v.sum(), u.sum())
         np.add.at(sums["seen"], truth[known], 1.0)
         sums["truth"] += values.sum(axis=0)
         sums["truth_shift"] += v @ d
         sums["first"] += u @ d
         sums["second"] += np.einsum("i,ij,ik->jk", u, d, d)
-        rest = P[~known]
-        sums["model"] += np.diag(rest.sum(axis=0)) - np.einsum("ij,ik->jk", rest, rest)
+        sums["model"] += np.diag(others @ P) - np.einsum("i,ij,ik->jk", others, P, P)
         self._add_predicted(judged, values, d)
         self._add_means(judged)
 
@@ -160,22 +165,21 @@ class Tally:
         sums["hits"] += np.count_nonzero(hits, axis=0)
         found = known[rows]
         answered = rows[found]
-        v = judged.extra[answered]
+        v = judged.others[answered]
         at, wrong, d = slots[found], own[found], d[(np.cumsum(known) - 1)[answered]]
         shift = v * (v + 1.0) * d[np.arange(len(d)), wrong]
         _add_at(sums["cells_shift"], at, v[:, None] * d)
         _add_at(sums["first_own"], at, shift)
         _add_at(sums["second_own"], at, shift[:, None] * d)
-        at, rest, b = slots[~found], judged.P[rows[~found]], own[~found]
-        chance = rest[np.arange(len(b)), b]
-        _add_at(sums["model_own"], at, -chance[:, None] * rest)
-        _add_at(sums["model_own"], at * K + b, chance)
+        chance = judged.others[rows] * judged.P[rows, own]
+        _add_at(sums["model_own"], slots, -chance[:, None] * judged.P[rows])
+        _add_at(sums["model_own"], slots * K + own, chance)
 
     def _add_means(self, judged: Judged) -> None:
         """Add the accuracies by bin and by class, and the log loss, of records with predictions."""
         scored = (judged.predicted[:, 0] >= 0) & (judged.P.sum(axis=1) > 0)
         P, truth, a = judged.P[scored], judged.truth[scored], judged.predicted[scored, 0]
-        extra, rows = judged.extra[scored], np.arange(len(P))
+        others, rows = judged.others[scored], np.arange(len(P))
         if not len(P):
             return
         sure = P[rows, a]
@@ -192,7 +196,7 @@ class Tally:
             value=np.concatenate([right, right, loss]),
             expected=np.concatenate([sure, sure, entropy]),
             spread=np.concatenate([unsure, unsure, spread]),
-            extra=np.concatenate([extra] * 3),
+            others=np.concatenate([others] * 3),
             sure=np.concatenate([sure] * 3),
         )
 
@@ -202,12 +206,12 @@ class Tally:
         value: np.ndarray,
         expected: np.ndarray,
         spread: np.ndarray,
-        extra: np.ndarray,
+        others: np.ndarray,
         sure: np.ndarray,
     ) -> None:
         rest = np.isnan(value)
         residual = np.where(rest, 0.0, value - expected)
-        v = np.where(rest, 0.0, extra)
+        v = np.where(rest, 0.0, others)
         u = v * (v + 1.0)
         known = np.where(rest, expected, value)
         columns = (
@@ -219,7 +223,7 @@ class Tally:
             v * residual,
             u * residual,
             u * residual**2,
-            np.where(rest, spread, 0.0),
+            others * spread,
             sure,
         )
         for total, values in zip(self.means.T, columns, strict=True):

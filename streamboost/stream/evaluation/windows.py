@@ -1,8 +1,7 @@
 """Honest evaluation: how good the predictions made on arrival were, from few labels.
 
-Labels that were asked for are the hard ones, so their plain mean is far off; the audits among
-them, asked for at random, and the propensities of the others make up for it. A record's truth may
-come late or never:
+Labels that were asked for are the hard ones, so their plain mean is far off; the chances with
+which they were asked for make up for it. A record's truth may come late or never:
 
 - figures cover the records before the oldest request that still waits for its label, so that
   labels which come fast are not counted ahead of those which come slowly;
@@ -119,7 +118,9 @@ class Evaluation:
         """How often each of them came."""
         return self._counts
 
-    def arrive(self, ids: Sequence[str], scored: Scored, propensity: Any) -> None:
+    def arrive(
+        self, ids: Sequence[str], scored: Scored, propensity: Any, chances: Any = None
+    ) -> None:
         """Take in n records as they were `scored` on arrival.
 
         Parameters
@@ -130,6 +131,8 @@ class Evaluation:
             Their predictions.
         propensity
             (n,), the chance with which each was asked about; NaN where it was not.
+        chances
+            (n,), the chance that each had of it, asked about or not; None: one in a block.
 
         Raises
         ------
@@ -137,7 +140,9 @@ class Evaluation:
             When these are not of one length, or a propensity is not a chance.
         """
         ids = as_ids(ids, len(scored))
-        chances = as_propensity(propensity, len(scored))
+        asked = as_propensity(propensity, len(scored))
+        if chances is None:
+            chances = np.full(len(ids), 1.0 / max(self.block, 1))
         columns = [self._code(label) for label in scored.classes.tolist()]
         labels = scored.labels.tolist()
         for label in dict.fromkeys(labels):
@@ -148,8 +153,8 @@ class Evaluation:
         predicted = np.empty((len(ids), 3), dtype=np.int64)
         predicted[:, 0] = [self._codes.get(label, -1) for label in labels]
         predicted[:, 1:] = self._last, self._commonest
-        number = self._queue.append(ids, P, predicted, chances)
-        waits = range(len(ids)) if self.pool else np.flatnonzero(chances > 0.0).tolist()
+        number = self._queue.append(ids, P, predicted, asked, chances)
+        waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
         for i in waits:
             self._give_up(ids[i])
             self._open[ids[i]] = number + i
@@ -283,6 +288,7 @@ class Evaluation:
             "settled": self._settled,
             "queue": self._queue.state(),
             "strides": len(self._recent),
+            "model": "weighed",
         }
         arrays = {"queue": self._queue.probabilities(len(self._codes))}
         arrays |= {f"total.{name}": array for name, array in self._total.state().items()}
@@ -297,10 +303,13 @@ class Evaluation:
         self._last, self._commonest = state["last"], state["commonest"]
         self.unanswered = state["unanswered"]
         self._settled = state["settled"]
-        self._queue = Arrivals.resume(state["queue"], arrays["queue"])
+        self._queue = Arrivals.resume(state["queue"], arrays["queue"], self.block)
         waits = self._queue.rows["waits"].tolist()
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
         self._total = Tally.resume(part(arrays, "total."))
         self._recent.clear()
         for i in range(state["strides"]):
             self._recent.append(Tally.resume(part(arrays, f"stride{i}.")))
+        if "model" not in state:  # of before records had chances of their own
+            for tally in (self._total, *self._recent):
+                tally.weigh_model(max(self.block - 1, 0))

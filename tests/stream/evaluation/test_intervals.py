@@ -63,14 +63,14 @@ def test_the_interval_is_that_of_the_records_linearized_residuals(name, drawn):
     rows = np.bincount(stream.predicted, minlength=3)
     slope = slopes(name, cells, rows)
     residual = (slope[a] * d).sum(axis=1)
-    steep, P = slope[stream.predicted[~asked]], stream.P[~asked]
-    model = ((P * steep**2).sum(axis=1) - (P * steep).sum(axis=1) ** 2).mean()
+    steep, P = slope[stream.predicted], stream.P
+    others = 1.0 / np.where(asked, stream.propensity, 1.0 / stream.block) - 1.0
+    model = others @ ((P * steep**2).sum(axis=1) - (P * steep).sum(axis=1) ** 2)
     effective = v.sum() ** 2 / (v**2).sum()
     mean = (v * residual).sum() / v.sum()
-    square = (u * (residual - mean) ** 2).sum() / u.sum()
-    variance = (effective * square + 5.0 * model) / (effective + 5.0)
-    error = rest * np.sqrt(variance * u.sum()) / v.sum()
-    half = student.ppf(0.975, effective + 4.0) * error
+    seen = (u * (residual - mean) ** 2).sum() * (rest / v.sum()) ** 2
+    variance = max((effective * seen + 10.0 * model) / (effective + 10.0), model)
+    half = student.ppf(0.975, effective + 9.0) * np.sqrt(variance)
     assert found.value == pytest.approx(figure(name, cells))
     assert (found.high - found.low) / 2.0 == pytest.approx(half, rel=1e-4)
 
@@ -79,11 +79,11 @@ def test_tallies_of_parts_add_up_to_that_of_the_whole():
     stream = made(22, n=400)
     truth = np.where(stream.propensity > 0, stream.y, -1)
     predicted = np.column_stack([stream.predicted] * 3)
-    extra = np.nan_to_num(1.0 / stream.propensity - 1.0)
+    others = np.nan_to_num(1.0 / stream.propensity - 1.0)
 
     def tally(rows):
         made_of = Tally(3)
-        made_of.add(Judged(stream.P[rows], predicted[rows], truth[rows], extra[rows]))
+        made_of.add(Judged(stream.P[rows], predicted[rows], truth[rows], others[rows]))
         return made_of
 
     whole, first = tally(slice(None)), tally(slice(0, 150))

@@ -1,0 +1,218 @@
+"""How many labels may be bought where every record may be asked for, at random."""
+
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Densities", "Strata"]
+
+FLOOR = Fraction(1, 10)
+"""Of the budget: a record whose chance was smaller stands for no more others than that."""
+
+_POWER = 8.0
+"""Of the rank's density: how much the most useful records are preferred."""
+
+_DOUBT = 0.2 / 0.9
+"""Share of the densities that follows the doubt about the label."""
+
+_NEWEST = 500
+"""Records over which doubts are averaged."""
+
+_BELOW_1 = float(np.nextafter(1.0, 0.0))
+
+_HORIZON = 50.0
+_MOST = 3.0
+_SAVED = 1.0
+"""Tokens left alone, so that what can be paid seldom bounds a chance."""
+
+
+class Strata:
+    """Asks at random, each record with a chance of its own, and keeps to a budget at every record.
+
+    The chances p of the records, one behind the other, fill strata of length 1. In each stratum
+    one point is drawn uniformly before it is entered, and the record whose chance covers it is
+    asked for: with S the chances so far there are fewer than S + 1 requests. Every record earns
+    `share` tokens, and p is at most what has been earned less S + 1, so that with `share` n
+    earned
+
+        requests < S + 1 <= share * n
+
+    after n records, or share * n + `loan` before record `expected`, where a loan is repaid. As no
+    more than `burst` - 1 tokens are kept, requests over any n records stay within
+    share * n + burst.
+
+    A record covers parts of two strata at most. The second one's point is then drawn so that it
+    does not lie in the record's part if the first one's did, and the more often if it did not: both
+    are uniform, no record meets two, and each is asked for with chance p.
+
+    The share q of the records to ask for now is what one earns, plus the tokens saved beyond
+    `_SAVED` spread over max(50, 5 / share) records, at most three times the earnings. Of it,
+
+        p = min(audit * share + (1 - audit) q g, what can be paid, 1),
+
+    g >= 0 being a record's own density, with a mean of about 1 over records. p must not depend on
+    whether a stratum's point has been met, nor must g.
+
+    Attributes
+    ----------
+    records, requests
+        How many records came, and for how many of them a label was asked for.
+    block
+        The most records that one asked about stands for.
+    """
+
+    audits = 0
+
+    def __init__(
+        self, share: Fraction, burst: int, audit: Fraction, loan: int = 0, expected: int = 0
+    ) -> None:
+        repaid = Fraction(loan, expected) if loan else Fraction(0)
+        self._price = share.denominator * repaid.denominator
+        self._earned_at_first = int((share - repaid) * self._price)
+        self._earned_later = int(share * self._price)
+        self._expected = expected if loan else 0
+        self._earned = loan * self._price
+        self._certain = share == 1
+        self._audit = float(audit)
+        self._floor = float(audit * share)
+        self._horizon = max(_HORIZON, 5.0 / float(share))
+        self._cap = float(burst - 2)
+        self._forgone = 0.0  # tokens that there was no room for
+        self._spent = 0.0  # S
+        self._point: float | None = None  # where the stratum's is, in S; None: draw it
+        self._met = False
+        self.records = 0
+        self.requests = 0
+        self.block = ceil(1 / (FLOOR * share))
+
+    @property
+    def tokens(self) -> float:
+        """Labels that could still be bought."""
+        return self._earned / self._price - self._forgone - self.requests
+
+    @property
+    def affordable(self) -> int:
+        """How many labels could be asked for now."""
+        return max(0, int(self._room()) + 1)
+
+    def _room(self) -> float:
+        return self._earned / self._price - self._forgone - 1.0 - self._spent
+
+    def ask(self, density: np.ndarray, draws: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """Let records of `density` (n,) arrive in turn, with a uniform draw (n,) for each.
+
+        Returns the places of those asked for, and the chance (n,) of each to be asked for.
+        """
+        asked, chances = [], np.empty(len(density))
+        pairs = zip(density.tolist(), draws.tolist(), strict=True)
+        for i, (own, draw) in enumerate(pairs):
+            p = self._chance(own)
+            if self._point is None:
+                self._point = self._spent + draw
+            chances[i] = p
+            if self._covers(p, draw):
+                asked.append(i)
+        return asked, chances
+
+    def _chance(self, density: float) -> float:
+        """Let the next record arrive; return its part of the strata."""
+        earned = self._earned_at_first if self.records < self._expected else self._earned_later
+        self._earned += earned
+        self.records += 1
+        if self._certain:
+            return 1.0
+        room = self._room()
+        if room > self._cap:
+            self._forgone += room - self._cap
+            room = self._cap
+        each = earned / self._price
+        share = min(max(each + (room - _SAVED) / self._horizon, 0.0), _MOST * each)
+        p = self._floor + (1.0 - self._audit) * share * density
+        return max(min(p, room, 1.0), 0.0)
+
+    def _covers(self, p: float, draw: float) -> bool:
+        """Move on by `p`; return whether that covers a point. The next one's place is drawn."""
+        assert self._point is not None
+        start, self._spent = self._spent, self._spent + p
+        asked = not self._met and self._point < self._spent
+        self._met = self._met or asked
+        edge = int(self._spent)
+        if edge > int(start):
+            self._point = edge + _beyond(asked, edge - start, self._spent - edge, draw)
+            self._met = self._point < self._spent
+            asked = asked or self._met
+        self.requests += asked
+        return asked
+
+    def state(self) -> dict[str, Any]:
+        """Return all that changes, as JSON can hold it."""
+        return {
+            "earned": self._earned,
+            "forgone": self._forgone,
+            "spent": self._spent,
+            "point": self._point,
+            "met": self._met,
+            "records": self.records,
+            "requests": self.requests,
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned for the same settings."""
+        self._earned = state["earned"]
+        self._forgone, self._spent = state["forgone"], state["spent"]
+        self._point, self._met = state["point"], state["met"]
+        self.records, self.requests = state["records"], state["requests"]
+
+
+def _beyond(met: bool, first: float, second: float, draw: float) -> float:
+    """Place a uniform point in a stratum, of which a record covers `second`.
+
+    It covers `first` of the stratum before and has `met` the point there, or not.
+    """
+    inside = 0.0 if met or first >= 1.0 else min(second / (1.0 - first), 1.0)
+    if draw < inside:
+        return second * draw / inside
+    rest = (draw - inside) / (1.0 - inside)
+    return min(second + (1.0 - second) * rest, _BELOW_1)
+
+
+class Densities:
+    """How much more often than others a record is asked about.
+
+    A part follows the rank of its utility, r in [0, 1), by the density k (1 - r)^(k - 1), and a
+    part the doubt about the predicted label, of probability c, sqrt(c (1 - c)) by its mean over
+    some 500 records: chances proportional to the latter make the variance of the estimated
+    accuracy least (Zrnic and Candès 2024, eq. 5). Each has a mean of 1.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._power = min(_POWER, max(1.0, 1.0 / share))
+        self._mean = 0.0
+        self._count = 0
+
+    def of(self, ranks: np.ndarray, sure: np.ndarray | None) -> np.ndarray:
+        """Return the density (n,) of records at `ranks` (n, 2), predicted with `sure` (n,)."""
+        low, high = ranks.T
+        above = (1.0 - low) ** self._power - (1.0 - high) ** self._power
+        by_rank = above / (high - low)
+        if sure is None:
+            return by_rank
+        return _DOUBT * self._by_mean(np.sqrt(sure * (1.0 - sure))) + (1.0 - _DOUBT) * by_rank
+
+    def _by_mean(self, doubt: np.ndarray) -> np.ndarray:
+        means = np.empty(len(doubt))
+        for i, one in enumerate(doubt.tolist()):
+            self._count = min(self._count + 1, _NEWEST)
+            self._mean += (one - self._mean) / self._count
+            means[i] = self._mean
+        return np.where(means > 0.0, doubt / np.where(means > 0.0, means, 1.0), 1.0)
+
+    def state(self) -> list[float]:
+        """Return all that changes, as JSON can hold it."""
+        return [self._mean, self._count]
+
+    def resume(self, state: list[float]) -> None:
+        """Go on from what `state` returned."""
+        self._mean, self._count = float(state[0]), int(state[1])
