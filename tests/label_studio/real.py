@@ -20,13 +20,14 @@ COMMAND = Path(
         "STREAMBOOST_LABEL_STUDIO", ROOT / ".cache" / "label-studio" / "bin" / "label-studio"
     )
 )
-PATIENCE = 300
+PATIENCE = 600
 """Seconds until a server that has not answered is given up: the first start makes its tables."""
 
 OFFLINE = {
     "COLLECT_ANALYTICS": "0",
     "FRONTEND_SENTRY_DSN": "",
     "LATEST_VERSION_CHECK": "0",
+    "SECRET_KEY": "for tests alone",
     "SENTRY_DSN": "",
 }
 
@@ -119,10 +120,13 @@ class Real(Front):
         self._stop()
         shutil.copyfile(self._first, self._database)
         with closing(sqlite3.connect(self._database)) as database, database:
-            for table, number in (("project", wanted), ("task", first)):
-                database.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
-                database.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, number - 1))
+            database.execute("DELETE FROM sqlite_sequence WHERE name = 'project'")
+            database.execute("INSERT INTO sqlite_sequence VALUES ('project', ?)", (wanted - 2,))
         self._start()
+        self._make_project()
+        other = self.add({"data": {"features": {}}})  # numbers go on after the highest there is
+        with closing(sqlite3.connect(self._database, timeout=30)) as database, database:
+            database.execute("UPDATE task SET id = ? WHERE id = ?", (first - 1, other))
         self._make_project()
         assert self.project == wanted
 

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from tests.label_studio.front import PEOPLE, Front, interface
 
 PERSONAL = "header.refresh.signature"
+ACCESS = "header.access.signature"
 
 TYPES = {
     "Text": (str, int, float, list),
@@ -50,26 +51,21 @@ class StandIn(Front):
     project = 7
 
     def __init__(self):
-        self._access = 0
         self.begin_anew()
         super().__init__()
 
     def begin_anew(self):
         if hasattr(self, "faults"):
             super().begin_anew()
-        self._number = 100
+        self._first = 101
         self._tasks = {}
         self._settings = {"api_tokens_enabled": True, "legacy_api_tokens_enabled": True}
         self._project = {"id": 7, "title": "streamboost", "maximum_annotations": 1}
         self._project["label_config"] = interface()
 
     def lose_data(self, first):
-        self._number = first - 1
+        self._first = first
         self._tasks = {}
-
-    def expire_access(self):
-        """Let the short-lived access of personal tokens run out."""
-        self._access += 1
 
     def answer(self, method, target, headers, body):
         path, _, query = target.partition("?")
@@ -85,7 +81,7 @@ class StandIn(Front):
         if (method, path) == ("POST", "/api/token/refresh/"):
             if body != {"refresh": PERSONAL}:
                 raise RefusedError(401, "Token is invalid")
-            return 200, {"access": f"header.{self._access}.access"}
+            return 200, {"access": ACCESS}
         person = self._let_in(headers.get("Authorization"))
         match method, path.strip("/").split("/"):
             case "POST", ["api", "jwt", "settings"]:
@@ -127,10 +123,7 @@ class StandIn(Front):
                 )
         elif (given or "").startswith("Token "):
             raise RefusedError(401, "Invalid token.")
-        elif (
-            given != f"Bearer header.{self._access}.access"
-            or not self._settings["api_tokens_enabled"]
-        ):
+        elif given != f"Bearer {ACCESS}" or not self._settings["api_tokens_enabled"]:
             raise RefusedError(401, "Authentication credentials were not provided.")
         return people.get(given, 1)
 
@@ -171,9 +164,9 @@ class StandIn(Front):
         )
 
     def _add(self, task):
-        self._number += 1
-        self._tasks[self._number] = {
-            "id": self._number,
+        number = max(self._tasks, default=self._first - 1) + 1
+        self._tasks[number] = {
+            "id": number,
             "project": 7,
             "data": task["data"],
             "meta": task.get("meta", {}),
@@ -183,7 +176,7 @@ class StandIn(Front):
             "drafts": [],
             "draft_exists": False,
         }
-        return self._number
+        return number
 
     def _list(self, asked, person):
         if asked.get("project") != "7":
@@ -197,8 +190,7 @@ class StandIn(Front):
             raise RefusedError(404, "Invalid page.")
         if asked.get("fields") != "all":
             told = ("id", "data", "meta", "is_labeled", "project")
-            rows = [{name: row[name] for name in told} for row in rows]
-            rows = [row | {"annotations": [], "drafts": []} for row in rows]
+            rows = [{name: row[name] for name in told} | {"drafts": []} for row in rows]
         drafts = [[d for d in row["drafts"] if d["user"] == person] for row in rows]
         rows = [row | {"drafts": own} for row, own in zip(rows, drafts, strict=True)]
         n = sum(len(task["annotations"]) for task in tasks)

@@ -49,6 +49,20 @@ def test_a_server_begun_anew_on_empty_data_gives_no_labels(config, studio, caplo
     assert [label["id"] for label in labels(config)] == ["4"]
 
 
+def test_a_number_that_is_given_again_is_another_task(config, studio):
+    ask(config, "1")
+    turn(config)
+    ((number,),) = studio.by_record().values()
+    studio.remove(number)
+    assert studio.add(foreign("x")) == number
+    studio.annotate(number, "right")
+    before = studio.tasks
+    write(config, "labels", [{"id": "1", "label": "left"}])
+    turn(config)
+    assert [label["label"] for label in labels(config)] == ["left"]
+    assert studio.tasks == before
+
+
 def test_requests_that_close_remove_no_foreign_tasks(config, studio):
     ask(config, "1", "2", "3")
     turn(config)
