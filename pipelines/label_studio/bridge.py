@@ -93,8 +93,15 @@ class Bridge:
         self._collect()
 
     def _look_at_interface(self) -> None:
-        """Take note of another labelling interface, under which what was refused is tried again."""
-        choices = self._find_choices()
+        """Take note of another labelling interface, under which what was refused is tried again.
+
+        One that does not suit, as while somebody works on it, leaves all as it was before.
+        """
+        try:
+            choices = self._find_choices()
+        except ConfigurationError as error:
+            self._tell(f"{error}. Until then it is taken to be as it was")
+            return
         if choices != self._choices:
             self._choices = choices
             self._book.recall(self._book.entries("refused"))
@@ -219,13 +226,16 @@ class Bridge:
 
     def _tell_of_lacking(self, standing: Standing | None) -> None:
         for name in lacking(self._choices, standing.fields if standing else ()):
-            if name not in self._told:
-                self._told.add(name)
-                _log.warning(
-                    "%s: its labelling interface shows $%s, which no record has had: it is empty",
-                    self._studio.where,
-                    name,
-                )
+            self._tell(
+                f"{self._studio.where}: its labelling interface shows ${name}, which no record has "
+                "had: it is empty"
+            )
+
+    def _tell(self, warning: str) -> None:
+        """Warn of what lasts, but once."""
+        if warning not in self._told:
+            self._told.add(warning)
+            _log.warning("%s", warning)
 
     def _collect(self) -> None:
         """Write the labels of finished tasks, each in a breath with the note that it is written."""

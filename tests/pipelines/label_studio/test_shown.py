@@ -6,6 +6,8 @@ import logging
 import pytest
 
 from streamboost.connectors.messages.written import Request
+from streamboost.pipelines.label_studio import run as label_studio
+from streamboost.pipelines.stop import Stop
 from tests.label_studio.front import OTHERS, interface
 from tests.pipelines.label_studio.bridged import ask, labels, turn, write
 
@@ -122,6 +124,24 @@ def test_what_was_set_aside_is_let_go_once_it_is_answered(refusing, studio):
     studio.show(text("$features.a.b"))
     turn(refusing)
     assert studio.by_record().keys() == {"1", "3"}
+
+
+def test_an_interface_that_somebody_works_on_ends_nothing(config, studio, caplog):
+    class Working(Stop):
+        """Changes the interface between turns, and looks at what came of it."""
+
+        def rest(self, seconds):
+            if studio.by_record().keys() == {"1"}:
+                studio.show('<View><Text name="shown" value="$id"/></View>')
+                ask(config, "2")
+            else:
+                self.requested = True
+
+    ask(config, "1")
+    label_studio.run(config, Working())
+    assert studio.by_record().keys() == {"1", "2"}
+    (told,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert "there is none" in told
 
 
 def test_a_draft_counts_as_begun(config, studio):
