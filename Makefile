@@ -10,10 +10,10 @@ LABEL_STUDIO = .cache/label-studio
 demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
 	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
-# One worker has the broker and one the browser, see tests/conftest.py. They wait half of the time,
-# so three keep two cores busy, and four with the long tests, which wait more. Each worker, and each
-# command a test starts, loads what the first has compiled, also where the environment forbids
-# Python to keep it.
+# One worker has the broker, one the browser and one Label Studio, see tests/conftest.py. They wait
+# half of the time, so three keep two cores busy, and four with the long tests, which wait more. Each
+# worker, and each command a test starts, loads what the first has compiled, also where the
+# environment forbids Python to keep it.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 
 test: $(VENV)/ready

@@ -27,11 +27,11 @@ ORDER = ("Label Studio", "Kafka", "browser", PROCESSES)
 @cache
 def part_of(path):
     """Return what the tests of a file share with others' - a server, the browser -, or None."""
-    if "label_studio" in path.parts:
-        return "Label Studio"
     text = path.read_text(encoding="utf-8")
     if "pytest.mark.kafka" in text:
         return "Kafka"
+    if "label_studio" in path.parts:
+        return "Label Studio"
     return "browser" if "in_a_browser" in text else None
 
 

@@ -175,6 +175,14 @@ class Book:
         """Note that the task of `entry` is refused, and why."""
         self._set("stage = 'refused', reason = ?", [(reason, entry.key)])
 
+    def refusals(self) -> list[str]:
+        """Return why tasks are refused, the oldest first; it changes nothing."""
+        with self._database.reading() as connection:
+            if connection is None or not table_exists(connection, "mark"):
+                return []
+            query = "SELECT reason FROM requests WHERE stage = 'refused' ORDER BY number"
+            return [str(reason) for (reason,) in connection.execute(query)]
+
     def expire(self, entries: Iterable[TaskEntry]) -> None:
         """Note that nobody waits for the answers that people have begun to give."""
         self._set("stage = 'expired'", [(entry.key,) for entry in entries])

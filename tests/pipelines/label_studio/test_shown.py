@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from streamboost.connectors.messages.written import Request
+from streamboost.pipelines.job import check as checking
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.stop import Stop
 from tests.label_studio.front import OTHERS, interface
@@ -105,6 +106,8 @@ def test_one_that_is_refused_is_set_aside_and_the_others_go_in(refusing, studio,
     (told,) = [one.getMessage() for one in caplog.records if "set aside" in one.getMessage()]
     assert "the request for record '2'" in told
     assert "is of type 'dict', but the object tag Text expects" in told
+    (found,) = [one for one in checking.check(refusing) if one.part == "label_studio"]
+    assert "; set aside: 1 requests, the last as project" in found.text
     studio.annotate(studio.by_record()["3"][0], "left")
     turn(refusing)
     assert [label["id"] for label in labels(refusing)] == ["3"]
