@@ -1,27 +1,45 @@
-# Every target creates .venv when it is missing; nothing but Python >= 3.11 and make is needed.
+# Every target creates $(VENV) when it is missing; nothing but Python >= 3.11 and make is needed.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN = $(VENV)/bin
+LABEL_STUDIO = .cache/label-studio
 
-.PHONY: demo test test-slow lint check bench soak format clean
+.PHONY: demo test test-slow test-apart lint check bench soak format clean
 
 # SERVE=1 lets it go on, to be watched and answered in a browser.
-demo: .venv/$(if $(SERVE),serve,demo)-ready
+demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
 	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
-# One worker has the broker and one the browser, see tests/conftest.py. They wait half of the time,
-# so three keep two cores busy, and four with the long tests, which wait more. Each worker, and each
-# command a test starts, loads what the first has compiled, also where the environment forbids
-# Python to keep it.
+# One worker has the broker, one the browser and one Label Studio, see tests/conftest.py. They wait
+# half of the time, so three keep two cores busy, and four with the long tests, which wait more. Each
+# worker, and each command a test starts, loads what the first has compiled, also where the
+# environment forbids Python to keep it.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 
-test: .venv/ready
+test: $(VENV)/ready
 	$(PYTEST) -n 3 -m "not slow"
 
-# Kills at every step, backlogs, and what else takes long and seldom fails.
-test-slow: .venv/ready
+# Kills at every step, backlogs, and what else takes long and seldom fails; the bridge beside Label
+# Studio itself; and later Pythons, where they are found.
+test-slow: $(VENV)/ready $(LABEL_STUDIO)/ready
 	$(PYTEST) -n 4 -m slow
+	$(MAKE) --no-print-directory test-on-3.12
+	$(MAKE) --no-print-directory test-on-3.13
 
-lint: .venv/ready
+# On a Python that is on the path, or one of pyenv's.
+test-on-%:
+	@for each in python$* "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$*.*/bin/python; do \
+		if "$$each" -c "" 2>/dev/null; then \
+			exec $(MAKE) --no-print-directory test-apart VENV=.venv-$* PYTHON="$$each"; \
+		fi; \
+	done; \
+	echo "Python $* is not here: nothing is tried on it"
+
+# What needs neither broker nor browser.
+test-apart: $(VENV)/ready
+	$(PYTEST) -n 3 -m "not slow and not kafka and not browser"
+
+lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict -p streamboost
@@ -32,7 +50,7 @@ check: lint test
 # alone: $(BIN)/python -m benchmarks.NAME of paper_tables, rebel_costs, gamble_step, accuracy, edges,
 # streams, blend, mixed, label_efficiency, honest, drift with every stream, and of time_to_error for
 # usps, on which the peers alone take many minutes.
-bench: .venv/bench-ready
+bench: $(VENV)/bench-ready
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.time_to_error --sets satimage letter segment dna180
 	$(BIN)/python -m benchmarks.few_rows --repeats 1
@@ -47,13 +65,13 @@ bench: .venv/bench-ready
 
 # Looks for new counterexamples, kills a pipeline so many times (and its broker, and lets another
 # take over), reads a backlog of so many records, and lets a pipeline run for so many minutes.
-soak: .venv/ready
+soak: $(VENV)/ready
 	$(BIN)/pytest --hypothesis-profile=new -m hypothesis tests
 	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest tests/pipelines/job/test_kills.py tests/pipelines/job/test_kafka_kills.py
 	STREAMBOOST_BACKLOG=$${STREAMBOOST_BACKLOG:-400000} $(BIN)/pytest tests/pipelines/engine/test_in_step.py -k "few_labels or topics"
 	STREAMBOOST_SOAK_MINUTES=$${STREAMBOOST_SOAK_MINUTES:-30} $(BIN)/pytest -s tests/pipelines/job/test_soak.py
 
-format: .venv/ready
+format: $(VENV)/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -61,24 +79,33 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("streamboost needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; name another with make PYTHON=...") if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv .venv
-	@echo "installing into .venv, which takes a minute or two"
+	$(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV), which takes a minute or two"
 
-.venv/demo-ready: constraints.txt pyproject.toml | $(BIN)/python
+$(VENV)/demo-ready: constraints.txt pyproject.toml | $(BIN)/python
 	$(INSTALL) .
 	touch $@
 
-.venv/serve-ready: constraints.txt pyproject.toml | $(BIN)/python
+$(VENV)/serve-ready: constraints.txt pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[serve]'
 	touch $@
 
-.venv/ready: constraints.txt pyproject.toml | $(BIN)/python
+$(VENV)/ready: constraints.txt pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[dev]'
 	touch $@
 
-.venv/bench-ready: .venv/ready
+$(VENV)/bench-ready: $(VENV)/ready
 	$(INSTALL) '.[dev,bench]'
 	touch $@
 
+# Label Studio as of that file; its tests skip where it cannot be had.
+$(LABEL_STUDIO)/ready: tests/label_studio/requirements.txt | $(BIN)/python
+	rm -rf $(LABEL_STUDIO)
+	$(BIN)/python -m venv $(LABEL_STUDIO)
+	@echo "installing Label Studio into $(LABEL_STUDIO), which takes a minute or two"
+	$(LABEL_STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --requirement $< && touch $@ || \
+		{ rm -rf $(LABEL_STUDIO); echo "Label Studio cannot be had: its tests will be skipped"; }
+
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv .venv-* .cache build dist *.egg-info

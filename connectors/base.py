@@ -96,7 +96,7 @@ class Source(ABC):
         return {}
 
     def lag(self) -> int | None:
-        """Return how many messages are there to be read, or None where nobody can tell."""
+        """Return how much is there to be read, in messages or bytes; None where nobody can tell."""
         return None
 
     def beginning(self) -> Position | None:

@@ -20,16 +20,18 @@ settings.load_profile("repeatable")
 
 
 PROCESSES = "starts processes"
-ORDER = ("Kafka", "browser", PROCESSES)
+ORDER = ("Label Studio", "Kafka", "browser", PROCESSES)
 """Who begins first: those that wait most, and then those that are long."""
 
 
 @cache
 def part_of(path):
-    """Return what the tests of a file share with others' - the broker, the browser -, or None."""
+    """Return what the tests of a file share with others' - a server, the browser -, or None."""
     text = path.read_text(encoding="utf-8")
     if "pytest.mark.kafka" in text:
         return "Kafka"
+    if "label_studio" in path.parts:
+        return "Label Studio"
     return "browser" if "in_a_browser" in text else None
 
 
@@ -47,7 +49,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Give a worker whole files, and one worker all that share a broker, or the browser.
+    """Give a worker whole files, and one worker all that share a server, or the browser.
 
     So each is started once, and nobody freezes or kills the broker under another's test.
     """
@@ -130,3 +132,23 @@ def broker(tmp_path_factory):
 def kafka_servers(request):
     """Where a broker is: the one that KAFKA_BOOTSTRAP_SERVERS names, or one of our own."""
     return os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or request.getfixturevalue("broker").servers
+
+
+@pytest.fixture(scope="session", params=["stand-in", pytest.param("real", marks=pytest.mark.slow)])
+def label_studio(request, tmp_path_factory):
+    """Label Studio: one that stands in for it, and itself."""
+    from tests.label_studio import real, stand_in
+
+    if request.param == "real" and (lacking := real.missing()):
+        pytest.skip(lacking)
+    is_real = request.param == "real"
+    server = real.Real(tmp_path_factory.mktemp("studio")) if is_real else stand_in.StandIn()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def studio(label_studio):
+    """Label Studio with a project of its own."""
+    label_studio.begin_anew()
+    return label_studio

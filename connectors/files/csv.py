@@ -80,6 +80,10 @@ class CsvSource(Source):
         """Go on from a byte offset where a row starts."""
         self._lines.seek(position)
 
+    def lag(self) -> int | None:
+        """Return how many bytes are left, as of `JsonLinesSource`."""
+        return self._lines.lag()
+
     def close(self) -> None:
         """Close the file; polling opens it again."""
         self._lines.close()

@@ -104,6 +104,28 @@ class JsonLinesSource(SinglePartitionSource):
             raise self._missing()
         return super().reread(ranges, n)
 
+    def lag(self) -> int | None:
+        """Return how many bytes are left, up to the last line's end where one waits for it.
+
+        None where the file is compressed. ConnectorError when it is missing or cannot be read.
+        """
+        if self._compressed:
+            return None
+        try:
+            with self._path.open("rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                if self._follow:
+                    end = _end_of_lines(file, self._next, end)
+        except FileNotFoundError as error:
+            if self._follow and self._next == 0:
+                return 0
+            raise self._missing() from error
+        except OSError as error:
+            raise ConnectorError(
+                f"cannot read {self._path}: {error.strerror}; name a readable file"
+            ) from error
+        return max(end - self._next, 0)
+
     def _move(self, offset: int) -> None:
         super()._move(offset)
         self._checked = False
@@ -182,6 +204,18 @@ class JsonLinesSource(SinglePartitionSource):
         if self._next == 0 and payload.startswith(_BYTE_ORDER_MARK):
             payload, size = payload[len(_BYTE_ORDER_MARK) :], size - len(_BYTE_ORDER_MARK)
         return Message(payload[: self._max_bytes + 1], PARTITION, self._next, size), consumed
+
+
+def _end_of_lines(file: BinaryIO, start: int, end: int) -> int:
+    """Return where the last line ends that has an end, of those between the bytes given."""
+    while end > start:
+        begin = max(end - _CHUNK, start)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return start
 
 
 class JsonLinesSink(Sink):

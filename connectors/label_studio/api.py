@@ -9,7 +9,10 @@ import msgspec
 
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["Api"]
+__all__ = ["Api", "RefusedError"]
+
+_LONGEST = 100_000
+"""Bytes of a refusal that are read: it repeats the tasks that it refuses."""
 
 _PASSING = {408, 425, 429}
 """Refusals of the moment, like all from 500 on."""
@@ -66,13 +69,13 @@ class Api:
         was_given = self._access is not None
         try:
             return self._answer(method, path, body, self._credentials())
-        except _RefusedError as refused:
+        except _RefusalError as refused:
             if refused.status == 401 and was_given:
                 self._access = None
                 return self._ask(method, path, body, gone_is_well=gone_is_well)
             if refused.status == 404 and gone_is_well:
                 return None
-            raise ConnectorError(f"{self._where}: {_told(refused)}") from None
+            raise RefusedError(f"{self._where}: {_told(refused)}", refused.status) from None
 
     def _credentials(self) -> str:
         if not self._is_personal:
@@ -107,14 +110,14 @@ class Api:
 
     def _fail(self, error: urllib.error.HTTPError) -> NoReturn:
         try:
-            text = error.read(1_000).decode(errors="replace")
+            text = error.read(_LONGEST).decode(errors="replace")
         except (OSError, http.client.HTTPException):
             text = ""
         if error.code >= 500 or error.code in _PASSING:
-            raise UnavailableError(f"{self._where} fails ({error.code}): {text[:200]}") from None
+            raise UnavailableError(f"{self._where} fails ({error.code}): {_reason(text)}") from None
         if 300 <= error.code < 400:
             text = str(error.headers.get("Location", ""))
-        raise _RefusedError(error.code, text)
+        raise _RefusalError(error.code, _reason(text))
 
     def _decoded(self, content: bytes | None, kind: type[Kind]) -> Kind:
         try:
@@ -137,20 +140,51 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class _RefusedError(Exception):
+class RefusedError(ConnectorError):
+    """Nothing was done, and the same will be refused again.
+
+    Attributes
+    ----------
+    of_tasks
+        Whether it is for what was sent, not for who sent it or where to.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.of_tasks = status in (400, 413)
+
+
+class _RefusalError(Exception):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(status, text)
         self.status = status
         self.text = text
 
 
-def _told(refused: _RefusedError) -> str:
+class _Told(msgspec.Struct):
+    """A refusal as Label Studio words it."""
+
+    detail: str = ""
+    validation_errors: dict[str, list[Any]] = {}
+
+
+def _reason(text: str) -> str:
+    """Return what a refusal says is wrong, without the tasks that it repeats."""
+    try:
+        told = msgspec.json.decode(text, type=_Told)
+    except msgspec.MsgspecError:
+        return text[:200]
+    found = [str(one) for errors in told.validation_errors.values() for one in errors if one]
+    return (found[0].partition(" :: ")[0] if found else told.detail)[:500]
+
+
+def _told(refused: _RefusalError) -> str:
     """Say what a refusal means, and what to do."""
     status = refused.status
     if status == 401:
         return (
-            "the token is refused (401): make a new one under Account & Settings, and see that "
-            "tokens of its kind are enabled for the organization"
+            f"the token is refused (401), as {refused.text!r}: make a new one under Account & "
+            "Settings, and see that tokens of its kind are enabled for the organization"
         )
     if status == 403:
         return "the token's user may not do this (403): give the token of one who may"

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from streamboost.connectors.label_studio.api import Api
-from streamboost.errors import ConfigurationError, UnavailableError
+from streamboost.connectors.label_studio.interface import Variable, variables_of
+from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
 __all__ = ["KEY", "Choices", "LabelStudio", "Task"]
 
@@ -37,13 +38,13 @@ class Choices:
     labels
         Its choices.
     variables
-        The fields of a task's data that the interface shows, so that each task must have them.
+        What the interface shows, so that the data of each task must have it.
     """
 
     name: str
     to_name: str
     labels: tuple[str, ...]
-    variables: frozenset[str]
+    variables: tuple[Variable, ...]
 
     def result(self, label: str) -> list[dict[str, Any]]:
         """Return what an annotation of `label` holds."""
@@ -70,7 +71,7 @@ class Task:
     key
         What its data holds under `KEY`; None where it is not one of ours.
     is_touched
-        Whether somebody has annotated or skipped it.
+        Whether somebody has annotated or skipped it, or has a draft.
     label
         What its annotations say, once there are as many as the project wants: the choice that most
         of them made, of equals the first. None before, or where none made one.
@@ -129,7 +130,8 @@ class LabelStudio:
 
         Raises ConfigurationError where there is none, or several and no name.
         """
-        tags = self._api.get(f"/api/projects/{self._project}/", _Project).parsed_label_config or {}
+        project = self._api.get(f"/api/projects/{self._project}/", _Project)
+        tags = project.parsed_label_config or {}
         found = [each for each, tag in tags.items() if tag.type == "Choices"]
         if name is None and len(found) == 1:
             name = found[0]
@@ -139,14 +141,18 @@ class LabelStudio:
                 f"{self.where}: {asked} is not clear: there is {', '.join(found) or 'none'}; give "
                 "the labelling interface one Choices tag with the labels, or name one of several"
             )
-        variables = {each.value for tag in tags.values() for each in tag.inputs if each.value}
         tag = tags[name]
-        return Choices(name, tag.to_name[0], tuple(tag.labels), frozenset(variables))
+        try:
+            variables = variables_of(project.label_config)
+        except ValueError as error:
+            raise ConnectorError(f"{self.where}: {error}") from None
+        return Choices(name, tag.to_name[0], tuple(tag.labels), variables)
 
     def create(self, tasks: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Import `tasks`, each with its data and predictions; return their numbers.
+        """Import `tasks`, at least one, each with its data and predictions; return their numbers.
 
-        An edition that imports in its own time returns none.
+        An edition that imports in its own time returns none. Raises RefusedError where one of them
+        cannot be shown, and imports none.
         """
         path = f"/api/projects/{self._project}/import?return_task_ids=true"
         return self._api.post(path, tasks, _Import).task_ids
@@ -196,19 +202,15 @@ class LabelStudio:
             number += 1
 
 
-class _Input(msgspec.Struct):
-    value: str | None = None
-
-
 class _Tag(msgspec.Struct):
     type: str
     to_name: list[str] = []
-    inputs: list[_Input] = []
     labels: list[str] = []
 
 
 class _Project(msgspec.Struct):
     id: int
+    label_config: str
     parsed_label_config: dict[str, _Tag] | None = None
 
 
@@ -243,6 +245,7 @@ class _Row(msgspec.Struct):
     data: dict[str, Any] = {}
     annotations: list[_Annotation] = []
     is_labeled: bool = False
+    draft_exists: bool = False  # `drafts` are those of the token's user alone
 
     def read(self, choices: Choices) -> Task:
         done = [one for one in self.annotations if not one.was_cancelled]
@@ -255,7 +258,7 @@ class _Row(msgspec.Struct):
         return Task(
             id=self.id,
             key=key if isinstance(key, str) else None,
-            is_touched=bool(self.annotations),
+            is_touched=bool(self.annotations) or self.draft_exists,
             label=label,
             time=max(times, default=None),
         )

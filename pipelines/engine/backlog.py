@@ -51,7 +51,7 @@ class Backlog:
 
     Attributes
     ----------
-    lag : messages there are to be read, by source, where it can tell
+    lag : what there is to be read, by source, where it can tell: messages; bytes of a file of lines
     stalled : the sources whose lag grew while they gave nothing
     margin : offsets that a source holds beyond what the oldest checkpoint needs; below 0, some of
         those needed are gone
@@ -256,7 +256,7 @@ def _look(source: Source, place: Position) -> _Seen:
 
 
 def lag_of(source: Source) -> int | None:
-    """Return how many messages there are to be read, or None where that cannot be told."""
+    """Return how much there is to be read, or None where that cannot be told."""
     try:
         return source.lag()
     except ConnectorError:

@@ -20,6 +20,7 @@ from streamboost.pipelines.job.copying import copies_of
 from streamboost.pipelines.job.rebuild import refuse_lost
 from streamboost.pipelines.job.run import first_messages, has_begun
 from streamboost.pipelines.label_studio import run as label_studio
+from streamboost.pipelines.label_studio.tasks import FILE, Book
 from streamboost.pipelines.state.copies import Folder
 from streamboost.pipelines.state.folder import State
 
@@ -189,7 +190,10 @@ def _copied(config: Config) -> str:
 
 def _project(config: Config) -> str:
     studio, choices = label_studio.project_of(config)
-    return f"{studio.where}, choices {', '.join(choices.labels)}"
+    told = f"{studio.where}, choices {', '.join(choices.labels)}"
+    refusals = Book(config.state / FILE).refusals()
+    aside = f"; set aside: {len(refusals)} requests, the last as {refusals[-1]}" if refusals else ""
+    return told + aside
 
 
 def _few(dead: Sequence[DeadLetter], n: int) -> str:

@@ -91,9 +91,10 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
 
     `sequence` and `positions` are those of the newest committed batch, `units` what the positions
-    count. `lag` is how many messages there are beyond these, where `config`, the pipeline's, is
-    given and its sources can tell. What stands under `checkpoint` is as of the newest one, whose
-    batch it names; `last_error` is what went wrong last, in this run or an earlier one.
+    count. `lag` is how much there is beyond these, in bytes or messages, where `config`, the
+    pipeline's, is given and its sources can tell. What stands under `checkpoint` is as of the
+    newest one, whose batch it names; `last_error` is what went wrong last, in this run or an
+    earlier one.
     """
     state = State(path)
     name = name_of(state)
@@ -130,7 +131,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
 
 
 def _lag(connectors: Connectors, committed: Committed | None) -> dict[str, int]:
-    """Return how many messages there are beyond what is committed, by source."""
+    """Return how much there is beyond what is committed, by source, in messages or bytes."""
     positions = committed.positions if committed else {}
     lag = {}
     for name, source in (("records", connectors.records), ("labels", connectors.labels)):
@@ -158,7 +159,8 @@ def in_words(found: dict[str, Any]) -> str:
             place = f", partition {partition}" if len(position) > 1 else ""
             lines.append(f"{source + place:<16} goes on after {offset:,} {unit}")
         if source in found["lag"]:
-            lines.append(f"{'':<16} {found['lag'][source]:,} more to be read")
+            more = "more bytes" if unit == "bytes" else "more"
+            lines.append(f"{'':<16} {found['lag'][source]:,} {more} to be read")
     if trouble := found["last_error"]:
         when = f"{trouble['time']}, after batch {trouble['sequence']}"
         lines.append(f"last error       {when}: {trouble['text']}")

@@ -2,18 +2,17 @@
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from streamboost.connectors.base import Sink, Source, write_outside
-from streamboost.connectors.label_studio.project import KEY, Choices, LabelStudio, Task
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.label_studio.api import RefusedError
+from streamboost.connectors.label_studio.project import Choices, LabelStudio, Task
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError
+from streamboost.pipelines.label_studio.asked import Standing, lacking, read_request, task_of
 from streamboost.pipelines.label_studio.tasks import Book, TaskEntry
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -30,34 +29,6 @@ PATIENCE = 60.0
 _TOGETHER = 100
 
 
-class _Asked(msgspec.Struct):
-    id: str
-    features: dict[str, Any]
-    label: str | int | bool | None
-    probabilities: dict[str, float | None]
-    utility: float
-    sequence: int
-
-
-_request = msgspec.json.Decoder(_Asked).decode
-
-
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """The requests that were open, by their records' ids, after batch `sequence`.
-
-    `fields` are the further fields that some record of a request has had.
-    """
-
-    sequence: int
-    requests: Mapping[str, Mapping[str, Any]]
-    fields: Collection[str]
-
-    def knows(self, entry: TaskEntry) -> bool:
-        """Tell whether it is from after the request was made."""
-        return entry.sequence <= self.sequence
-
-
 class Bridge:
     """Carries requests to a project and answers back.
 
@@ -65,8 +36,10 @@ class Bridge:
     ----------
     name
         The pipeline's.
-    studio, choices
-        The project, and the tag that takes the answers.
+    studio
+        The project.
+    find_choices
+        Gives the tag that takes the answers, as it is now.
     book
         What is known of its tasks.
     requests, labels
@@ -84,7 +57,7 @@ class Bridge:
         self,
         name: str,
         studio: LabelStudio,
-        choices: Choices,
+        find_choices: Callable[[], Choices],
         book: Book,
         requests: Source,
         labels: Source,
@@ -94,25 +67,44 @@ class Bridge:
     ) -> None:
         self._name = name
         self._studio = studio
-        self._choices = choices
+        self._find_choices = find_choices
+        self._choices: Choices = find_choices()
         self._book = book
         self._requests = requests
         self._labels = labels
         self._answers = answers
         self._status = status
         self._schema = schema
+        self._told: set[str] = set()
+        self._mark = book.mark(name)
+        book.recall(book.entries("refused"))
         requests.seek(book.position("requests"))
         labels.seek(book.position("labels"))
 
     def turn(self) -> None:
         """Carry over what there is now; after an error, call it again."""
+        self._look_at_interface()
         self._read_requests()
         self._read_labels()
-        standing = self._standing()
+        standing = None if self._status is None else Standing.read(self._status)
         self._find_sent()
         self._drop_closed(standing)
         self._send_new(standing)
         self._collect()
+
+    def _look_at_interface(self) -> None:
+        """Take note of another labelling interface, under which what was refused is tried again.
+
+        One that does not suit, as while somebody works on it, leaves all as it was before.
+        """
+        try:
+            choices = self._find_choices()
+        except ConfigurationError as error:
+            self._tell(f"{error}. Until then it is taken to be as it was")
+            return
+        if choices != self._choices:
+            self._choices = choices
+            self._book.recall(self._book.entries("refused"))
 
     def _read_requests(self) -> None:
         while messages := self._requests.poll(_TOGETHER):
@@ -121,29 +113,17 @@ class Bridge:
 
     def _entry_of(self, payload: bytes) -> Iterator[TaskEntry]:
         try:
-            request = _request(payload)
+            request = read_request(payload)
         except msgspec.MsgspecError as error:
             _log.warning("a request is passed over, as it cannot be read: %s", error)
             return
-        key = f"{self._name}/{request.sequence}/{request.id}"
+        key = f"{self._mark}/{request.sequence}/{request.id}"
         yield TaskEntry(key, request.id, request.sequence, payload)
 
     def _read_labels(self) -> None:
         while messages := self._labels.poll(_TOGETHER):
             ids = self._schema.decode_labels(messages).labels.ids
             self._book.answered("labels", self._labels.position(), ids)
-
-    def _standing(self) -> _Standing | None:
-        """Return which requests are open, None while that cannot be told."""
-        if self._status is None:
-            return None
-        before = self._status.stamp()
-        told = self._status.document("pipeline")
-        found = {one["id"]: one for one in self._status.requests()}
-        # What could not be read looks as if there were nothing: the stamp gives it away.
-        if told is None or not before or self._status.stamp() != before:
-            return None
-        return _Standing(told["sequence"], found, told.get("fields", {}))
 
     def _find_sent(self) -> None:
         """Find the tasks of requests that were sent and not confirmed."""
@@ -172,90 +152,119 @@ class Bridge:
                 self._studio.delete(task.id)
         return first.id
 
-    def _drop_closed(self, standing: _Standing | None) -> None:
+    def _drop_closed(self, standing: Standing | None) -> None:
         """Let go of requests that want no answer, and remove their tasks if nobody began them."""
 
-        def is_closed(entry: TaskEntry) -> bool:
-            gone = (
-                standing is not None and standing.knows(entry) and entry.id not in standing.requests
-            )
-            return entry.answered or gone
+        def has_expired(entry: TaskEntry) -> bool:
+            return standing is not None and standing.has_closed(entry)
 
-        self._book.close([entry for entry in self._book.entries("new") if is_closed(entry)])
-        closed = [entry for entry in self._book.entries("open") if is_closed(entry)]
-        tasks = self._studio.tasks(self._choices, [entry.task for entry in closed if entry.task])
-        for task in tasks.values():
+        waiting = self._book.entries("new") + self._book.entries("refused")
+        self._book.close([one for one in waiting if one.answered or has_expired(one)])
+        closed = [one for one in self._book.entries("open") if one.answered or has_expired(one)]
+        closed += [one for one in self._book.entries("expired") if one.answered]
+        begun = set()
+        for entry, task in self._tasks_of(closed):
             if not task.is_touched:
                 self._studio.delete(task.id)
-        self._book.close(closed)
+            elif not entry.answered:
+                begun.add(entry.key)
+        self._book.expire(one for one in closed if one.key in begun)
+        self._book.close([one for one in closed if one.key not in begun])
 
-    def _send_new(self, standing: _Standing | None) -> None:
+    def _tasks_of(self, entries: Sequence[TaskEntry]) -> list[tuple[TaskEntry, Task]]:
+        """Return the entries whose tasks are there, each with its task."""
+        known = {entry.key: entry for entry in entries}
+        numbers = {entry.task for entry in entries if entry.task is not None}
+        found = self._studio.tasks(self._choices, numbers).values()
+        pairs = [(known[task.key], task) for task in found if task.key in known]
+        return [(entry, task) for entry, task in pairs if entry.task == task.id]
+
+    def _send_new(self, standing: Standing | None) -> None:
         """Make tasks of new requests; where there is a status, once it knows them."""
         new = self._book.entries("new")
         if self._status is not None:
             new = [entry for entry in new if standing is not None and standing.knows(entry)]
+        if new:
+            self._tell_of_lacking(standing)
         for start in range(0, len(new), _TOGETHER):
-            entries = new[start : start + _TOGETHER]
-            tasks = [self._task(entry, standing) for entry in entries]
-            self._book.send(entries, time.time())
+            self._send(new[start : start + _TOGETHER], standing)
+
+    def _send(self, entries: list[TaskEntry], standing: Standing | None) -> None:
+        """Make tasks of `entries`; those that are refused are found by halves and set aside."""
+        known = standing.requests if standing else {}
+        fields = [known[entry.id].get("fields", {}) if standing else {} for entry in entries]
+        tasks = [
+            task_of(entry, self._name, self._choices, further)
+            for entry, further in zip(entries, fields, strict=True)
+        ]
+        self._book.send(entries, time.time())
+        try:
             numbers = self._studio.create(tasks)
-            made = self._studio.tasks(self._choices, numbers)
-            self._book.open({task.key: task.id for task in made.values() if task.key})
+        except RefusedError as error:
+            self._book.recall(entries)
+            if not error.of_tasks:
+                raise
+            if len(entries) == 1:
+                self._set_aside(entries[0], error)
+            else:
+                middle = len(entries) // 2
+                self._send(entries[:middle], standing)
+                self._send(entries[middle:], standing)
+            return
+        made = self._studio.tasks(self._choices, numbers).values()
+        keys = {entry.key for entry in entries}
+        self._book.open({task.key: task.id for task in made if task.key in keys})
 
-    def _task(self, entry: TaskEntry, standing: _Standing | None) -> dict[str, Any]:
-        """Return a request as a task, with what the committee said as its prediction."""
-        request = _request(entry.request)
-        known = standing.requests[entry.id] if standing else {}
-        guess = None if request.label is None else str(as_text(request.label))
-        sure = request.probabilities.get(guess) if guess is not None else None
-        data = {
-            **known.get("fields", {}),
-            "id": request.id,
-            "features": request.features,
-            "guess": guess or "nothing yet",
-            "probability": sure,
-            "utility": request.utility,
-            KEY: entry.key,
-        }
-        data |= self._absent(data, standing)
-        if guess not in self._choices.labels:
-            return {"data": data}
-        prediction = {
-            "model_version": f"{self._name} batch {request.sequence}",
-            "score": sure,
-            "result": self._choices.result(guess),
-        }
-        return {"data": data, "predictions": [prediction]}
+    def _set_aside(self, entry: TaskEntry, error: RefusedError) -> None:
+        self._book.set_aside(entry, str(error))
+        _log.warning(
+            "the request for record %r is set aside until the labelling interface is another, or "
+            "this is started anew: %s",
+            entry.id,
+            error,
+        )
 
-    def _absent(self, data: Mapping[str, Any], standing: _Standing | None) -> dict[str, str]:
-        """Return what the project shows and this record lacks, empty, as other records have it."""
-        absent = self._choices.variables - data.keys()
-        unknown = sorted(absent.difference(standing.fields if standing else ()))
-        if unknown:
-            raise ConfigurationError(
-                f"{self._studio.where}: its labelling interface shows ${unknown[0]}, which no "
-                f"record has had; a task has {', '.join(f'${name}' for name in data)}"
+    def _tell_of_lacking(self, standing: Standing | None) -> None:
+        for name in lacking(self._choices, standing.fields if standing else ()):
+            self._tell(
+                f"{self._studio.where}: its labelling interface shows ${name}, which no record has "
+                "had: it is empty"
             )
-        return dict.fromkeys(absent, "")
+
+    def _tell(self, warning: str) -> None:
+        """Warn of what lasts, but once."""
+        if warning not in self._told:
+            self._told.add(warning)
+            _log.warning("%s", warning)
 
     def _collect(self) -> None:
         """Write the labels of finished tasks, each in a breath with the note that it is written."""
-        entries = {
-            entry.task: entry for entry in self._book.entries("open") if entry.task is not None
-        }
-        if not entries:
-            return
-        tasks = self._studio.tasks(self._choices, entries)
-        self._book.close([entry for number, entry in entries.items() if number not in tasks])
-        done = [task for task in tasks.values() if task.label is not None and task.id in entries]
-        for task in done:
-            entry = entries[task.id]
+        entries = self._book.entries("open") + self._book.entries("expired")
+        found = self._tasks_of(entries)
+        there = {entry.key for entry, _ in found}
+        if gone := [entry for entry in entries if entry.key not in there]:
+            self._book.close(gone)
+            _log.warning(
+                "%s: the tasks of %d requests are gone, which nobody will answer there; so far %d",
+                self._studio.where,
+                len(gone),
+                self._book.count("gone", len(gone)),
+            )
+        done = [(entry, task) for entry, task in found if task.label is not None]
+        for entry, task in done:
             label = self._label(task.label or "")
             answer = Label(entry.id, label, task.time, SOURCE)
             write_outside(self._answers, [self._schema.encode_label(answer)])
             self._book.close([entry])
         if done:
             _log.info("%d answers from %s", len(done), self._studio.where)
+        if late := sum(entry.stage == "expired" for entry, _ in done):
+            _log.warning(
+                "%d of them came too late, as their requests had expired: the pipeline counts them "
+                "and learns nothing of them; so far %d",
+                late,
+                self._book.count("expired", late),
+            )
 
     def _label(self, text: str) -> str | int:
         return whole_number(text, self._studio.where) if self._schema.label == "integer" else text

@@ -5,9 +5,10 @@ writes labels where the pipeline reads them. Nothing it does, and no way it ends
 pipeline promises.
 
 A request is noted in ``label_studio.db`` before its task is sent, and its task is found again by
-the text in its data. Where a sending is in doubt, the project is searched before anything is sent
-once more. What is written as a label is read back from the labels themselves, so that none is
-written twice. A request that is no longer open loses its task, unless somebody has worked on it.
+the text in its data; tasks without it are nobody's concern here. Where a sending is in doubt, the
+project is searched before anything is sent once more. What is written as a label is read back from
+the labels themselves, so that none is written twice. A request that is no longer open loses its
+task, unless somebody has begun it: what is answered then is written too, for the pipeline to count.
 """
 
 import logging
@@ -101,13 +102,13 @@ def _turn_on(open_bridge: Callable[[], Bridge], stop: Stop, interval: float) -> 
 
 
 def _bridge(config: Config, book: Book, requests: Source, labels: Source, answers: Sink) -> Bridge:
-    studio, choices = project_of(config)
+    studio, _ = project_of(config)
     publishes = config.sections.monitor.publish_every > 0
     _log.info("%s: people answer in %s; Ctrl-C stops", config.name, studio.where)
     return Bridge(
         config.name,
         studio,
-        choices,
+        lambda: project_of(config)[1],
         book,
         requests,
         labels,

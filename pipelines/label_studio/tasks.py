@@ -1,6 +1,12 @@
-"""``label_studio.db``: which request is which task, noted before the server is asked for it."""
+"""``label_studio.db``: which request is which task, noted before the server is asked for it.
+
+A task is told from all others by the text in its data: the pipeline's name, a secret that only this
+file knows, and the request's batch and record. Its number alone says nothing, as a server that is
+begun anew gives it to somebody else's.
+"""
 
 import fcntl
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +24,12 @@ __all__ = ["FILE", "Book", "TaskEntry"]
 
 FILE = "label_studio.db"
 
-TaskStage = Literal["new", "sent", "open", "done"]
-"""A request is new, then sent, and open once its task's number is known; done, it stays that."""
+TaskStage = Literal["new", "sent", "open", "expired", "refused", "done"]
+"""A request is new, then sent, and open once its task's number is known; done, it stays that.
+
+One that is refused waits for another labelling interface; one that expired after somebody had begun
+its task waits for the answer, which the pipeline will count.
+"""
 
 KEPT = 100_000
 """Requests that are done and still known, so that one that is read again makes no second task."""
@@ -32,6 +42,13 @@ _TABLES = (
     "CREATE INDEX in_hand ON requests (stage) WHERE stage != 'done'",
     "CREATE TABLE positions (source TEXT PRIMARY KEY, position TEXT NOT NULL)",
 )
+_MARKED = (
+    "CREATE TABLE mark (secret TEXT NOT NULL)",
+    "CREATE TABLE counts (kind TEXT PRIMARY KEY, n INTEGER NOT NULL)",
+    "ALTER TABLE requests ADD COLUMN reason TEXT",
+)
+"""What files of the release before lack."""
+
 _COLUMNS = "key, id, sequence, request, stage, task, sent, answered"
 
 _position = msgspec.json.Decoder(Position).decode
@@ -75,6 +92,24 @@ class Book:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._database = Database(path)
+
+    def mark(self, name: str) -> str:
+        """Return what the keys of the pipeline `name` begin with, which nobody else's do.
+
+        Requests of the release before, whose keys lack the secret, are given it as long as they
+        have no task.
+        """
+        with self._writing() as connection:
+            found = connection.execute("SELECT secret FROM mark").fetchone()
+            mark = f"{name}/{found[0] if found else secrets.token_hex(8)}"
+            if found is None:
+                connection.execute("INSERT INTO mark VALUES (?)", (mark.rpartition("/")[2],))
+                connection.execute(
+                    "UPDATE requests SET key = ? || '/' || sequence || '/' || id "
+                    "WHERE stage IN ('new', 'done')",
+                    (mark,),
+                )
+        return mark
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -134,7 +169,31 @@ class Book:
 
     def recall(self, entries: Iterable[TaskEntry]) -> None:
         """Note that the tasks of `entries` were not made."""
-        self._set("stage = 'new', sent = NULL", [(entry.key,) for entry in entries])
+        self._set("stage = 'new', sent = NULL, reason = NULL", [(e.key,) for e in entries])
+
+    def set_aside(self, entry: TaskEntry, reason: str) -> None:
+        """Note that the task of `entry` is refused, and why."""
+        self._set("stage = 'refused', reason = ?", [(reason, entry.key)])
+
+    def refusals(self) -> list[str]:
+        """Return why tasks are refused, the oldest first; it changes nothing."""
+        with self._database.reading() as connection:
+            if connection is None or not table_exists(connection, "mark"):
+                return []
+            query = "SELECT reason FROM requests WHERE stage = 'refused' ORDER BY number"
+            return [str(reason) for (reason,) in connection.execute(query)]
+
+    def expire(self, entries: Iterable[TaskEntry]) -> None:
+        """Note that nobody waits for the answers that people have begun to give."""
+        self._set("stage = 'expired'", [(entry.key,) for entry in entries])
+
+    def count(self, kind: str, n: int) -> int:
+        """Add `n` to what is counted as `kind`; return how many that makes."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR IGNORE INTO counts VALUES (?, 0)", (kind,))
+            connection.execute("UPDATE counts SET n = n + ? WHERE kind = ?", (n, kind))
+            found = connection.execute("SELECT n FROM counts WHERE kind = ?", (kind,)).fetchone()
+        return int(found[0])
 
     def open(self, tasks: Mapping[str, int]) -> None:
         """Note the numbers of tasks, by their keys."""
@@ -145,7 +204,7 @@ class Book:
         self._set("stage = 'done', request = NULL", [(entry.key,) for entry in entries])
         with self._writing() as connection:
             connection.execute(
-                "DELETE FROM requests WHERE stage = 'done' AND number <= "
+                "DELETE FROM requests WHERE stage IN ('done', 'expired') AND number <= "
                 "(SELECT max(number) FROM requests) - ?",
                 (KEPT,),
             )
@@ -157,9 +216,10 @@ class Book:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         with self._database.writing() as connection:
-            if not table_exists(connection, "requests"):
-                for statement in _TABLES:
-                    connection.execute(statement)
+            for table, statements in (("requests", _TABLES), ("mark", _MARKED)):
+                if not table_exists(connection, table):
+                    for statement in statements:
+                        connection.execute(statement)
             yield connection
 
 

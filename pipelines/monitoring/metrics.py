@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -14,9 +14,12 @@ from prometheus_client import (
     generate_latest,
 )
 
+from streamboost.connectors.messages.written import Reason
 from streamboost.pipelines.engine.batch import Effects
+from streamboost.pipelines.engine.join.joined import IGNORED
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
+from streamboost.stream.training.schedule import Kind
 
 __all__ = ["Metrics"]
 
@@ -52,9 +55,11 @@ class Metrics(Watcher):
         self._requests = self._counter("requests", "Labels asked for.")
         self._labels = self._counter("labels", "Labels learned, those of [bootstrap] not counted.")
         self._bootstrap = self._counter("bootstrap_labels", "Labels known beforehand, learned.")
-        self._ignored = self._counter("labels_ignored", "Labels dropped.", "kind")
-        self._dead = self._counter("dead_letters", "Messages that could not be used.", "reason")
-        self._trainings = self._counter("trainings", "Trainings started.", "kind")
+        self._ignored = self._counter("labels_ignored", "Labels dropped.", "kind", IGNORED)
+        self._dead = self._counter(
+            "dead_letters", "Messages that could not be used.", "reason", get_args(Reason)
+        )
+        self._trainings = self._counter("trainings", "Trainings started.", "kind", get_args(Kind))
         self._seconds = Histogram(
             "streamboost_batch_seconds",
             "From reading a batch to its commit.",
@@ -64,7 +69,12 @@ class Metrics(Watcher):
         self._committed = self._gauge(
             "last_commit_timestamp_seconds", "When the newest batch was committed; 0: none was."
         )
-        self._lag = self._gauge("lag_messages", "Messages there are to be read.", "source")
+        self._lag = self._gauge(
+            "lag_messages",
+            "Messages there are to be read; of a file of JSON Lines or CSV its bytes, of one that "
+            "is compressed not told.",
+            "source",
+        )
         self._stalled = self._gauge(
             "source_stalled", "1 while the lag grows and polls return nothing.", "source"
         )
@@ -141,8 +151,18 @@ class Metrics(Watcher):
             self._read[name].set(read(loop, numbers))
         return generate_latest(self.registry)
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"streamboost_{name}", text, labels, registry=self.registry)
+    def _counter(
+        self, name: str, text: str, label: str | None = None, known: Iterable[str] = ()
+    ) -> Counter:
+        """Make a counter; with a label, one at 0 for each value `known`.
+
+        Prometheus takes no increase from a series that was not there before.
+        """
+        labels = () if label is None else (label,)
+        counter = Counter(f"streamboost_{name}", text, labels, registry=self.registry)
+        for value in known:
+            counter.labels(value)
+        return counter
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"streamboost_{name}", text, labels, registry=self.registry)

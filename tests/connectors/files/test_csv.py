@@ -87,3 +87,10 @@ def test_following_waits_for_the_header_and_for_the_end_of_a_row(tmp_path):
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(source_of):
     assert records(source_of(b"\xef\xbb\xbfid,a\r\n1,2\r\n")) == [{"id": "1", "a": 2}]
+
+
+def test_what_is_left_is_the_lag_in_bytes(source_of):
+    source = source_of(b"id,a\n1,2\n3,4\n")
+    assert source.lag() == 13
+    source.poll(1)
+    assert source.lag() == 4

@@ -1,6 +1,8 @@
 """JSON Lines files, whole, growing, damaged and taken away."""
 
+import gzip
 import os
+from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -261,3 +263,37 @@ def test_a_followed_file_may_come_later(tmp_path):
     with pytest.raises(ConnectorError, match="there is no file"):
         source.poll(10)
     source.close()
+
+
+def test_what_is_left_is_the_lag_in_bytes(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b'{"id": 1}\n{"id": 2}')
+    with closing(JsonLinesSource(path)) as source:
+        assert source.lag() == 19
+        source.poll(1)
+        assert source.lag() == 9
+        source.poll(1)
+        assert source.lag() == 0
+        path.unlink()
+        with pytest.raises(ConnectorError, match="there is no file"):
+            source.lag()
+
+
+def test_a_line_that_waits_for_its_end_is_no_lag(tmp_path):
+    """Else a long one that is being written looks like a source that gives nothing."""
+    path = tmp_path / "records.jsonl"
+    with closing(JsonLinesSource(path, follow=True)) as source:
+        assert source.lag() == 0, "it is not there yet"
+        path.write_bytes(b"{}\n" + b" " * 200_000)
+        assert source.lag() == 3
+        source.poll(10)
+        assert source.lag() == 0
+        path.write_bytes(b"{}\n" + b" " * 200_000 + b"\n")
+        assert source.lag() == 200_001
+
+
+def test_nobody_tells_what_is_left_of_a_compressed_file(tmp_path):
+    path = tmp_path / "records.jsonl.gz"
+    path.write_bytes(gzip.compress(b"{}\n"))
+    with closing(JsonLinesSource(path)) as source:
+        assert source.lag() is None

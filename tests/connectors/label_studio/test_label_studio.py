@@ -1,23 +1,26 @@
 """The client, against a server that speaks the documented API."""
 
 import pytest
-from label_studio_server import LEGACY, PERSONAL, StandIn, interface
 
 from streamboost.connectors.label_studio.project import KEY, LabelStudio
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
+from tests.label_studio.front import LEGACY, OTHERS, PEOPLE, interface
 
 
-@pytest.fixture(scope="module")
-def server():
-    server = StandIn()
-    yield server
-    server.close()
+@pytest.fixture
+def server(label_studio):
+    label_studio.begin_anew()
+    return label_studio
 
 
 @pytest.fixture
 def studio(server):
-    server.begin_anew()
-    return LabelStudio(server.url, 7, LEGACY)
+    return LabelStudio(server.url, server.project, LEGACY)
+
+
+@pytest.fixture
+def project(server):
+    return f"/api/projects/{server.project}/"
 
 
 def task(id):
@@ -41,7 +44,8 @@ def test_a_suggested_answer_is_of_the_form_that_the_project_wants(studio, server
     result = studio.choices().result("left")
     prediction = {"model_version": "1", "score": 0.5, "result": result}
     (number,) = studio.create([task("a") | {"predictions": [prediction]}])
-    assert server.tasks[number]["predictions"] == [prediction]
+    (kept,) = server.tasks[number]["predictions"]
+    assert {name: kept[name] for name in prediction} == prediction
 
 
 def test_many_tasks_come_in_pages(studio, server):
@@ -63,17 +67,24 @@ def test_a_page_that_comes_twice_is_no_end_of_the_list(studio, server):
 
 def test_the_label_is_what_most_annotations_say(studio, server):
     choices = studio.choices()
-    server.overlap = 3
+    server.want(3)
     (number,) = studio.create([task("a")])
     assert not studio.tasks(choices)[number].is_touched
     server.annotate(number, "left", cancelled=True)
     server.annotate(number, "left")
-    server.annotate(number, "right")
+    server.annotate(number, "right", by=OTHERS[0])
     found = studio.tasks(choices)[number]
     assert found.is_touched
     assert found.label is None, "the third is still to come"
-    server.annotate(number, "right")
+    server.annotate(number, "right", by=OTHERS[1])
     assert studio.tasks(choices)[number].label == "right"
+
+
+@pytest.mark.parametrize("who", PEOPLE[:2])
+def test_a_draft_is_a_beginning(studio, server, who):
+    (number,) = studio.create([task("a")])
+    server.begin(number, by=who)
+    assert studio.tasks(studio.choices())[number].is_touched
 
 
 @pytest.mark.parametrize("choice", [{"label": None}, {"label": "left", "name": "other"}])
@@ -87,35 +98,36 @@ def test_the_tag_must_be_clear(studio, server):
     assert studio.choices("side").labels == ("left", "right")
     with pytest.raises(ConfigurationError, match="the Choices tag 'colour' is not clear"):
         studio.choices("colour")
-    server.config = interface() | {"other": interface()["side"]}
+    other = '<Choices name="other" toName="shown"><Choice value="up"/></Choices></View>'
+    server.show(interface().replace("</View>", other))
     with pytest.raises(ConfigurationError, match=r"which Choices tag is meant .* side, other"):
         studio.choices()
     assert studio.choices("other").name == "other"
-    server.config = {"box": {"type": "RectangleLabels"}}
+    server.show('<View><Text name="shown" value="$id"/></View>')
     with pytest.raises(ConfigurationError, match="there is none"):
         studio.choices()
 
 
 def test_a_personal_token_buys_access_anew_when_it_runs_out(studio, server):
-    personal = LabelStudio(server.url, 7, PERSONAL)
+    personal = LabelStudio(server.url, server.project, server.personal)
     choices = personal.choices()
-    server.expire_access()
+    server.faults.append(("GET", "/api/tasks/", 401))
     assert personal.tasks(choices) == {}
-    server.expire_access()
+    server.faults.append(("POST", server.importing, 401))
     assert len(personal.create([task("a")])) == 1
 
 
 @pytest.mark.parametrize("token", ["wrong", "an.other.token"])
 def test_a_wrong_token_is_said_to_be_one_and_not_shown(studio, server, token):
     with pytest.raises(ConnectorError, match=r"the token is refused \(401\)") as caught:
-        LabelStudio(server.url, 7, token).choices()
+        LabelStudio(server.url, server.project, token).choices()
     assert not caught.value.retriable
     assert token not in str(caught.value)
 
 
 def test_a_wrong_project_is_named(studio, server):
-    with pytest.raises(ConnectorError, match=r"project 8 at http.*: it is not there"):
-        LabelStudio(server.url, 8, LEGACY).choices()
+    with pytest.raises(ConnectorError, match=r"project 99999 at http.*: it is not there"):
+        LabelStudio(server.url, 99999, LEGACY).choices()
 
 
 def test_tasks_that_the_interface_cannot_show_are_refused_with_the_reason(studio):
@@ -124,23 +136,23 @@ def test_tasks_that_the_interface_cannot_show_are_refused_with_the_reason(studio
 
 
 @pytest.mark.parametrize("status", [403, 302])
-def test_what_does_not_pass_is_not_tried_again(studio, server, status):
-    server.faults.append(("GET", "/api/projects/7/", status))
+def test_what_does_not_pass_is_not_tried_again(studio, server, project, status):
+    server.faults.append(("GET", project, status))
     with pytest.raises(ConnectorError, match=str(status)) as caught:
         studio.choices()
     assert not caught.value.retriable
 
 
-def test_the_token_follows_nobody_elsewhere(studio, server):
-    server.faults.append(("GET", "/api/projects/7/", 302))
+def test_the_token_follows_nobody_elsewhere(studio, server, project):
+    server.faults.append(("GET", project, 302))
     with pytest.raises(ConnectorError, match=r"leads elsewhere .* 'https://elsewhere\.example/'"):
         studio.choices()
 
 
 @pytest.mark.parametrize("fault", [500, 502, 429, "lost"])
-def test_what_may_pass_is_said_to(studio, server, fault):
-    server.faults.append(("GET", "/api/projects/7/", fault))
-    with pytest.raises(UnavailableError, match="project 7"):
+def test_what_may_pass_is_said_to(studio, server, project, fault):
+    server.faults.append(("GET", project, fault))
+    with pytest.raises(UnavailableError, match="project "):
         studio.choices()
     assert studio.choices().name == "side"
 
@@ -149,10 +161,10 @@ def test_a_server_that_is_away_or_slow_may_come_back(studio, server):
     with pytest.raises(UnavailableError, match="cannot be reached"):
         LabelStudio("http://127.0.0.1:9", 7, LEGACY).choices()
     with server.lock, pytest.raises(UnavailableError, match="timed out"):
-        LabelStudio(server.url, 7, LEGACY, timeout=0.05).choices()
+        LabelStudio(server.url, server.project, LEGACY, timeout=0.05).choices()
 
 
-def test_another_program_at_the_address_is_noticed(studio, server):
-    server.config = "a page"
+def test_another_program_at_the_address_is_noticed(studio, server, project):
+    server.faults.append(("GET", project, 200))
     with pytest.raises(ConnectorError, match="did not answer as Label Studio does"):
         studio.choices()

@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 
 import pytest
-from label_studio_server import LEGACY, StandIn
 from serving import Serving, make_file, put, read, some_records
 from waiting import until
 from websockets.sync.client import connect
 
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
+from tests.label_studio.front import LEGACY
+from tests.label_studio.stand_in import StandIn
 from tests.pipelines.stopping import lines, stopped
 
 BRIDGE = """

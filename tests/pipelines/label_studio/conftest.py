@@ -1,22 +1,9 @@
-"""A stand-in for Label Studio, and a pipeline that asks there."""
+"""A pipeline that asks in Label Studio."""
 
 import pytest
-from label_studio_server import LEGACY, StandIn
 
 from streamboost.pipelines.config.file import parse
-
-
-@pytest.fixture(scope="session")
-def server():
-    server = StandIn()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def studio(server):
-    server.begin_anew()
-    return server
+from tests.label_studio.front import LEGACY
 
 
 @pytest.fixture
@@ -27,7 +14,7 @@ def make_config(studio, tmp_path):
             "schema": {"numeric": ["a", "b"]},
             "source": {"connector": "sqlite", "stream": "records"},
             "query": {"budget": 0.5},
-            "label_studio": {"url": studio.url, "project": 7, "token": "${TOKEN}"},
+            "label_studio": {"url": studio.url, "project": studio.project, "token": "${TOKEN}"},
             "monitor": {"publish_every": 0.0},
         }
         config = parse(tables | sections, tmp_path, environment={"TOKEN": LEGACY})

@@ -3,12 +3,14 @@
 from contextlib import closing
 
 import pytest
-from label_studio_server import interface
 
 from streamboost.pipelines.job.run import run as run_pipeline
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
+from tests.label_studio.front import interface
 from tests.pipelines.label_studio.bridged import turn, write
+
+NOTED = interface(shows='<Text name="shown" value="$note"/>')
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def feed(config, records, **fields):
 
 
 def test_answers_are_learned_and_expired_tasks_removed(config, studio, make_records):
-    studio.config = interface(variables=["features", "note"])
+    studio.show(NOTED)
     records, truth = make_records(140)
     feed(config, records[:40], note="looks odd")
     turn(config)
@@ -48,8 +50,33 @@ def test_answers_are_learned_and_expired_tasks_removed(config, studio, make_reco
     assert numbers.keys() - studio.by_record().keys(), "nobody waits for these any more"
 
 
+def test_answers_that_come_too_late_are_counted_by_the_pipeline(
+    config, studio, make_records, caplog
+):
+    records, truth = make_records(140)
+    feed(config, records[:40])
+    turn(config)
+    numbers = studio.by_record()
+    first, second = list(numbers)[:2]
+    studio.begin(numbers[first][0])
+    studio.annotate(numbers[second][0], truth[int(second)], cancelled=True)
+    for start in range(40, 140, 10):
+        feed(config, records[start : start + 10])
+    turn(config)
+    assert {first, second} <= studio.by_record().keys(), "what people have begun stays"
+    studio.annotate(numbers[first][0], truth[int(first)])
+    with caplog.at_level("WARNING"):
+        turn(config)
+        turn(config)
+    (told,) = [one.getMessage() for one in caplog.records if "too late" in one.getMessage()]
+    assert told.startswith("1 ")
+    feed(config, make_records(150)[0][140:])
+    counts = State(config.state).checkpoints.newest()[1]["join"]
+    assert (counts["expired"], counts["answered"], counts["unasked"]) == (1, 0, 0)
+
+
 def test_a_field_that_a_record_lacks_is_shown_empty(config, studio, make_records):
-    studio.config = interface(variables=["features", "note"])
+    studio.show(NOTED)
     records, _ = make_records(40)
     for record in records[::2]:
         record["note"] = "looks odd"

@@ -5,7 +5,6 @@ import signal
 from collections import Counter
 
 import pytest
-from label_studio_server import LEGACY
 
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import UnavailableError
@@ -13,13 +12,14 @@ from streamboost.pipelines.label_studio import bridge as label_studio_bridge
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import Book
 from streamboost.pipelines.stop import Stop
+from tests.label_studio.front import LEGACY
 from tests.pipelines.label_studio.bridged import ask, labels, turn
 
 
 @pytest.mark.parametrize("fault", ["lost", 500, 503])
 def test_an_import_in_doubt_makes_each_task_once(config, studio, fault, monkeypatch):
     ask(config, "1", "2")
-    studio.faults.append(("POST", "/api/projects/7/import", fault))
+    studio.faults.append(("POST", studio.importing, fault))
     with pytest.raises(UnavailableError):
         turn(config)
     turn(config)
@@ -35,7 +35,7 @@ def test_an_import_in_doubt_makes_each_task_once(config, studio, fault, monkeypa
 
 def test_a_task_that_came_long_after_its_import_was_given_up_is_removed(config, studio):
     ask(config, "1")
-    studio.faults.append(("POST", "/api/projects/7/import", "lost"))
+    studio.faults.append(("POST", studio.importing, "lost"))
     with pytest.raises(UnavailableError):
         turn(config)
     ((number,),) = studio.by_record().values()
@@ -109,14 +109,12 @@ def test_a_killed_process_is_taken_on_from_where_it_was(
     (tmp_path / "p.toml").write_text(
         '[pipeline]\nname = "asks"\n[schema]\nnumeric = ["a", "b"]\n'
         '[source]\nconnector = "sqlite"\nstream = "records"\n[monitor]\npublish_every = 0.0\n'
-        f'[label_studio]\nurl = "{studio.url}"\nproject = 7\ntoken = "${{TOKEN}}"\n'
+        f'[label_studio]\nurl = "{studio.url}"\nproject = {studio.project}\ntoken = "${{TOKEN}}"\n'
     )
     streamboost_command.environment["TOKEN"] = LEGACY
     ask(config, "1", "2", "3")
     process = streamboost_command.start("label-studio", "p.toml")
-    studio.faults.append(
-        ("POST", "/api/projects/7/import", lambda: os.kill(process.pid, signal.SIGKILL))
-    )
+    studio.faults.append(("POST", studio.importing, lambda: os.kill(process.pid, signal.SIGKILL)))
     _, err = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
     assert LEGACY not in err

@@ -1,22 +1,18 @@
 """Requests to Label Studio and answers back."""
 
-import json
-import time
-from collections import Counter
-from contextlib import closing
+import re
 
 import pytest
-from label_studio_server import LEGACY, interface
 
+from streamboost.connectors.label_studio.project import KEY
 from streamboost.errors import ConfigurationError, ConnectorError, StateError
-from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.job import check as checking
-from streamboost.pipelines.job.connect import create_topics
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio import tasks as label_studio_book
 from streamboost.pipelines.label_studio.tasks import FILE, Book, TaskEntry
 from streamboost.pipelines.stop import Stop
-from tests.pipelines.label_studio.bridged import ask, labels, request, turn, write
+from tests.label_studio.front import interface
+from tests.pipelines.label_studio.bridged import ask, labels, turn, write
 
 NAMES = {"id": "key", "label": "side"}
 
@@ -26,13 +22,14 @@ def test_requests_become_tasks_with_a_suggested_answer(config, studio):
     turn(config)
     assert studio.by_record().keys() == {"1", "2"}
     task = studio.tasks[studio.by_record()["1"][0]]
+    key = task["data"].pop(KEY)
+    assert re.fullmatch("asks/[0-9a-f]{16}/3/1", key)
     assert task["data"] == {
         "id": "1",
         "features": {"a": 0.5, "b": None},
         "guess": "left",
         "probability": 0.75,
         "utility": 0.5,
-        "streamboost": "asks/3/1",
     }
     (prediction,) = task["predictions"]
     assert prediction["model_version"] == "asks batch 3"
@@ -59,7 +56,7 @@ def test_finished_annotations_become_labels(config, studio):
         {
             "id": "1",
             "label": "left",
-            "time": "2026-03-09T22:16:08.728353Z",
+            "time": studio.tasks[numbers["1"][0]]["annotations"][0]["created_at"],
             "source": "label studio",
         }
     ]
@@ -74,7 +71,7 @@ def test_labels_are_whole_numbers_where_the_schema_says_so(make_config, studio):
     config = make_config(schema={"numeric": ["a", "b"], "label": "integer"})
     with pytest.raises(ConfigurationError, match="the choice 'left' is not a whole number"):
         turn(config)
-    studio.config = interface(["1", "-2"])
+    studio.show(interface(["1", "-2"]))
     ask(config, "x", label=-2)
     turn(config)
     ((number,),) = studio.by_record().values()
@@ -115,7 +112,7 @@ def test_a_label_from_elsewhere_ends_a_task_that_nobody_began(config, studio):
 def test_a_task_that_somebody_removed_is_let_go(config, studio):
     ask(config, "1")
     turn(config)
-    studio.tasks.clear()
+    studio.remove(studio.by_record()["1"][0])
     turn(config)
     turn(config)
     assert studio.tasks == {}
@@ -127,20 +124,20 @@ def test_a_request_that_is_read_twice_makes_one_task(config, studio):
     ask(config, "1")
     ask(config, "1", sequence=9)
     turn(config)
-    keys = sorted(task["data"]["streamboost"] for task in studio.tasks.values())
-    assert keys == ["asks/1/1", "asks/9/1"]
+    keys = sorted(task["data"][KEY] for task in studio.tasks.values())
+    assert [key.split("/")[2:] for key in keys] == [["1", "1"], ["9", "1"]]
 
 
 def test_what_is_refused_ends_it_with_a_word(config, studio):
-    studio.config = interface(variables=["features", "text"])
     ask(config, "1")
-    with pytest.raises(ConfigurationError, match=r"shows \$text, which no record has had"):
-        turn(config)
-    studio.config = interface()
-    turn(config)
-    studio.faults.append(("GET", "/api/projects/7/", 403))
+    studio.faults.append(("GET", f"/api/projects/{studio.project}/", 403))
     with pytest.raises(ConnectorError, match="403"):
         turn(config)
+    studio.faults.append(("POST", studio.importing, 403))
+    with pytest.raises(ConnectorError, match="403"):
+        turn(config)
+    turn(config)
+    assert studio.by_record().keys() == {"1"}, "what was refused was not done"
 
 
 def test_two_cannot_serve_one_pipeline(config):
@@ -163,8 +160,8 @@ def test_check_tries_the_project(config, studio):
         return finding
 
     assert found().ok
-    assert found().text == f"project 7 at {studio.url}, choices left, right"
-    studio.faults.append(("GET", "/api/projects/7/", 500))
+    assert found().text == f"project {studio.project} at {studio.url}, choices left, right"
+    studio.faults.append(("GET", f"/api/projects/{studio.project}/", 500))
     assert not found().ok
 
 
@@ -176,7 +173,7 @@ def test_failures_are_tried_again_ever_more_seldom(config, studio):
             rests.append(seconds)
             self.requested = len(rests) == 6
 
-    studio.faults.extend([("GET", "/api/projects/7/", 500)] * 4)
+    studio.faults.extend([("GET", f"/api/projects/{studio.project}/", 500)] * 4)
     ask(config, "1")
     label_studio.run(config, Patient())
     assert rests == [10, 20, 40, 60, 5, 5]
@@ -193,28 +190,3 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
         assert len(book.entries("done")) == 10
         assert len(book.entries("new")) == 90
         assert book.position("requests") == {"0": 10}
-
-
-@pytest.mark.kafka
-def test_requests_and_labels_may_be_topics(studio, tmp_path, kafka_servers):
-    tables = {
-        "pipeline": {"name": f"asks.{time.time_ns()}"},
-        "schema": {"numeric": ["a", "b"]},
-        "kafka": {"bootstrap_servers": kafka_servers},
-        "source": {"connector": "kafka"},
-        "label_studio": {"url": studio.url, "project": 7, "token": "${TOKEN}"},
-        "monitor": {"publish_every": 0.0},
-    }
-    config = parse(tables, tmp_path, environment={"TOKEN": LEGACY})
-    create_topics(config)
-    with closing(config.sections.requests.sink(config.surroundings)) as sink:
-        sink.write([request("1"), request("2")])
-        sink.flush()
-    turn(config)
-    studio.annotate(studio.by_record()["2"][0], "right")
-    turn(config)
-    turn(config)
-    with closing(config.sections.labels.source(config.surroundings)) as source:
-        (label,) = source.poll(10)
-    assert json.loads(label.payload)["id"] == "2"
-    assert Counter(len(n) for n in studio.by_record().values()) == {1: 2}

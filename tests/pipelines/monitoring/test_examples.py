@@ -12,17 +12,21 @@ import urllib.request
 from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from waiting import until
 
+from streamboost.connectors.messages.written import Reason
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.pipelines.config.file import parse
+from streamboost.pipelines.engine.join.joined import IGNORED
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.stop import Stop
+from streamboost.stream.training.schedule import Kind
 
 FOLDER = Path(__file__).parents[3] / "examples" / "monitoring"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
@@ -161,6 +165,19 @@ def test_prometheus_is_told_where_the_token_is():
     assert job["authorization"]["credentials_file"] == "state/metrics.token"
     assert job["job_name"] == "streamboost", "which alerts and dashboard name"
     assert [(FOLDER / name).exists() for name in settings["rule_files"]] == [True]
+
+
+def test_every_counter_stands_at_0_from_the_start(world):
+    """Prometheus takes no increase from a series that begins with its first burst."""
+    text = Metrics(world.loop).expose().decode()
+    for name, label, values in (
+        ("dead_letters", "reason", get_args(Reason)),
+        ("labels_ignored", "kind", IGNORED),
+        ("trainings", "kind", get_args(Kind)),
+    ):
+        assert len(values) > 4
+        for value in values:
+            assert value_of(text, f'streamboost_{name}_total{{{label}="{value}"}}') == 0.0
 
 
 def value_of(text, sample):

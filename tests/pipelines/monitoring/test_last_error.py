@@ -65,3 +65,16 @@ def test_inspect_shows_how_much_is_left_to_read(tmp_path, make_records):
     found = describe(config.state, config)
     assert found["lag"] == {"records": 1_234, "labels": 0}
     assert "1,234 more to be read" in in_words(found)
+
+
+def test_inspect_shows_how_many_bytes_of_a_file_are_left(tmp_path, make_records):
+    path = tmp_path / "records.jsonl"
+    lines = [json.dumps(record).encode() + b"\n" for record in make_records(30)[0]]
+    path.write_bytes(b"".join(lines))
+    tables = {"pipeline": {"name": "test"}, "source": {"connector": "files", "path": path.name}}
+    config = parse(tables, tmp_path, environment={})
+    run(config, until_idle=True)
+    path.write_bytes(b"".join(lines) + b" " * 1_233 + b"\n")
+    found = describe(config.state, config)
+    assert found["lag"]["records"] == 1_234
+    assert "1,234 more bytes to be read" in in_words(found)

@@ -1,0 +1,151 @@
+"""Each alert of examples/monitoring fires when it should, and not while all is well.
+
+Prometheus' own `promtool` says so, on series that are written down here.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+RULES = Path(__file__).parents[3] / "examples" / "monitoring" / "alerts.yml"
+GIVEN = {"instance": "here", "job": "streamboost"}
+
+# The series of a pipeline at which all is well, one value a minute, and when that is looked at.
+WELL = {
+    "up": "1x600",
+    "streamboost_retrying": "0x600",
+    'streamboost_source_stalled{source="records"}': "0x600",
+    'streamboost_lag_messages{source="records"}': "20000-30x600",
+    'streamboost_replay_margin_messages{source="records"}': "500x600",
+    "streamboost_sequence": "0+100x600",
+    "streamboost_checkpoint_sequence": "0+100x600",
+    'streamboost_dead_letters_total{reason="bad_json"}': "0x600",
+    'streamboost_dead_letters_total{reason="empty"}': "0x600",
+    "streamboost_records_total": "0+1000x600",
+    'streamboost_labels_ignored_total{kind="unknown"}': "0x600",
+    'streamboost_labels_ignored_total{kind="duplicate"}': "0+1x600",
+    "streamboost_labels_total": "0+10x600",
+    "streamboost_open_requests": "50x600",
+    'streamboost_accuracy_high_ratio{predictor="committee"}': "0.9x600",
+    'streamboost_accuracy_low_ratio{predictor="repeat_last"}': "0.5x600",
+}
+
+# What is amiss, when it is to have been noticed, and the further labels and the value told of it.
+AMISS = {
+    "StreamboostDown": ({"up": "1x5 0x600"}, 10, {}, ""),
+    "StreamboostRetrying": ({"streamboost_retrying": "0x5 1x600"}, 12, {}, ""),
+    "StreamboostSourceStalled": (
+        {'streamboost_source_stalled{source="records"}': "0x5 1x600"},
+        15,
+        {"source": "records"},
+        "",
+    ),
+    "StreamboostFallingBehind": (
+        {'streamboost_lag_messages{source="records"}': "0+600x600"},
+        60,
+        {"source": "records"},
+        "10",
+    ),
+    "StreamboostReplayAtRisk": (
+        {'streamboost_replay_margin_messages{source="records"}': "5-1x600"},
+        10,
+        {"source": "records"},
+        "",
+    ),
+    "StreamboostNoCheckpoint": ({"streamboost_checkpoint_sequence": "0x600"}, 30, {}, "3000"),
+    "StreamboostDeadLetters": (
+        {
+            'streamboost_dead_letters_total{reason="bad_json"}': "0x5 200x600",
+            "streamboost_records_total": "0x5 20x600",
+        },
+        12,
+        {},
+        "",
+    ),
+    "StreamboostUnknownLabels": (
+        {'streamboost_labels_ignored_total{kind="unknown"}': "0x5 50x600"},
+        12,
+        {},
+        "",
+    ),
+    "StreamboostUnanswered": ({"streamboost_labels_total": "7x600"}, 500, {}, ""),
+    "StreamboostNoBetterThanRepeating": (
+        {'streamboost_accuracy_low_ratio{predictor="repeat_last"}': "0.95x600"},
+        60,
+        {},
+        "",
+    ),
+}
+WITHOUT_JOB = {"StreamboostDeadLetters", "StreamboostUnknownLabels"}
+
+
+@pytest.fixture(scope="module")
+def rules():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not here")
+    (group,) = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    return {rule["alert"]: rule for rule in group["rules"]}
+
+
+@pytest.fixture
+def look(tmp_path):
+    """Have promtool compare what fires at a minute with what should."""
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is missing: it comes with Debian's package prometheus")
+
+    def look(series, minute, expected):
+        told = [
+            {"series": _labelled(name), "values": values}
+            for name, values in (WELL | series).items()
+        ]
+        checks = [
+            {"eval_time": f"{minute}m", "alertname": alert, "exp_alerts": alerts}
+            for alert, alerts in expected.items()
+        ]
+        test = {"interval": "1m", "input_series": told, "alert_rule_test": checks}
+        file = tmp_path / "alerts.test.json"  # which is YAML as well
+        wanted = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [test]}
+        file.write_text(json.dumps(wanted))
+        command = ["promtool", "test", "rules", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return look
+
+
+def _labelled(series):
+    """Return a series with what Prometheus adds to it."""
+    name, _, labels = series.partition("{")
+    given = ",".join(f'{label}="{value}"' for label, value in GIVEN.items())
+    return f"{name}{{{given},{labels}" if labels else f"{name}{{{given}}}"
+
+
+def test_nothing_fires_while_all_is_well(rules, look):
+    for minute in (5, 60, 590):
+        look({}, minute, {alert: [] for alert in rules})
+
+
+def test_each_alert_is_tried(rules):
+    assert rules.keys() == AMISS.keys()
+
+
+@pytest.mark.parametrize("alert", AMISS)
+def test_it_fires_when_something_is_amiss(rules, look, alert):
+    series, minute, further, value = AMISS[alert]
+    rule = rules[alert]
+    labels = GIVEN | further
+    if alert in WITHOUT_JOB:
+        del labels["job"]
+    told = {
+        name: re.sub(
+            r"{{ \$(?:labels\.(\w+)|value)(?: \| humanize)? }}",
+            lambda found: labels[found[1]] if found[1] else value,
+            text,
+        )
+        for name, text in rule["annotations"].items()
+    }
+    fired = {"exp_labels": labels | rule["labels"], "exp_annotations": told}
+    look(series, minute, {alert: [fired]})
