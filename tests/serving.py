@@ -17,7 +17,7 @@ from streamboost.pipelines.service.access.people import People
 from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.labelling.served import Served, find
-from streamboost.pipelines.service.server import ServeAddress, server
+from streamboost.pipelines.service.server import SESSIONS, ServeAddress, server
 
 TOKEN = "a token for tests alone"
 TRUSTED = ssl.create_default_context()
@@ -87,20 +87,21 @@ class Site:
         self.clients.append(client)
         return self.clients[-1]
 
-    def browser(self, name="ann"):
+    def browser(self, name="ann", role="labeller"):
         """A client with a cookie, which it got by a login link."""
         client = self.stranger(Origin=self.url)
-        client.get("/login", params={"key": self.people.invite(name)}).raise_for_status()
+        assert client.post(f"/login?key={self.people.invite(name, role)}").status_code == 303
         return client
 
 
 @contextmanager
-def site_of(file, **settings):
-    place = ServeAddress(port=0)
+def site_of(file, place=None, **settings):
+    place = place or ServeAddress(port=0)
     with place.listen() as listening:
         port = listening.getsockname()[1]
-        known = Settings(TOKEN, place.hosts, port, **settings)
-        people, served = People(TOKEN), Served.of(find(file))
+        known = Settings(TOKEN, place.hosts, port, place.is_secure, **settings)
+        served = Served.of(find(file))
+        people = People(TOKEN, served.config.state / SESSIONS)
         running = server(create_app([served], known, people), known, place)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()
