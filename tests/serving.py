@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import httpx
 import numpy as np
+from fastapi import FastAPI
 from waiting import until
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
@@ -75,6 +76,7 @@ class Site:
     served: Served
     people: People
     settings: Settings
+    app: FastAPI
 
     clients: list[httpx.Client] = field(default_factory=list)
 
@@ -102,10 +104,11 @@ def site_of(file, place=None, **settings):
         known = Settings(TOKEN, place.hosts, port, place.is_secure, **settings)
         served = Served.of(find(file))
         people = People(TOKEN, served.config.state / SESSIONS)
-        running = server(create_app([served], known, people), known, place)
+        app = create_app([served], known, people)
+        running = server(app, known, place)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()
-        site = Site(place.url(port), served, people, known)
+        site = Site(place.url(port), served, people, known, app)
         try:
             until(lambda: running.started)
             yield site

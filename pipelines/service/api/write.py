@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.labels import LONGEST_ID, as_text
 from streamboost.connectors.messages.written import Label
 from streamboost.pipelines.service.access.names import LONGEST_NAME, checked_name
 from streamboost.pipelines.service.access.people import PROGRAM, Person
@@ -40,7 +40,7 @@ class _Given(BaseModel):
 class LabelIn(_Given):
     """What a record turned out to be."""
 
-    id: Annotated[str, Field(min_length=1, max_length=10_000)]
+    id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
     label: LabelValue
     time: str | _Integer | FiniteFloat | None = None
     source: Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
