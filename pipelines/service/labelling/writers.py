@@ -74,6 +74,11 @@ class LabelWriter(SourceWriter):
         self._schema = schema
         self._kind = kind
 
+    @property
+    def classes(self) -> Sequence[str | int]:
+        """The labels there are, where the pipeline's file names them; empty: any."""
+        return self._schema.classes
+
     def check(self, labels: Sequence[Label]) -> list[Label]:
         """Return `labels` as the pipeline will read them, tidied.
 
