@@ -87,15 +87,18 @@ def training_data(
     known: np.ndarray | None,
     categorical: np.ndarray | None = None,
 ) -> TrainingData:
-    """Return the rows of positive weight, their labels as places among the classes."""
+    """Return the rows of positive weight, their labels as places among the classes.
+
+    These are all that `y` has, as in scikit-learn: one whose rows weigh nothing is there too.
+    """
+    classes, codes = _encode(y, known)
     places = None
     if sample_weight is not None and not (sample_weight > 0).all():
         places = np.flatnonzero(sample_weight > 0)
-        X, y, sample_weight = X[places], y[places], sample_weight[places]
+        X, codes, sample_weight = X[places], codes[places], sample_weight[places]
     if len(X) == 0:
         raise ValueError("no row has a positive weight: give at least one class a weight")
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
-    classes, codes = _encode(y, known)
     return TrainingData(X, codes, weight, classes, categorical, places)
 
 

@@ -157,14 +157,14 @@ def test_what_is_no_answer_labels_nothing(job, visit):
         )
         until(lambda: "That is no answer" in text_of(page, ".said"))
         assert record(page) == id
-        page.keyboard.press("u")
-        until(lambda: "That is no answer" not in text_of(page, ".said"))
+        # A key that is pressed before the page has the next turn is passed over.
+        until(lambda: page.keyboard.press("u") or "nothing to undo" in text_of(page, ".said"))
     assert "None" not in [choice["label"] for choice in job.given()]
 
 
 def test_text_of_a_record_turns_nothing_around_it(visit):
     page = visit("/label")
     record(page)
-    shown = page.locator(".fields dd bdi", has_text="cd").first
-    assert shown.inner_text() == "ab⟨U+202E⟩cd"
+    shown = page.get_by_text("ab⟨U+202E⟩cd").first
+    assert shown.evaluate("element => element.tagName") == "BDI"
     assert page.locator("#record-title bdi").count() == 1

@@ -89,4 +89,4 @@ def test_pages_are_for_labellers_and_operators_and_for_nobody_else(job, visit, p
     page = visit(path, "bob")
     assert text_of(page, ".person .who") == "bob, operator"
     page.context.clear_cookies()
-    assert page.goto(page.url).status == 401
+    assert page.context.request.get(page.url).status == 401
