@@ -50,6 +50,14 @@ class TrainingData:
     categorical: np.ndarray | None = None
     places: np.ndarray | None = None
 
+    def votes_before(self) -> np.ndarray:
+        """Return the scores, float64 (K,), before anybody has voted.
+
+        Zero, and for a class whose rows weigh nothing half the log odds of an error of 1e-10.
+        """
+        met = np.bincount(self.y, minlength=len(self.classes)) > 0
+        return np.where(met, 0.0, 0.5 * np.log(1e-10))
+
 
 def numbers_of(
     estimator: BaseEstimator,

@@ -74,11 +74,8 @@ class Votes(Algorithm):
         self._beats_guessing = beats_guessing
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return zeros: nobody has voted but against a class whose rows weigh nothing."""
-        if committee is not None:
-            return committee.base
-        met = np.bincount(data.y, minlength=len(data.classes)) > 0
-        return np.where(met, 0.0, 0.5 * np.log(_PERFECT))
+        """Return zeros: nobody has voted."""
+        return data.votes_before() if committee is None else committee.base
 
     def temperature(self, n_classes: int) -> float:
         """Return 1: the votes are log shares as they stand."""
