@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import httpx
 import numpy as np
-from fastapi import FastAPI
+from fastapi import FastAPI, WebSocket
 from waiting import until
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
@@ -94,6 +94,22 @@ class Site:
         client = self.stranger(Origin=self.url)
         assert client.post(f"/login?key={self.people.invite(name, role)}").status_code == 303
         return client
+
+    def cookie_of(self, browser):
+        """Return the headers by which somebody else passes for `browser`."""
+        name = self.settings.cookie
+        return {"Cookie": f"{name}={browser.cookies[name]}", "Origin": self.url}
+
+    def echo(self):
+        """Return the address of a websocket that says what it is told."""
+        self.app.add_api_websocket_route("/echo", echo)
+        return self.url.replace("http", "ws") + "/echo"
+
+
+async def echo(websocket: WebSocket):
+    await websocket.accept()
+    async for text in websocket.iter_text():
+        await websocket.send_text(text)
 
 
 @contextmanager

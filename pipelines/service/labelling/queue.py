@@ -181,7 +181,7 @@ class LabelQueue:
         try:
             due = self._due(at_once=at_once)
             if due:
-                self._labels.write([_message(entry) for entry in due])
+                self._labels.deliver([_message(entry) for entry in due])
                 with self._store.writing() as connection:
                     connection.executemany(
                         "UPDATE entries SET stage = 'written' WHERE number = ?",

@@ -103,9 +103,14 @@ class LabelWriter(SourceWriter):
 
         Returns what was appended.
         """
-        schema, tidy = self._settled(), self.check(labels)
-        self._append([schema.encode_label(label) for label in tidy])
+        tidy = self.check(labels)
+        self.deliver(tidy)
         return tidy
+
+    def deliver(self, labels: Sequence[Label]) -> None:
+        """Append labels that were checked once; what cannot be used by now is a dead letter."""
+        schema = self._settled()
+        self._append([schema.encode_label(label) for label in labels])
 
     def _settled(self) -> Schema:
         kind = self._kind()

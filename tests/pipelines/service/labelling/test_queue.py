@@ -157,6 +157,14 @@ def test_what_the_pipeline_could_not_read_is_refused_at_once(desk, label):
     assert desk.queue.history() == []
 
 
+def test_a_label_that_nobody_can_use_any_more_keeps_no_other_waiting(desk):
+    desk.queue.answer(ANN, "0", " left ")
+    desk.queue.answer(BEN, "1", "right")
+    desk.queue = desk.fresh(classes=["right"])  # as the file may say by the next start
+    assert desk.queue.write_due(at_once=True) == 2
+    assert desk.written() == [("0", "left", "ann"), ("1", "right", "ben")]
+
+
 def test_where_labels_cannot_be_written_nothing_is_taken(tmp_path):
     refusal = LabelWriter(ConfigurationError("they come from a dataset"), Schema(numeric=["a"]))
     queue = LabelQueue(tmp_path / "labelling.db", Asked(1), refusal)

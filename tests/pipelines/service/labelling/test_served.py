@@ -201,7 +201,7 @@ def test_readiness_says_no_while_labels_wait(file, monkeypatch):
     with site_of(file) as site:
         program, ready = site.program(), site.stranger()
         assert ready.get("/readyz").status_code == 200
-        monkeypatch.setattr(site.served.labels, "write", fail)
+        monkeypatch.setattr(site.served.labels, "deliver", fail)
         asked = program.post("/api/v1/pipelines/test/labelling/next").json()["request"]["id"]
         body = {"id": asked, "label": "left"}
         assert program.post("/api/v1/pipelines/test/labelling/answer", json=body).is_success
