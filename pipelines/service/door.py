@@ -83,7 +83,9 @@ class _Door(H11Protocol):
 
     async def _secure(self, raw: asyncio.Transport, tls: ssl.SSLContext) -> None:
         try:
-            secured = await self.loop.start_tls(raw, self, tls, server_side=True)
+            secured = await self.loop.start_tls(
+                raw, self, tls, server_side=True, ssl_handshake_timeout=self.config.patience
+            )
         except (OSError, asyncio.CancelledError):  # also what is no TLS
             self._is_lost = True
             raw.abort()
