@@ -1,11 +1,22 @@
 """Numbers and times in words, the same wherever a page shows them."""
 
 import math
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["NOTHING", "amount", "clock", "estimate", "percent", "plural", "seconds", "sentence"]
+__all__ = [
+    "NOTHING",
+    "amount",
+    "clock",
+    "estimate",
+    "percent",
+    "plural",
+    "seconds",
+    "sentence",
+    "visible",
+]
 
 NOTHING = "—"
 """Stands where there is nothing to tell yet."""
@@ -86,3 +97,17 @@ def sentence(text: str) -> str:
     'There is nothing to undo.'
     """
     return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
+_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """Return a text in which the marks that turn the direction of writing can be seen.
+
+    Unseen, they show what is there in another order than it has.
+
+    >>> visible("a\\u202eb")
+    'a⟨U+202E⟩b'
+    """
+    return _MARKS.sub(lambda mark: f"⟨U+{ord(mark[0]):04X}⟩", text)

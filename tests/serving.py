@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import httpx
 import numpy as np
+from fastapi import FastAPI, WebSocket
 from waiting import until
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
@@ -17,7 +18,7 @@ from streamboost.pipelines.service.access.people import People
 from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.labelling.served import Served, find
-from streamboost.pipelines.service.server import ServeAddress, server
+from streamboost.pipelines.service.server import SESSIONS, ServeAddress, server
 
 TOKEN = "a token for tests alone"
 TRUSTED = ssl.create_default_context()
@@ -75,6 +76,7 @@ class Site:
     served: Served
     people: People
     settings: Settings
+    app: FastAPI
 
     clients: list[httpx.Client] = field(default_factory=list)
 
@@ -87,24 +89,42 @@ class Site:
         self.clients.append(client)
         return self.clients[-1]
 
-    def browser(self, name="ann"):
+    def browser(self, name="ann", role="labeller"):
         """A client with a cookie, which it got by a login link."""
         client = self.stranger(Origin=self.url)
-        client.get("/login", params={"key": self.people.invite(name)}).raise_for_status()
+        assert client.post(f"/login?key={self.people.invite(name, role)}").status_code == 303
         return client
+
+    def cookie_of(self, browser):
+        """Return the headers by which somebody else passes for `browser`."""
+        name = self.settings.cookie
+        return {"Cookie": f"{name}={browser.cookies[name]}", "Origin": self.url}
+
+    def echo(self):
+        """Return the address of a websocket that says what it is told."""
+        self.app.add_api_websocket_route("/echo", echo)
+        return self.url.replace("http", "ws") + "/echo"
+
+
+async def echo(websocket: WebSocket):
+    await websocket.accept()
+    async for text in websocket.iter_text():
+        await websocket.send_text(text)
 
 
 @contextmanager
-def site_of(file, **settings):
-    place = ServeAddress(port=0)
+def site_of(file, place=None, **settings):
+    place = place or ServeAddress(port=0)
     with place.listen() as listening:
         port = listening.getsockname()[1]
-        known = Settings(TOKEN, place.hosts, port, **settings)
-        people, served = People(TOKEN), Served.of(find(file))
-        running = server(create_app([served], known, people), known, place)
+        known = Settings(TOKEN, place.hosts, port, place.is_secure, **settings)
+        served = Served.of(find(file))
+        people = People(TOKEN, served.config.state / SESSIONS)
+        app = create_app([served], known, people)
+        running = server(app, known, place)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()
-        site = Site(place.url(port), served, people, known)
+        site = Site(place.url(port), served, people, known, app)
         try:
             until(lambda: running.started)
             yield site

@@ -18,11 +18,13 @@ def wheel(tmp_path_factory):
     copy = folder / "tree"
     skipped = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, copy, symlinks=True, ignore=skipped)
-    subprocess.run(
+    built = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--outdir", folder, copy],
         check=True,
         capture_output=True,
+        text=True,
     )
+    (folder / "said").write_text(built.stdout + built.stderr)
     return next(folder.glob("*.whl"))
 
 
@@ -38,6 +40,12 @@ def test_the_wheel_holds_exactly_the_tree(wheel):
             name = path.relative_to(ROOT).as_posix()
             tree.add(name if folder == "streamboost" else f"streamboost/{name}")
     assert packed == tree
+
+
+def test_every_package_is_declared(wheel):
+    said = (wheel.parent / "said").read_text()
+    assert "is absent from the `packages` configuration" not in said
+    assert "Warning" not in said
 
 
 def test_the_wheel_offers_the_command(wheel):

@@ -1,16 +1,17 @@
 """What is wrong with the settings of a schema."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.messages.inference import is_nameable
+from streamboost.connectors.messages.labels import LabelKind, kind_of, read_label, tidied
 from streamboost.errors import ConfigurationError
 from streamboost.features.paths import lies_in
 
 if TYPE_CHECKING:
     from streamboost.connectors.messages.schema import Schema
 
-__all__ = ["check"]
+__all__ = ["check", "classes_of"]
 
 _LABELS = ("auto", "string", "integer", "boolean")
 
@@ -21,12 +22,36 @@ def check(schema: "Schema") -> None:
         raise ConfigurationError(fault)
 
 
+def classes_of(
+    given: Sequence[Any], labels_are: LabelKind | None
+) -> tuple[LabelKind | None, tuple[str | int, ...]]:
+    """Return what kind of labels the classes are, and the classes as they are learned.
+
+    Raises ConfigurationError where one of them can be none, or is there twice.
+    """
+    kind = labels_are or kind_of(given[0])
+    classes: list[str | int] = []
+    for one in given:
+        label, fault = read_label(one, kind)
+        if isinstance(label, str):
+            label, fault = tidied(label)
+            fault = fault if label else "is empty"
+        if fault or label is None:
+            raise ConfigurationError(f"[schema] classes: {one!r} {fault}")
+        if label in classes:
+            raise ConfigurationError(f"[schema] classes names {one!r} twice: name it once")
+        classes.append(label)
+    return kind, tuple(classes)
+
+
 def _faults(schema: "Schema") -> Iterator[str]:
     if schema.label not in _LABELS:
         yield f'[schema] label = {schema.label!r}: write "auto", "string", "integer" or "boolean"'
     limit = schema.max_record_bytes
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         yield f"[schema] max_record_bytes = {limit!r}: write a whole number of at least 1"
+    if isinstance(schema.classes, str):
+        yield f"[schema] classes = {schema.classes!r}: write a list of labels"
     yield from _of_numbers(schema) if schema.numeric != "auto" else _of_fields(schema)
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.inference import is_nameable
-from streamboost.connectors.messages.labels import LabelKind
+from streamboost.connectors.messages.labels import LONGEST_ID, LabelKind
 from streamboost.connectors.messages.values import time_of
 from streamboost.connectors.messages.written import DeadLetter, Reason, Time, milliseconds
 from streamboost.features.paths import getter
@@ -96,12 +96,18 @@ class Desk:
     """Sorts the messages of one poll into parsed ones and dead letters."""
 
     def __init__(
-        self, messages: Sequence[Message], max_bytes: int, source: str, time: int | None
+        self,
+        messages: Sequence[Message],
+        max_bytes: int,
+        source: str,
+        time: int | None,
+        longest_id: float = LONGEST_ID,
     ) -> None:
         self._messages = messages
         self._max_bytes = max_bytes
         self._source = source
         self._time = time
+        self._longest_id = longest_id
         self._dead: dict[int, DeadLetter] = {}
 
     @property
@@ -125,7 +131,7 @@ class Desk:
 
         `astuple` makes those of what `decode` gives, and may raise msgspec's ValidationError. The
         first of them must be there and not be empty text: `required` gives, in their order, what
-        each is called and the reason when it is not.
+        each is called and the reason when it is not. The very first is the id.
         """
         kept: list[int] = []
         parsed: list[tuple[Any, ...]] = []
@@ -150,9 +156,16 @@ class Desk:
                     self.reject(index, reason, f"field {name!r} is {missing}")
                     break
             else:
+                if type(values[0]) is str and len(values[0]) > self._longest_id:
+                    self.reject(index, "bad_id", self._explain_id(values[0], required))
+                    continue
                 kept.append(index)
                 parsed.append(values)
         return kept, parsed
+
+    def _explain_id(self, id: str, required: dict[str, Reason]) -> str:
+        name = next(iter(required))
+        return f"field {name!r} has {len(id)} characters: give at most {self._longest_id}"
 
     def _explain_size(self, message: Message) -> str:
         if message.size > self._max_bytes:

@@ -50,20 +50,32 @@ def objects(payloads: Sequence[bytes], id_field: str) -> list[dict[str, Any]]:
     return records
 
 
-def account(found: Inference, n: int, roles: Mapping[str, str]) -> str:
-    """Say what the fields of `n` records were taken for, a line for each.
+def account(
+    found: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
+) -> str:
+    """Say what the fields of `records` were taken for, a line for each.
 
     `roles` has the fields that mean something else, such as the id, and what that is.
     """
+    n = len(records)
     kinds = [(name, found.fields[name].kind, found.reasons[name]) for name in found.fields]
     left = [(name, "left out", why) for name, why in found.reasons.items()]
     rows = [*kinds, *(row for row in left if row[0] not in found.fields)]
-    rows += [(name, role, "") for name, role in roles.items()]
+    rows += [(name, roles[name], "") for name in _there(roles, records, found)]
     rows = _gathered(rows)
     wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
     lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]
     head = f"{_fields(len(found.fields))} to learn from, by {n} record{'s' * (n != 1)}:"
     return "\n".join([head, *lines])
+
+
+def _there(
+    roles: Iterable[str], records: Sequence[Mapping[str, Any]], found: Inference
+) -> Iterable[str]:
+    for role in roles:
+        get = getter(role)
+        if role not in found.fields and any(get(record) is not None for record in records):
+            yield role
 
 
 def _gathered(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:

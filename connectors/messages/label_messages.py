@@ -14,7 +14,10 @@ from streamboost.connectors.messages.labels import (
     LabelKind,
     as_json,
     kind_of,
+    nearest,
     read_label,
+    shown,
+    tidied,
 )
 from streamboost.connectors.messages.values import id_reader, time_of
 from streamboost.connectors.messages.written import Label, Reason, Time, encode
@@ -36,12 +39,16 @@ class LabelMessages:
     record_id : what records call their id
     label : what `Schema.label` says that labels are
     kind : what the first label was, where that is "auto"
+    tidy : whether texts are tidied
+    classes : those there are; empty: any
     """
 
     names: LabelFields
     record_id: str
     label: Literal["auto"] | LabelKind
     kind: LabelKind | None
+    tidy: bool = True
+    classes: Sequence[str | int] = ()
 
     def decode(self, desk: Desk, messages: Sequence[Message]) -> Labels:
         """Decode labels; what cannot be used becomes a dead letter."""
@@ -50,9 +57,9 @@ class LabelMessages:
         kind = self.labels_are
         usable = []
         for index, (id, given, time, source) in zip(kept, rows, strict=True):
-            label, fault = read_label(given, kind or kind_of(given))
+            label, reason, fault = self._read(given, kind or kind_of(given))
             if label is None:
-                desk.reject(index, "bad_label", f"field {self.names.label!r} {fault}")
+                desk.reject(index, reason, f"field {self.names.label!r} {fault}")
             else:
                 kind = kind or kind_of(given)
                 usable.append((messages[index], str(id), label, time, source))
@@ -64,6 +71,25 @@ class LabelMessages:
             messages=[message for message, *_ in usable],
             kind=kind,
         )
+
+    def _read(self, given: Any, kind: LabelKind | None) -> tuple[str | int | None, Reason, str]:
+        """Return a label, or None with the reason and what is wrong."""
+        label, fault = read_label(given, kind)
+        if self.tidy and isinstance(label, str):
+            label, fault = tidied(label)
+            if not label:
+                return None, "missing_label", "is white space alone"
+        if label is None or fault:
+            return None, "bad_label", fault
+        if self.classes and label not in self._classes:
+            near = nearest(label, self.classes)
+            text = f"is {shown(label)}, and [schema] classes names no such: the nearest is {near!r}"
+            return None, "unknown_class", text
+        return label, "bad_label", ""
+
+    @cached_property
+    def _classes(self) -> frozenset[str | int]:
+        return frozenset(self.classes)
 
     def encode(self, label: Label) -> bytes:
         """Return `label` as a message that `decode` reads."""

@@ -1,19 +1,26 @@
 """What labels are: text, whole numbers or true and false, and reading one kind as another."""
 
 import re
+import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from streamboost.errors import ConfigurationError
 
 __all__ = [
+    "LONGEST_ID",
     "LONGEST_LABEL",
     "LabelFields",
     "LabelKind",
     "as_json",
     "as_text",
     "kind_of",
+    "nearest",
     "read_label",
+    "shown",
+    "tidied",
 ]
 
 LabelKind = Literal["string", "integer", "boolean"]
@@ -21,6 +28,19 @@ LabelKind = Literal["string", "integer", "boolean"]
 LONGEST_LABEL = 1_000
 """Characters of a label: classes stand in arrays as wide as the longest of them, in which a NUL
 at the end would be lost."""
+
+LONGEST_ID = 1_000
+"""Characters of what names a record, wherever it is named."""
+
+_UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
+"""Unicode's categories of control characters, of those without width or that turn the direction of
+what is written, and of line ends."""
+
+_BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and marks that show nothing all the same."""
+
+_COMPARED = 60
+"""Characters by which a label is compared with others."""
 
 _WHOLE = re.compile(r"\s*-?\d{1,19}\s*", re.ASCII)
 _BOOLEANS: dict[Any, str] = {0: "false", 1: "true", "false": "false", "true": "true"}
@@ -76,7 +96,7 @@ def read_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, st
         if kind is None or kind_of(value) is None:
             return None, "is neither text nor a whole number, nor true or false"
         return None, (
-            f"is {_shown(value)}, and labels here are {_WORDS[kind]}: write it so, or begin anew "
+            f"is {shown(value)}, and labels here are {_WORDS[kind]}: write it so, or begin anew "
             f'with [schema] label = "{kind_of(value)}"'
         )
     if isinstance(label, int):
@@ -91,6 +111,43 @@ def _fault_of(label: str | int) -> str | None:
     if isinstance(label, str) and "\0" in label:
         return "holds a NUL character: leave it out"
     return None
+
+
+def tidied(label: str) -> tuple[str, str]:
+    """Return a text as a class is called, and what is wrong with it, empty where nothing is.
+
+    That is Unicode's composed form (NFC) without outer white space. What nobody sees would make
+    two classes of one: it is wrong.
+
+    >>> tidied(" cafe\\u0301 "), tidied("cat\\u200b")[1]
+    (('café', ''), 'holds U+200B (ZERO WIDTH SPACE), which nobody sees: leave it out')
+    """
+    label = label.strip()
+    if label.isascii() and label.isprintable():
+        return label, ""
+    label = unicodedata.normalize("NFC", label)
+    for character in label:
+        if unicodedata.category(character) in _UNSEEN or character in _BLANK:
+            name = unicodedata.name(character, "a control character")
+            return label, f"holds U+{ord(character):04X} ({name}), which nobody sees: leave it out"
+    return label, ""
+
+
+def nearest(label: str | int, classes: Iterable[str | int], cutoff: float = 0.0) -> Any:
+    """Return the one of `classes` that `label` is most like, None where none is that like it.
+
+    >>> nearest("Gras", ["grass", "path"], 0.6), nearest("tree", ["grass", "path"], 0.6)
+    ('grass', None)
+    """
+    names = {_looks(one): one for one in classes}
+    found = get_close_matches(_looks(label), names, n=1, cutoff=cutoff)
+    return names[found[0]] if found else None
+
+
+def _looks(label: str | int) -> str:
+    """Return a label without case, accents and further looks, as far as it is compared."""
+    parts = unicodedata.normalize("NFKD", str(label)[:_COMPARED]).casefold()
+    return "".join(part for part in parts if not unicodedata.combining(part))
 
 
 def as_json(label: Any, kind: str | None) -> Any:
@@ -127,6 +184,7 @@ def _read(value: Any, kind: LabelKind) -> str | int | None:
     return int(value) if own == "integer" else None
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a label as a sentence has it, the beginning of a long one."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."

@@ -27,11 +27,14 @@ class _Saved(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     left_out: list[str] = []
     label_fields: dict[str, str] = {}
     kind: Literal["string", "integer", "boolean"] | None = None
+    classes: list[str | int] = []
+    tidy: bool = False  # as it was before there was such a thing
 
     @property
     def own_format(self) -> int:
         """1 as long as it says nothing that release 0.1 did not know."""
-        new = (self.fields, self.named, self.exclude, self.left_out, self.label_fields, self.kind)
+        new: tuple[Any, ...] = (self.fields, self.named, self.exclude, self.left_out)
+        new += (self.label_fields, self.kind, self.classes, self.tidy)
         is_old = self.numeric != "auto" and self.label in ("string", "integer")
         return 1 if is_old and not any(new) else 2
 
@@ -52,6 +55,8 @@ def of(schema: "Schema") -> str:
         left_out=list(schema.left_out),
         label_fields={} if names == LabelFields() else {"id": names.id or "", "label": names.label},
         kind=schema.kind,
+        classes=list(schema.classes),
+        tidy=schema.tidy,
     )
     saved.format = saved.own_format
     return msgspec.json.format(msgspec.json.encode(saved)).decode() + "\n"
@@ -78,6 +83,8 @@ def settings(text: str | bytes) -> dict[str, Any]:
         "left_out": saved.left_out,
         "label_fields": LabelFields(**names),
         "kind": saved.kind,
+        "classes": saved.classes,
+        "tidy": saved.tidy,
     }
 
 

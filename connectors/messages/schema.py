@@ -6,7 +6,8 @@ checked and stripped of everything else in one call. Where a JSON object names a
 last value holds.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -16,17 +17,17 @@ import numpy as np
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages import saved
-from streamboost.connectors.messages.checks import check
+from streamboost.connectors.messages.checks import check, classes_of
 from streamboost.connectors.messages.decoded import Decoded, DecodedLabels, Desk, Labels, Records
 from streamboost.connectors.messages.inference import account, objects
 from streamboost.connectors.messages.label_messages import LabelMessages
-from streamboost.connectors.messages.labels import LabelFields, LabelKind
+from streamboost.connectors.messages.labels import LONGEST_ID, LabelFields, LabelKind
 from streamboost.connectors.messages.numbers import Numbers
 from streamboost.connectors.messages.values import Known, id_reader, time_of, values_reader
 from streamboost.connectors.messages.written import DeadLetter, Label, Reason
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.features.fields import Field, as_field
-from streamboost.features.inference import NEVER, Inference, infer
+from streamboost.features.inference import NEVER, infer
 from streamboost.features.paths import getter
 
 __all__ = [
@@ -83,6 +84,11 @@ class Schema:
         What the first label was, with "auto".
     left_out : sequence of str
         Fields that `infer` has seen and left out.
+    classes : sequence of str, int or bool
+        The labels there are, of one kind; others are dead letters. Empty: any.
+    tidy : bool
+        Whether texts that are labels are tidied (`labels.tidied`) and ids have at most 1,000
+        characters. False where a state was made by a release that did neither.
 
     Raises
     ------
@@ -111,6 +117,8 @@ class Schema:
     label_fields: LabelFields = field(default_factory=LabelFields)
     kind: LabelKind | None = None
     left_out: Sequence[str] = ()
+    classes: Sequence[Any] = ()
+    tidy: bool = True
 
     def __post_init__(self) -> None:
         if self.numeric != "auto":
@@ -122,9 +130,14 @@ class Schema:
         for name in ("fields", "named"):
             if not isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, _as_fields(given))
-        for name in ("exclude", "left_out"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("exclude", "left_out", "classes"):
+            if not isinstance(given := getattr(self, name), str):
+                object.__setattr__(self, name, tuple(given))
         check(self)
+        if self.classes:
+            kind, classes = classes_of(self.classes, self.labels_are)
+            object.__setattr__(self, "classes", classes)
+            object.__setattr__(self, "kind", kind if self.label == "auto" else self.kind)
 
     @property
     def resolved(self) -> bool:
@@ -149,6 +162,11 @@ class Schema:
         """Return the schema whose labels are of that `kind` from now on."""
         return self if kind in (None, self.labels_are) else replace(self, kind=kind)
 
+    @property
+    def rules(self) -> dict[str, Any]:
+        """What labels and ids have to obey, which may change from one batch to the next."""
+        return {"classes": list(self.classes), "tidy": self.tidy}
+
     def extended(self, fields: Mapping[str, Field]) -> "Schema":
         """Return the schema that also has these `fields`, behind those it has."""
         assert not isinstance(self.fields, str)
@@ -169,7 +187,7 @@ class Schema:
         records = objects([message.payload for message in messages], self.id)
         roles = self._roles
         found = infer(records, reserved=list(roles), exclude=self.exclude, named=self.named)
-        said = account(found, len(records), {r: roles[r] for r in _there(roles, records, found)})
+        said = account(found, records, roles)
         if not found.fields:
             raise DataError(
                 f"no field to learn from in the {len(records)} records at the start: name some "
@@ -185,10 +203,14 @@ class Schema:
 
         `source` and `time` (the tick) are what dead letters say of where and when.
         """
-        desk = Desk(messages, self.max_record_bytes, source, time)
+        desk = self._desk(messages, source, time)
         if self.numeric != "auto":
             return Decoded(self._numbers.decode(desk, messages), desk.dead)
         return Decoded(self._decode_values(desk, messages), desk.dead)
+
+    def _desk(self, messages: Sequence[Message], source: str, time: int | None) -> Desk:
+        longest_id = LONGEST_ID if self.tidy else math.inf
+        return Desk(messages, self.max_record_bytes, source, time, longest_id)
 
     def _decode_values(self, desk: Desk, messages: Sequence[Message]) -> Records:
         known, id_of, take = self._known, id_reader(self.id), values_reader(self.features)
@@ -215,9 +237,10 @@ class Schema:
         """Decode label messages: id and `label`, optionally `time` and `source`.
 
         A null or empty label is a missing one. Text of more than 1,000 characters, or with
-        a NUL in it, is a "bad_label", as is one of another kind than that of the labels before.
+        a character in it that nobody sees, is a "bad_label", as is one of another kind than that
+        of the labels before.
         """
-        desk = Desk(messages, self.max_record_bytes, source, time)
+        desk = self._desk(messages, source, time)
         return DecodedLabels(self._label_messages.decode(desk, messages), desk.dead)
 
     def encode_label(self, label: Label) -> bytes:
@@ -264,7 +287,9 @@ class Schema:
 
     @cached_property
     def _label_messages(self) -> LabelMessages:
-        return LabelMessages(self.label_fields, self.id, self.label, self.kind)
+        return LabelMessages(
+            self.label_fields, self.id, self.label, self.kind, self.tidy, self.classes
+        )
 
 
 def _as_fields(given: Any) -> dict[str, Field]:
@@ -272,12 +297,3 @@ def _as_fields(given: Any) -> dict[str, Field]:
         return {name: as_field(name, held) for name, held in dict(given).items()}
     except ConfigurationError as error:
         raise ConfigurationError(f"[schema.fields] {error}") from None
-
-
-def _there(
-    roles: Mapping[str, str], records: Sequence[Mapping[str, Any]], found: Inference
-) -> Iterable[str]:
-    for role in roles:
-        get = getter(role)
-        if role not in found.fields and any(get(record) is not None for record in records):
-            yield role

@@ -33,6 +33,7 @@ Time = str | int | float | None
 """A record's own time, passed through as it came."""
 
 Reason = Literal[
+    "bad_id",
     "bad_json",
     "bad_label",
     "corrupt",
@@ -42,6 +43,7 @@ Reason = Literal[
     "missing_id",
     "missing_label",
     "too_large",
+    "unknown_class",
     "wrong_type",
 ]
 """Why a message could not be used. The words are stable: programs may compare them."""

@@ -4,11 +4,14 @@ import sys
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamboost.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.service.access.sessions import Role
 
 __all__ = ["serve"]
 
@@ -18,7 +21,12 @@ def serve(
         list[Path], typer.Argument(help="Pipeline files, or folders of their states.")
     ],
     person: Annotated[
-        list[str] | None, typer.Option(help="Print a login link for this name; repeatable.")
+        list[str] | None,
+        typer.Option(help="Print a login link for somebody who labels; repeatable."),
+    ] = None,
+    operator: Annotated[
+        list[str] | None,
+        typer.Option(help="Print one for somebody who may do all; repeatable."),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8765,
     address: Annotated[str, typer.Option(help="Of this machine.")] = "127.0.0.1",
@@ -34,6 +42,14 @@ def serve(
     allow_plain: Annotated[
         bool, typer.Option("--allow-plain", help="Another address without https.")
     ] = False,
+    proxy: Annotated[
+        str | None,
+        typer.Option(help="Believe this address' X-Forwarded-For.", show_default=False),
+    ] = None,
+    log_out: Annotated[
+        list[str] | None,
+        typer.Option(help="End this person's logins, and do nothing else; repeatable."),
+    ] = None,
 ) -> None:
     """Show pipelines in a browser, and take labels there.
 
@@ -54,7 +70,7 @@ def serve(
         ) from None
     logs.begin(as_json=False)
     place = server.ServeAddress(
-        address, port, certificate, key, allow_plain, tuple(allow_host or ())
+        address, port, certificate, key, allow_plain, tuple(allow_host or ()), proxy
     )
     # While it serves, the server takes them, and hands them on when it has ended.
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
@@ -63,4 +79,10 @@ def serve(
     with ExitStack() as hidden:
         for config in configs:
             hidden.enter_context(masking(config.mask))
-        server.serve(configs, place, person or (), partial(print, flush=True))
+        if log_out:
+            for name, ended in server.log_out(configs, log_out).items():
+                print(f"{name}: {ended} logins ended")
+            return
+        people: list[tuple[str, Role]] = [(name, "operator") for name in operator or ()]
+        people += [(name, "labeller") for name in person or ()]
+        server.serve(configs, place, people, partial(print, flush=True))

@@ -5,9 +5,9 @@ Between two runs on the same state these may change: `state` (the folder may be 
 and `keep_versions` of [pipeline], `follow` and `on_corrupt` of [source] and [labels], all but
 `transactions` of [kafka], [monitor], [label_studio], and where [predictions], [requests] and
 [dead_letters] go, unless a dataset or a file answers what stands there. To [schema.fields] a field
-may be added, which older records miss. All else decides what the state means, and a change is
-refused, also one of an environment variable's value. Paths are the same when they lead to the same
-place.
+may be added, which older records miss, and [schema] classes may change. All else decides what the
+state means, and a change is refused, also one of an environment variable's value. Paths are the
+same when they lead to the same place.
 """
 
 import hashlib
@@ -188,7 +188,7 @@ def _changeable(config: Config) -> dict[str, set[str]]:
     """Return the keys of each section that may change between two runs on one state."""
     read = {key for section in sections_for("input") for key in section.changeable}
     written = {key for section in sections_for("output") for key in section.model_fields}
-    free = {"pipeline": _PIPELINE, "schema": {"fields"}, "source": read, "labels": read}
+    free = {"pipeline": _PIPELINE, "schema": {"fields", "classes"}, "source": read, "labels": read}
     free |= dict.fromkeys(("predictions", "requests", "dead_letters"), written)
     free["monitor"] = set(type(config.sections.monitor).model_fields)
     if config.sections.kafka is not None:
@@ -229,8 +229,8 @@ def _refused(config: Config, state: State, changes: list[str]) -> StateError:
     return StateError(
         f"{state.path}: this state was made by another configuration: "
         f"{'; '.join(changes)}. Undo the change, or set [pipeline] state to a new folder to begin "
-        f"anew. On an existing state these may change: {free}; and fields may be added to "
-        "[schema.fields]"
+        f"anew. On an existing state these may change: {free}; [schema] classes; and fields may "
+        "be added to [schema.fields]"
     )
 
 

@@ -34,6 +34,7 @@ Tables = dict[str, dict[str, Any]]
 _SAID_OF_FIELDS = (
     ("schema", "fields"),
     ("schema", "exclude"),
+    ("schema", "classes"),
     ("source", "fields"),
     ("labels", "fields"),
 )

@@ -42,6 +42,12 @@ def _check_numeric(value: Any) -> Any:
     return value
 
 
+def _check_classes(value: list[Any]) -> list[Any]:
+    if not all(isinstance(one, str | int) for one in value):
+        raise ValueError("must be a list of texts, whole numbers, or true and false")
+    return value
+
+
 def _check_url(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
         raise ValueError('must be an address such as "http://localhost:8080", without a user')
@@ -77,6 +83,9 @@ class SchemaSection(Section):
     time: Text | None = Field(None, description="the field with the record's time")
     label: Literal["auto", "string", "integer", "boolean"] = Field(
         "auto", description="what a label is"
+    )
+    classes: Annotated[list[Any], AfterValidator(_check_classes)] = Field(
+        [], description="the labels there are; others are dead letters"
     )
     numeric: Annotated[Any, PlainValidator(_check_numeric)] = Field(
         "auto", description="the features"
@@ -194,6 +203,7 @@ class Sections(Section):
             section.max_record_bytes,
             named=section.named,
             exclude=section.exclude,
+            classes=section.classes,
             label_fields=LabelFields() if names is None else LabelFields(names.id, names.label),
         )
 

@@ -23,8 +23,8 @@ _JOB = """\
 # Once the pipeline has run, these may still be changed: state (if its folder is moved),
 # batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, on_gap,
 # keep_versions, follow, port, and where predictions, dead letters and requests go (unless a
-# dataset or a file answers them). Fields may be added to [schema.fields]. Any other change needs
-# a new state folder.
+# dataset or a file answers them). Fields may be added to [schema.fields], and [schema] classes
+# may change. Any other change needs a new state folder.
 
 [pipeline]
 name = "segments"
@@ -48,6 +48,8 @@ batch_records = 10          # most records in one batch; all are predicted by th
 # label = "auto"            # what the first label is; or "string", "integer", "boolean"
 # numeric = "auto"          # or a list of names: these fields alone, and all of them numbers
 # max_record_bytes = 1000000
+# The labels there are, where others are to be dead letters:
+#   classes = ["grass", "sky"]
 #
 # What is not said of fields is found out from the first records. Names may be dotted paths. Left
 # out, with all that lies within:

@@ -66,8 +66,8 @@ class Pipeline:
     deleted_unread : messages that retention took away before they were read
     lap : told the name of each part of a step at its end; nothing here depends on it
     fields : those that came later, counted
-    notes : what the next journal entry says besides: `environment`, `origin`, `gap`, and `fields`,
-        which the schema gains with it
+    notes : what the next journal entry says besides: `environment`, `origin`, `gap`, and `fields`
+        and `rules`, which the schema gains with it
     """
 
     def __init__(
@@ -195,6 +195,8 @@ class Pipeline:
         self.sequence += 1
         self.tick = inputs.tick
         self.deleted_unread += inputs.count_deleted()
+        if "rules" in self.notes:
+            self.schema = replace(self.schema, **self.notes["rules"])
         if "fields" in self.notes:
             fields = gain(self.notes["fields"], self.learner)
             self.schema = self.schema.extended(fields)

@@ -233,8 +233,9 @@ class Replay:
             deleted=entry.deleted,
         )
         inputs = self.loop.intake.reread(known, entry.read)
-        pipeline.notes.pop("fields", None)  # as the checkpoint expected them of the next batch
-        pipeline.notes |= {} if entry.fields is None else {"fields": entry.fields}
+        for name, given in (("fields", entry.fields), ("rules", entry.rules)):
+            pipeline.notes.pop(name, None)  # as the checkpoint expected them of the next batch
+            pipeline.notes |= {} if given is None else {name: given}
         try:
             for command in entry.commands:
                 if command.version is not None:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 
 from streamboost.connectors.base import Committed, Message, Source, Transaction
@@ -180,16 +181,23 @@ def run(
                 recover(loop, checkpoint, newest, on_gap=on_gap, upgrade=upgrade)
                 if stop.requested:
                     return newest
-                _add_fields(config, loop.pipeline)
+                _follow_file(config, loop.pipeline)
                 _go_on(loop, state, committed)
                 with stop.interruptible(False), copied(copies, loop):
                     return _work(loop, state, until_idle=until_idle)
 
 
-def _add_fields(config: Config, pipeline: Pipeline) -> None:
-    """Have the next batch, and its journal entry, take on the fields that the file adds."""
+def _follow_file(config: Config, pipeline: Pipeline) -> None:
+    """Have the next batch, and its journal entry, take on what the file says anew.
+
+    These are fields it adds, and what labels have to obey, which no release before asked of them.
+    """
     if fields := added_fields(config, pipeline.schema):
         pipeline.notes["fields"] = {name: field.given() for name, field in fields.items()}
+    classes = config.sections.schema_.classes
+    rules = replace(pipeline.schema, tidy=True, classes=classes).rules
+    if rules != pipeline.schema.rules:
+        pipeline.notes["rules"] = rules
 
 
 def _work(loop: Loop, state: State, *, until_idle: bool) -> int:

@@ -114,7 +114,7 @@ class Book:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep others from it meanwhile; StateError at once where somebody has it."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,10 +3,12 @@
 It listens on 127.0.0.1 alone and runs in threads of its own, so that whoever asks neither slows nor
 stops the loop. ``/healthz`` and ``/readyz`` are open, and say only yes (200) or no (503).
 ``/metrics`` wants ``Authorization: Bearer TOKEN``, with the token that stands in a file which only
-the user who runs the pipeline may read.
+the user who runs the pipeline may read, and, as a page elsewhere may call this machine by a name of
+its own, a Host that is this machine's.
 """
 
 import hmac
+import re
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +18,7 @@ from streamboost.errors import ConfigurationError
 __all__ = ["HealthServer"]
 
 _HOST = "127.0.0.1"
+_NAMES = {_HOST, "localhost", "[::1]"}
 _CLOSING = 0.1
 """Seconds that closing takes at most."""
 
@@ -104,6 +107,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, b"not found\n")
 
     def _give_metrics(self) -> None:
+        host = self.headers.get("Host", "").lower()
+        if re.sub(r":\d*$", "", host) not in _NAMES:
+            self._answer(400, b"this machine is not called so\n")
+            return
         given = self.headers.get("Authorization", "").encode("latin-1", "replace")
         if hmac.compare_digest(given, self.token):
             self._answer(200, self.metrics(), _METRICS)

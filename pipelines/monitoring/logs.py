@@ -45,7 +45,7 @@ class AsJson(logging.Formatter):
             "message": record.getMessage(),
         }
         if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
+            line["trace"] = record.exc_text or self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""The web application: the open paths, the API, and the guard before all of it."""
+"""The web application: the way in, the API, and the guard before all of it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -7,14 +7,13 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.service.access.guard import LOGIN, Guard
-from streamboost.pipelines.service.access.people import SESSION_SECONDS, People
-from streamboost.pipelines.service.access.settings import Settings
-from streamboost.pipelines.service.api import labelling, read, write
+from streamboost.pipelines.service.access.entrance import entrance
+from streamboost.pipelines.service.access.guard import Guard
+from streamboost.pipelines.service.access.people import People
+from streamboost.pipelines.service.access.settings import Rate, Settings
+from streamboost.pipelines.service.api import labelling, logins, read, write
 from streamboost.pipelines.service.api.common import answer_errors, described
 from streamboost.pipelines.service.labelling.served import Served
 
@@ -23,22 +22,12 @@ __all__ = ["create_app"]
 _INTERVAL = 0.2
 """Seconds between two looks for labels that are due."""
 
-# A cookie that only our own pages send does not come along where a link elsewhere led here: the
-# next step has to be taken from a page of ours.
-_ENTER = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>streamboost</title>
-<meta http-equiv="refresh" content="0;url=/"></head>
-<body><p>You are logged in. <a href="/">Go on</a></p></body></html>
-"""
 
-
-def create_app(
-    pipelines: Sequence[Served], settings: Settings, people: People | None = None
-) -> FastAPI:
+def create_app(pipelines: Sequence[Served], settings: Settings, people: People) -> FastAPI:
     """Return the application over `pipelines`, without pages.
 
     While it runs, it writes the labels whose time to be undone is over, and closes `pipelines` when
-    it ends. `people` makes login links; without it nobody but who has the token can come in.
+    it ends. `people` makes login links.
 
     Raises ConfigurationError where two pipelines have one name.
     """
@@ -48,7 +37,7 @@ def create_app(
             f"two pipelines are called {double!r}: serve them by two processes, on ports of "
             "their own"
         )
-    people = people or People(settings.token)
+    failures = Rate(*settings.failures)
     app = FastAPI(
         title="streamboost",
         version="1",
@@ -59,49 +48,13 @@ def create_app(
         lifespan=lambda _: _writing(pipelines),
     )
     answer_errors(app)
-    app.include_router(_entrance(pipelines, people, settings))
+    app.include_router(entrance(people, settings, failures, lambda: _is_ready(pipelines)))
     app.include_router(_api(settings))
     app.state.pipelines = dict(zip(names, pipelines, strict=True))
     app.state.people = people
     # Added last, so that it comes first; also before what is mounted later.
-    app.add_middleware(Guard, settings=settings, people=people)
+    app.add_middleware(Guard, settings=settings, people=people, failures=failures)
     return app
-
-
-def _entrance(pipelines: Sequence[Served], people: People, settings: Settings) -> APIRouter:
-    """Return the paths that need no token: alive, ready, and in by a login link."""
-    entrance = APIRouter(include_in_schema=False)
-
-    @entrance.api_route("/healthz", methods=["GET", "HEAD"])
-    def is_alive() -> Response:
-        return PlainTextResponse("yes\n")
-
-    @entrance.api_route("/readyz", methods=["GET", "HEAD"])
-    def is_ready() -> Response:
-        ready = all(served.queue.trouble is None for served in pipelines)
-        return PlainTextResponse("yes\n" if ready else "no\n", 200 if ready else 503)
-
-    @entrance.get(LOGIN)
-    def log_in(request: Request, key: str = "") -> Response:
-        cookie = people.log_in(key)
-        if cookie is None:
-            text = (
-                "this login link was used already, or is too old: `streamboost serve` prints "
-                "another at its next start; where this browser is logged in, go to /\n"
-            )
-            return PlainTextResponse(text, 401)
-        answer = HTMLResponse(_ENTER)
-        answer.set_cookie(
-            settings.cookie,
-            cookie,
-            max_age=SESSION_SECONDS,
-            secure=settings.is_secure,
-            httponly=True,
-            samesite="strict",
-        )
-        return answer
-
-    return entrance
 
 
 def _api(settings: Settings) -> APIRouter:
@@ -111,9 +64,13 @@ def _api(settings: Settings) -> APIRouter:
         Security(APIKeyCookie(name=settings.cookie, auto_error=False, description="a login")),
     ]
     api = APIRouter(prefix="/api/v1", dependencies=checked, responses=described())
-    for part in (read, write, labelling):
+    for part in (read, write, labelling, logins):
         api.include_router(part.router)
     return api
+
+
+def _is_ready(pipelines: Sequence[Served]) -> bool:
+    return all(served.queue.trouble is None for served in pipelines)
 
 
 @asynccontextmanager

@@ -3,8 +3,10 @@
 import getpass
 import os
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from types import FrameType
 
@@ -15,17 +17,22 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.service.access.guard import LOGIN
 from streamboost.pipelines.service.access.people import People
+from streamboost.pipelines.service.access.sessions import Role
 from streamboost.pipelines.service.access.settings import LOOPBACK, Settings
 from streamboost.pipelines.service.app import create_app
+from streamboost.pipelines.service.door import DoorConfig
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages import routes as pages
 from streamboost.pipelines.state.folder import State, kept_token
 from streamboost.pipelines.stop import after_grace
 
-__all__ = ["TOKEN", "ServeAddress", "serve"]
+__all__ = ["SESSIONS", "TOKEN", "ServeAddress", "log_out", "serve", "server"]
 
 TOKEN = "serve.token"
 """The file of the token, in the state folder of the first pipeline."""
+
+SESSIONS = "serve.logins"
+"""The folder of the logins, beside it."""
 
 _STOPPING = 1
 """Seconds that open connections have to end in; what is left until the end is for the labels."""
@@ -44,11 +51,12 @@ class ServeAddress:
     certificate, key : files for https
     allow_plain : whether another address than loopback may go without https
     names : further host names it is reached by
+    proxy : address or network of a proxy that is believed to say whom it asks for
 
     Raises
     ------
     ConfigurationError
-        Where what is said would go over a network unprotected.
+        Where what is said would go over a network unprotected, or cannot be used.
     """
 
     address: str = "127.0.0.1"
@@ -57,6 +65,7 @@ class ServeAddress:
     key: Path | None = None
     allow_plain: bool = False
     names: tuple[str, ...] = ()
+    proxy: str | None = None
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
@@ -67,6 +76,14 @@ class ServeAddress:
                 "they can read along: give --certificate and --key, or --allow-plain where the "
                 "network is protected otherwise"
             )
+        if self.proxy is not None:
+            try:
+                ip_network(self.proxy, strict=False)
+            except ValueError:
+                raise ConfigurationError(
+                    f"--proxy {self.proxy} is no address: give that of the proxy, as it reaches "
+                    "this machine, such as 127.0.0.1 or 10.0.0.0/24"
+                ) from None
 
     @property
     def is_secure(self) -> bool:
@@ -80,7 +97,12 @@ class ServeAddress:
         return LOOPBACK | named | ({self.address.lower()} - {"0.0.0.0", "::"})
 
     def listen(self) -> socket.socket:
-        """Return a socket that listens; ConfigurationError where it cannot be had."""
+        """Return a socket that listens.
+
+        Raises ConfigurationError where it cannot be had, or would have nothing to prove itself by.
+        """
+        if self.certificate is not None and self.key is not None:
+            _check_certificate(self.certificate, self.key)
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
         try:
             return socket.create_server((self.address, self.port), family=family)
@@ -98,31 +120,62 @@ class ServeAddress:
         return f"{'https' if self.is_secure else 'http'}://{host}:{port}"
 
 
+def _check_certificate(certificate: Path, key: Path) -> None:
+    for option, file in (("--certificate", certificate), ("--key", key)):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise ConfigurationError(
+                f"{option} {file} cannot be read: {error.strerror or error}"
+            ) from None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"--certificate {certificate} and --key {key} cannot be used ({error}): give files in "
+            "PEM that belong together, the key without a password"
+        ) from None
+
+
 def serve(
     configs: Sequence[Config],
     place: ServeAddress,
-    people: Sequence[str] = (),
+    people: Sequence[tuple[str, Role]] = (),
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve the pipelines of `configs` until SIGINT or SIGTERM.
 
-    `say` is told the address with a login link for each of `people`, or for whoever starts it.
+    `say` is told the address with a login link for each of `people`, who are labellers or
+    operators, or for whoever starts it, an operator.
     """
-    state = State(configs[0].state)
-    with state.told():
-        state.path.mkdir(parents=True, exist_ok=True)
-        token = kept_token(state.path / TOKEN)
+    token, entering = _people(configs[0])
     with place.listen() as listening:
         port = listening.getsockname()[1]
         settings = Settings(token, place.hosts, port, place.is_secure)
-        entering = People(token)
         pipelines = [Served.of(config) for config in configs]
         app = create_app(pipelines, settings, entering)
         pages.install(app, pipelines)
-        for name in people or (_user(),):
-            say(f"{name}: {place.url(port)}{LOGIN}?key={entering.invite(name)}")
-        say(f"each link works once, for a day; programs send the token in {state.path / TOKEN}")
+        for name, role in people or ((_user(), "operator"),):
+            link = f"{place.url(port)}{LOGIN}?key={entering.invite(name, role)}"
+            say(f"{name} ({role}): {link}")
+        file = State(configs[0].state).path / TOKEN
+        say(f"each link works once, for a day; programs send the token in {file}")
         server(app, settings, place).run(sockets=[listening])
+
+
+def log_out(configs: Sequence[Config], names: Sequence[str]) -> dict[str, int]:
+    """End all logins of `names`, whether or not `serve` runs; return how many each had."""
+    _, people = _people(configs[0])
+    return {name: people.log_out_all(name) for name in names}
+
+
+def _people(config: Config) -> tuple[str, People]:
+    """Return the token, made if need be, and those who are logged in."""
+    state = State(config.state)
+    with state.told():
+        state.make()
+        token = kept_token(state.path / TOKEN)
+    return token, People(token, state.path / SESSIONS)
 
 
 def _user() -> str:
@@ -136,19 +189,18 @@ def _user() -> str:
 def server(app: FastAPI, settings: Settings, place: ServeAddress) -> uvicorn.Server:
     """Return what answers for `app`, with limits of its own before those of the guard."""
     return _Server(
-        uvicorn.Config(
+        DoorConfig(
             app,
-            http="h11",  # ends a connection whose body was not read, rather than reading it all
+            settings,
+            place.proxy,
             ws="websockets-sansio",
             ws_max_size=settings.max_body,
             ssl_certfile=place.certificate,
             ssl_keyfile=place.key,
-            proxy_headers=False,  # nobody is believed to speak for another
             server_header=False,
             access_log=False,  # it would hold the keys of login links
             log_config=None,
             log_level="warning",
-            limit_concurrency=500,
             timeout_graceful_shutdown=_STOPPING,
         )
     )

@@ -15,6 +15,7 @@
 ``metrics.token``     what /metrics wants, made when [monitor] has a port
 ``labelling.db``      who labelled what, and when; written by `serve` alone
 ``serve.token``       what `serve` wants
+``serve.logins/``     who is logged in there, a file each
 ``lock``              held by the process that runs, which writes its number there
 ====================  =====================================================================
 """
@@ -59,6 +60,10 @@ class State:
         self._schema = path / "schema.json"
         self._lock = path / "lock"
 
+    def make(self) -> None:
+        """Make the folder, which nobody but its owner can look into, if it is not there."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
     @property
     def is_made(self) -> bool:
         """Whether a run has left anything of what it knows."""
@@ -77,7 +82,7 @@ class State:
         however that ends.
         """
         with self.told():
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.make()
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._hold(descriptor)

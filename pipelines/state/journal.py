@@ -59,6 +59,8 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         secrets masked) and its `fingerprint`; given with `environment`.
     fields
         Those that were added to the file, learned from with this batch on, each with what it holds.
+    rules
+        What labels and ids have to obey from this batch on (`Schema.rules`), where that changed.
     """
 
     sequence: int
@@ -78,6 +80,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     identities: dict[str, str] | None = None
     origin: dict[str, str] | None = None
     fields: dict[str, Any] | None = None
+    rules: dict[str, Any] | None = None
 
     def encode(self) -> bytes:
         """Return it as JSON."""

@@ -50,6 +50,14 @@ class TrainingData:
     categorical: np.ndarray | None = None
     places: np.ndarray | None = None
 
+    def votes_before(self) -> np.ndarray:
+        """Return the scores, float64 (K,), before anybody has voted.
+
+        Zero, and for a class whose rows weigh nothing half the log odds of an error of 1e-10.
+        """
+        met = np.bincount(self.y, minlength=len(self.classes)) > 0
+        return np.where(met, 0.0, 0.5 * np.log(1e-10))
+
 
 def numbers_of(
     estimator: BaseEstimator,
@@ -87,15 +95,18 @@ def training_data(
     known: np.ndarray | None,
     categorical: np.ndarray | None = None,
 ) -> TrainingData:
-    """Return the rows of positive weight, their labels as places among the classes."""
+    """Return the rows of positive weight, their labels as places among the classes.
+
+    These are all that `y` has, as in scikit-learn: one whose rows weigh nothing is there too.
+    """
+    classes, codes = _encode(y, known)
     places = None
     if sample_weight is not None and not (sample_weight > 0).all():
         places = np.flatnonzero(sample_weight > 0)
-        X, y, sample_weight = X[places], y[places], sample_weight[places]
+        X, codes, sample_weight = X[places], codes[places], sample_weight[places]
     if len(X) == 0:
         raise ValueError("no row has a positive weight: give at least one class a weight")
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
-    classes, codes = _encode(y, known)
     return TrainingData(X, codes, weight, classes, categorical, places)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from streamboost import GambleClassifier, SketchLogitBoostClassifier, StreamLearner
-from streamboost.errors import ConfigurationError
+from streamboost.errors import ConfigurationError, DataError
 from streamboost.stream.estimators import describe, rebuild
 
 
@@ -69,11 +69,18 @@ def test_a_row_of_weight_two_is_two_rows_to_balanced_classes(rare):
     np.testing.assert_allclose(weighted, repeated, rtol=1e-4, atol=1e-4)
 
 
-def test_a_class_of_weight_zero_is_as_good_as_absent(estimator):
+def test_a_class_of_weight_zero_is_known_and_never_predicted(estimator):
     rng = np.random.default_rng(0)
     X, y = rng.random((90, 2)), np.arange(90) % 3
-    estimator.set_params(class_weight={2: 0}).fit(X, y)
-    assert estimator.classes_.tolist() == [0, 1]
+    estimator.set_params(class_weight={2: 0})
+    if families.two_classes_only(estimator):
+        with pytest.raises(DataError, match="3 classes"):
+            estimator.fit(X, y)
+        return
+    estimator.fit(X, y)
+    assert estimator.classes_.tolist() == [0, 1, 2], "as in scikit-learn"
+    assert set(estimator.predict(X)) <= {0, 1}
+    assert np.isfinite(estimator.decision_function(X)).all()
 
 
 def test_class_weights_take_the_names_of_classes(rare):

@@ -2,12 +2,13 @@
 
 Each request passes, in this order: is it for one of our names, is it small enough, who asks, do
 they ask too often, and, where it could change something or open a websocket, does it come from one
-of our own pages. Nothing behind this is asked before all of it holds, but for the three paths that
-say nothing.
+of our own pages. Nothing behind this is asked before all of it holds, but for the paths that say
+nothing. What somebody may do who is in, each operation says itself (`api/common`).
 """
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
 from math import ceil
@@ -21,7 +22,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamboost.pipelines.service.access.people import PROGRAM, People, Person
-from streamboost.pipelines.service.access.settings import Rate, Settings
+from streamboost.pipelines.service.access.settings import Rate, Settings, address_of
+from streamboost.pipelines.service.access.watched import Watched
 
 __all__ = ["LOGIN", "OPEN", "Guard"]
 
@@ -30,6 +32,8 @@ _log = logging.getLogger(__name__)
 LOGIN = "/login"
 OPEN = frozenset({"/healthz", "/readyz", LOGIN})
 """The paths that ask for no token: two that say yes or no, and the one that asks for its own."""
+
+_READING = ("GET", "HEAD")
 
 _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PAGE_POLICY = (
@@ -56,34 +60,54 @@ _TOKEN_HINT = (
 
 
 class Guard:
-    """Lets through to `app` what may pass, with who asks as ``scope["state"]["person"]``."""
+    """Lets through to `app` what may pass, with who asks as ``scope["state"]["person"]``.
 
-    def __init__(self, app: ASGIApp, settings: Settings, people: People) -> None:
+    Whoever proves who they are is let in whatever others tried from their address: `failures`
+    counts, by address, the secrets that were none, and nothing else.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, people: People, failures: Rate) -> None:
         self.app = app
         self._settings = settings
         self._people = people
+        self._failures = failures
         self._reads = Rate(*settings.reads)
         self._writes = Rate(*settings.writes)
-        self._strangers = Rate(*settings.strangers)
         self._messages = Rate(*settings.messages)
+        self._at_once = Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refusal, or have `app` answer."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        refusal = self._refusal(HTTPConnection(scope))
-        if scope["type"] == "websocket":
-            if refusal is None:
-                await self.app(scope, self._paced(scope, receive), send)
-            else:
-                await send({"type": "websocket.close", "code": 1008})
-            return
-        dressed = _dressed(scope, send)
+        connection = HTTPConnection(scope)
+        refusal = self._refusal(connection)
         if refusal is not None:
-            await refusal(scope, receive, dressed)
+            await self._refuse(refusal, scope, receive, send)
+            return
+        person: Person | None = scope["state"]["person"]
+        if person is None:
+            await self._pass(scope, receive, _dressed(scope, send))
+            return
+        scope["state"].pop("proven", _nothing)()
+        self._at_once[person.seat] += 1
+        try:
+            if scope["type"] == "http":
+                await self._pass(scope, receive, _dressed(scope, send))
+            else:
+                watched = Watched(send, lambda: self._who(connection)[0] == person)
+                await self.app(scope, watched.receiving(self._paced(person, receive)), watched)
+        finally:
+            self._at_once[person.seat] -= 1
+            if not self._at_once[person.seat]:
+                del self._at_once[person.seat]
+
+    async def _refuse(self, refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
         else:
-            await self._pass(scope, receive, dressed)
+            await refusal(scope, receive, _dressed(scope, send))
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have `app` answer, unless the body turns out larger than it said."""
@@ -115,13 +139,14 @@ class Guard:
             if not begun:
                 await _refused(scope, 503, "the server is stopping")(scope, receive, send)
 
-    def _paced(self, scope: Scope, receive: Receive) -> Receive:
+    def _paced(self, person: Person, receive: Receive) -> Receive:
         """Return `receive` for a websocket whose messages wait where they come too often."""
-        seat = scope["state"]["person"].seat
 
         async def paced() -> Message:
             message = await receive()
-            while message["type"] == "websocket.receive" and (wait := self._messages.wait(seat)):
+            while message["type"] == "websocket.receive" and (
+                wait := self._messages.wait(person.seat)
+            ):
                 await asyncio.sleep(wait)
             return message
 
@@ -135,38 +160,45 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:19]) > self._settings.max_body:
             return self._too_large(scope)
-        person, by_cookie = self._who(connection)
+        person, is_wrong = self._who(connection)
         scope.setdefault("state", {})["person"] = person
-        if wait := self._rate(scope, person).wait(_caller(scope, person)):
-            _log.warning("%s asks too often", "a stranger" if person is None else person.name)
-            return _refused(scope, 429, "too many requests", {"Retry-After": str(ceil(wait))})
-        if person is None and not self._is_open(scope):
-            return _refused(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
+        is_open = scope["type"] == "http" and scope["path"] in OPEN
+        is_reading = scope["type"] == "http" and scope["method"] in _READING
+        if not (is_open and is_reading):
+            if person is not None and (wait := self._wait(person, is_reading=is_reading)):
+                _log.warning("%s asks too often", person.name)
+                return _refused(scope, 429, "too many requests", {"Retry-After": str(ceil(wait))})
+            if person is None and not (is_open and scope["path"] == LOGIN):
+                return self._stranger(scope, is_wrong=is_wrong)
         # Of what is only read, a browser says where it comes from if a script elsewhere asks.
-        is_reading = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        is_plain = person is None or (is_reading and "origin" not in headers)
-        if by_cookie and not is_plain and not _is_own(scope, headers):
+        is_plain = is_reading and ("origin" not in headers or person is None)
+        if person != PROGRAM and not is_plain and not _is_own(scope, headers):
             return _refused(scope, 403, "this must come from one of this server's own pages")
         return None
 
-    def _is_open(self, scope: Scope) -> bool:
-        return (
-            scope["type"] == "http" and scope["path"] in OPEN and scope["method"] in ("GET", "HEAD")
-        )
+    def _stranger(self, scope: Scope, *, is_wrong: bool) -> Response:
+        """Return what is answered to somebody who has shown nothing, or a secret that is none."""
+        if is_wrong and (wait := self._failures.wait(address_of(scope.get("client")))):
+            _log.warning("somebody tries secrets that are none")
+            text = "too many secrets that are none"
+            return _refused(scope, 429, text, {"Retry-After": str(ceil(wait))})
+        return _refused(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
 
     def _who(self, connection: HTTPConnection) -> tuple[Person | None, bool]:
-        """Return who asks, None for a stranger, and whether a cookie says so."""
+        """Return who asks, None for a stranger, and whether a secret was given that is none."""
         scheme, _, given = connection.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._people.is_token(given.strip()):
+        is_bearer = scheme.lower() == "bearer"
+        if is_bearer and self._people.is_token(given.strip()):
             return PROGRAM, False
         cookie = connection.cookies.get(self._settings.cookie, "")
-        return (self._people.by_cookie(cookie) if cookie else None), True
+        person = self._people.by_cookie(cookie) if cookie else None
+        return person, person is None and bool(cookie or is_bearer)
 
-    def _rate(self, scope: Scope, person: Person | None) -> Rate:
-        if person is None:
-            return self._strangers
-        is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        return self._reads if is_read else self._writes
+    def _wait(self, person: Person, *, is_reading: bool) -> float:
+        """Return the seconds after which `person` may ask, 0: now."""
+        if self._at_once[person.seat] >= self._settings.at_once:
+            return 1.0
+        return (self._reads if is_reading else self._writes).wait(person.seat)
 
     @property
     def _too_large_text(self) -> str:
@@ -177,8 +209,8 @@ class Guard:
         return _refused(scope, 413, self._too_large_text, {"Connection": "close"})
 
 
-def _caller(scope: Scope, person: Person | None) -> str:
-    return (scope.get("client") or ("",))[0] if person is None else f"seat {person.seat}"
+def _nothing() -> None:
+    """Tell nobody: there is no door before this."""
 
 
 def _host_of(value: str) -> str:

@@ -1,7 +1,7 @@
-"""Who is asking: the token, login links that work once, and signed cookies.
+"""Who is asking, and what they may: the token, login links that work once, and cookies.
 
-A person follows a login link; the browser then holds a cookie which the token signs, so that a
-restart of `serve` logs nobody out, and a new token everybody. A program sends the token itself.
+A person follows a login link; the browser then holds a cookie for a login that the server keeps.
+A program sends the token itself.
 """
 
 import hashlib
@@ -10,20 +10,17 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from secrets import token_urlsafe
 
-from itsdangerous import BadData, URLSafeTimedSerializer
-
 from streamboost.errors import DataError
+from streamboost.pipelines.service.access.names import checked_name
+from streamboost.pipelines.service.access.sessions import Role, Session, Sessions
 
-__all__ = ["PROGRAM", "SESSION_SECONDS", "People", "Person"]
-
-SESSION_SECONDS = 7 * 24 * 3600
-"""How long a cookie is good for."""
+__all__ = ["PROGRAM", "People", "Person"]
 
 _LINK_SECONDS = 24 * 3600
 _MOST_LINKS = 1_000
-_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +32,18 @@ class Person:
 
     name: str
     seat: str
-
-    def __post_init__(self) -> None:
-        if not self.name.strip() or len(self.name) > _LONGEST_NAME or not self.name.isprintable():
-            raise DataError(
-                f"the name {self.name!r} cannot be a person's: give 1 to {_LONGEST_NAME} letters "
-                "without control characters"
-            )
+    role: Role = "labeller"
 
 
-PROGRAM = Person("api", "api")
+PROGRAM = Person("api", "api", "operator")
 """Whoever sends the token itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    until: float
+    name: str
+    role: Role
 
 
 class People:
@@ -53,13 +51,16 @@ class People:
 
     Parameters
     ----------
-    token : the secret that programs send and that signs the cookies
+    token : the secret that programs send, and without which no login is worth anything
+    folder : where logins are kept
     clock : gives the seconds by which login links grow old
+    wall_clock : gives the seconds since 1970 by which logins do
 
     Examples
     --------
-    >>> people = People("a secret")
-    >>> key = people.invite("ann")
+    >>> from tempfile import mkdtemp
+    >>> people = People("a secret", Path(mkdtemp()))
+    >>> key = people.invite("ann", "labeller")
     >>> cookie = people.log_in(key)
     >>> people.by_cookie(cookie).name
     'ann'
@@ -67,45 +68,74 @@ class People:
     (True, True)
     """
 
-    def __init__(self, token: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        token: str,
+        folder: Path,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
         self._token = token.encode()
         self._clock = clock
-        self._links: dict[str, tuple[float, str]] = {}
+        self._links: dict[str, _Link] = {}
         self._lock = threading.Lock()
-        self._signer = URLSafeTimedSerializer(
-            token, salt="streamboost session", signer_kwargs={"digest_method": hashlib.sha256}
-        )
+        self._sessions = Sessions(folder, self._token, wall_clock)
 
-    def invite(self, name: str) -> str:
+    def invite(self, name: str, role: Role) -> str:
         """Return the key of a login link for `name`, which works once, for a day.
 
         Raises DataError where nobody can be called so.
         """
-        person = Person(name, "")
+        name = checked_name(name)
+        if name.casefold() == PROGRAM.name:
+            raise DataError(f"the name {name!r} is what programs go by: give another")
         key = token_urlsafe(32)
         now = self._clock()
         with self._lock:
-            self._links = {k: link for k, link in self._links.items() if link[0] > now}
+            self._links = {k: link for k, link in self._links.items() if link.until > now}
             while len(self._links) >= _MOST_LINKS:
                 del self._links[next(iter(self._links))]
-            self._links[_hashed(key)] = (now + _LINK_SECONDS, person.name)
+            self._links[_hashed(key)] = _Link(now + _LINK_SECONDS, name, role)
         return key
 
+    def invited(self, key: str) -> tuple[str, Role] | None:
+        """Return whom `key` lets in and as what, None where it was used or is too old."""
+        link = self._links.get(_hashed(key))
+        return None if link is None or link.until <= self._clock() else (link.name, link.role)
+
     def log_in(self, key: str) -> str | None:
-        """Return the cookie for whoever brings `key`, None where it was used or is too old."""
+        """Return the cookie for whoever brings `key`, None where it was used or is too old.
+
+        Raises StateError where the login cannot be kept; the key is still good then.
+        """
         with self._lock:
-            until, name = self._links.pop(_hashed(key), (0.0, ""))
-        if not name or until <= self._clock():
-            return None
-        return self._signer.dumps([name, token_urlsafe(12)])
+            found = self.invited(key)
+            if found is None:
+                return None
+            cookie = self._sessions.begin(*found)
+            del self._links[_hashed(key)]
+        return cookie
+
+    def log_out(self, cookie: str) -> None:
+        """End the login of this cookie, which is good for nothing from now on."""
+        self._sessions.end(cookie)
+
+    def log_out_all(self, name: str) -> int:
+        """End all logins of `name`, also links that nobody followed; return how many."""
+        name = checked_name(name)
+        with self._lock:
+            links = {k: link for k, link in self._links.items() if link.name != name}
+            ended, self._links = len(self._links) - len(links), links
+        return ended + self._sessions.end_all(name)
+
+    def logged_in(self) -> list[Session]:
+        """Return the logins there are, by name."""
+        return self._sessions.open()
 
     def by_cookie(self, cookie: str) -> Person | None:
-        """Return whose cookie this is, None where it was not signed here or is too old."""
-        try:
-            name, seat = self._signer.loads(cookie, max_age=SESSION_SECONDS)
-        except BadData:
-            return None
-        return Person(name, seat)
+        """Return whose cookie this is, None where they are logged out or it is too old."""
+        found = self._sessions.of(cookie)
+        return None if found is None else Person(found.name, found.seat, found.role)
 
     def is_token(self, given: str) -> bool:
         """Tell whether `given` is the token, in a time that does not tell how much of it is."""

@@ -19,7 +19,7 @@ from streamboost.errors import (
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
 
-__all__ = ["Asker", "ErrorAnswer", "ServedPipeline", "answer_errors", "described"]
+__all__ = ["FOR_OPERATORS", "Asker", "ErrorAnswer", "ServedPipeline", "answer_errors", "described"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _STATUS: tuple[tuple[type[StreamBoostError], int], ...] = (
 _MEANINGS = {
     400: "The request cannot be read, or is for another host.",
     401: "Neither a token nor a login.",
-    403: "With a cookie, but not from a page of this server.",
+    403: "It is an operator's to do, or has a cookie and is from no page of this server.",
     404: "There is no such pipeline.",
     409: "It cannot be done as things are.",
     413: "The body is too large.",
@@ -56,8 +56,19 @@ def _asker(request: Request) -> Person:
     return person
 
 
+def _operator(request: Request) -> None:
+    if _asker(request).role != "operator":
+        raise HTTPException(
+            403,
+            "this is an operator's to do: `streamboost serve --operator NAME` prints a login link "
+            "for one",
+        )
+
+
 ServedPipeline = Annotated[Served, Depends(_pipeline)]
 Asker = Annotated[Person, Depends(_asker)]
+FOR_OPERATORS = [Depends(_operator)]
+"""Dependencies of what a labeller may not do."""
 
 
 class ErrorAnswer(BaseModel):

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.labels import LONGEST_ID, as_text
 from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
@@ -45,7 +45,7 @@ class About(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    id: Annotated[str, Field(min_length=1, max_length=10_000)]
+    id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 
 
 class Answer(About):

@@ -1,15 +1,20 @@
-"""The API's writing half: labels, records and commands for pipelines, and logins for people."""
+"""The API's writing half: labels, records and commands for pipelines."""
 
 from typing import Annotated, Any, Self
 
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
-from starlette.requests import Request
 
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.labels import LONGEST_ID, as_text
 from streamboost.connectors.messages.written import Label
-from streamboost.pipelines.service.access.guard import LOGIN
-from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
+from streamboost.pipelines.service.access.names import LONGEST_NAME, checked_name
+from streamboost.pipelines.service.access.people import PROGRAM, Person
+from streamboost.pipelines.service.api.common import (
+    FOR_OPERATORS,
+    Asker,
+    ServedPipeline,
+    described,
+)
 from streamboost.pipelines.state.commands import Command, Kind
 
 __all__ = ["LabelValue", "router"]
@@ -35,10 +40,12 @@ class _Given(BaseModel):
 class LabelIn(_Given):
     """What a record turned out to be."""
 
-    id: Annotated[str, Field(min_length=1, max_length=10_000)]
+    id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
     label: LabelValue
     time: str | _Integer | FiniteFloat | None = None
-    source: Annotated[str, Field(max_length=100)] | None = Field(None, description="who says so")
+    source: Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
+        None, description="who says so, where it is not who posts it; with the token alone"
+    )
 
 
 class LabelsIn(_Given):
@@ -77,45 +84,48 @@ class Queued(BaseModel):
     queued: str
 
 
-class LoginIn(_Given):
-    """Whom a login link is for."""
-
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-
-
-class Login(BaseModel):
-    """A login link that works once, for a day."""
-
-    path: str
-
-
 @router.post("/pipelines/{pipeline}/labels", status_code=201, responses=_WRITES)
 def post_labels(served: ServedPipeline, asker: Asker, given: LabelsIn) -> Written:
     """Write labels to where the pipeline reads them: all of them, or none."""
     labels = [
-        Label(one.id, as_text(one.label), one.time, one.source or asker.name)
+        Label(one.id, as_text(one.label), one.time, _source(asker, one.source))
         for one in given.labels
     ]
     served.queue.post(asker, labels)
     return Written(written=len(labels))
 
 
-@router.post("/pipelines/{pipeline}/records", status_code=201, responses=_WRITES)
+def _source(asker: Person, given: str | None) -> str:
+    """Return who gives a label: whoever asks, or whom a program names."""
+    if given is None or given == asker.name:
+        return asker.name
+    if asker != PROGRAM:
+        raise HTTPException(
+            403, f"your labels are {asker.name}'s: leave `source` out, or send the token"
+        )
+    return checked_name(given)
+
+
+@router.post(
+    "/pipelines/{pipeline}/records",
+    status_code=201,
+    responses=_WRITES,
+    dependencies=FOR_OPERATORS,
+)
 def post_records(served: ServedPipeline, given: RecordsIn) -> Written:
     """Write records to where the pipeline reads them: all of them, or none."""
     served.records.write(given.records)
     return Written(written=len(given.records))
 
 
-@router.post("/pipelines/{pipeline}/commands", status_code=202, responses=_WRITES)
+@router.post(
+    "/pipelines/{pipeline}/commands",
+    status_code=202,
+    responses=_WRITES,
+    dependencies=FOR_OPERATORS,
+)
 def post_command(served: ServedPipeline, given: CommandIn) -> Queued:
     """Queue a command; the pipeline refuses in its log what it cannot obey."""
     command = Command(given.command, given.version)
     served.tell(command)
     return Queued(queued=str(command))
-
-
-@router.post("/logins", status_code=201, responses=described(403, 413, 422))
-def post_login(request: Request, given: LoginIn) -> Login:
-    """Make a login link for somebody else."""
-    return Login(path=f"{LOGIN}?key={request.app.state.people.invite(given.name)}")

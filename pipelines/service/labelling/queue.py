@@ -112,8 +112,8 @@ class LabelQueue:
 
     def answer(self, person: Person, id: str, label: str | int) -> LabellingEntry:
         """Hold the label that `person` gives the record `id`; it is durable then."""
-        self._labels.check([Label(id, label)])
-        return self._note(person, id, "label", label)
+        (tidy,) = self._labels.check([Label(id, label)])
+        return self._note(person, id, "label", tidy.label)
 
     def skip(self, person: Person, id: str) -> LabellingEntry:
         """Have the record `id` come to `person` after everything else; others may get it now."""
@@ -155,10 +155,10 @@ class LabelQueue:
 
         They are where the pipeline reads them when this returns.
         """
-        self._labels.write(labels)
+        written = self._labels.write(labels)
         now = self._clock()
         with self._store.writing() as connection:
-            for label in labels:
+            for label in written:
                 request = self._requests.request(label.id)
                 sequence = 0 if request is None else request["sequence"]
                 # A program speaks for others; whoever has logged in answers for themselves.
@@ -181,7 +181,7 @@ class LabelQueue:
         try:
             due = self._due(at_once=at_once)
             if due:
-                self._labels.write([_message(entry) for entry in due])
+                self._labels.deliver([_message(entry) for entry in due])
                 with self._store.writing() as connection:
                     connection.executemany(
                         "UPDATE entries SET stage = 'written' WHERE number = ?",

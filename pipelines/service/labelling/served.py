@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,9 @@ class Served:
     def of(cls, config: Config) -> "Served":
         """Return the pipeline of `config`; nothing is opened before it is used."""
         state, mask = State(config.state), config.mask
-        schema = state.schema() or config.sections.build_schema()
+        told = config.sections.build_schema()
+        # A state may be older than what labels have to obey, and than the classes in the file.
+        schema = replace(state.schema() or told, **told.rules)
         status = StatusReader(state.path)
         answers = _feeder(config, "labels", config.sections.labels)
         labels = LabelWriter(answers, schema, mask, lambda: _kind(status))

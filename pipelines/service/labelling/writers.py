@@ -74,27 +74,48 @@ class LabelWriter(SourceWriter):
         self._schema = schema
         self._kind = kind
 
-    def check(self, labels: Sequence[Label]) -> list[bytes]:
-        """Return the messages of `labels`.
+    @property
+    def classes(self) -> Sequence[str | int]:
+        """The labels there are, where the pipeline's file names them; empty: any."""
+        return self._schema.classes
+
+    def check(self, labels: Sequence[Label]) -> list[Label]:
+        """Return `labels` as the pipeline will read them, tidied.
 
         Raises ConfigurationError where the source cannot be written to, and DataError where the
         pipeline could not use one of them.
         """
         self._sink_or_raise()
-        kind = self._kind()
-        is_settled = self._schema.label == "auto" and kind in ("string", "integer", "boolean")
-        schema = self._schema.settled(kind) if is_settled else self._schema
+        schema = self._settled()
         try:
             payloads = [schema.encode_label(label) for label in labels]
         except UnicodeEncodeError as error:
             raise DataError(f"a label holds text that is not Unicode: {error}") from None
-        _, dead = schema.decode_labels(_as_read(payloads))
+        read, dead = schema.decode_labels(_as_read(payloads))
         _refuse(dead, "label")
-        return payloads
+        return [
+            Label(id, tidy, label.time, label.source)
+            for label, id, tidy in zip(labels, read.ids, read.labels, strict=True)
+        ]
 
-    def write(self, labels: Sequence[Label]) -> None:
-        """Append `labels`, or none of them, raising as `check` does; ConnectorError: none yet."""
-        self._append(self.check(labels))
+    def write(self, labels: Sequence[Label]) -> list[Label]:
+        """Append `labels`, or none of them, raising as `check` does; ConnectorError: none yet.
+
+        Returns what was appended.
+        """
+        tidy = self.check(labels)
+        self.deliver(tidy)
+        return tidy
+
+    def deliver(self, labels: Sequence[Label]) -> None:
+        """Append labels that were checked once; what cannot be used by now is a dead letter."""
+        schema = self._settled()
+        self._append([schema.encode_label(label) for label in labels])
+
+    def _settled(self) -> Schema:
+        kind = self._kind()
+        is_settled = self._schema.label == "auto" and kind in ("string", "integer", "boolean")
+        return self._schema.settled(kind) if is_settled else self._schema
 
 
 class RecordWriter(SourceWriter):

@@ -168,8 +168,9 @@ class Letters:
                     with Tag("summary"):
                         Tag("span", str(letter.get("reason")), "chip bad")
                         Tag("span", f"{letter.get('source')}, {clock(letter.get('time'))}")
-                        Tag("span", str(letter.get("detail", "")), "cause")
-                    Tag("pre", str(letter.get("payload", "")), tabindex="0")
+                        Tag("bdi", str(letter.get("detail", "")), "cause")
+                    with Tag("pre", tabindex="0"):
+                        Tag("bdi", str(letter.get("payload", "")))
 
 
 class Overview:

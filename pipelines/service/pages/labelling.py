@@ -15,9 +15,10 @@ from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.service.pages import questions
 from streamboost.pipelines.service.pages.dashboard import UNSTARTED
+from streamboost.pipelines.service.pages.questions import Doubt
 from streamboost.pipelines.service.pages.tables import Column, Table
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.service.pages.widgets import Answers, DataTable, Tag
+from streamboost.pipelines.service.pages.widgets import Answers, DataTable, Sentence, Tag
 from streamboost.pipelines.wording import clock, plural, sentence
 
 __all__ = ["LabellingDesk"]
@@ -42,6 +43,8 @@ class LabellingDesk:
     def __init__(self, served: Served, person: Person) -> None:
         self._queue = served.queue
         self._refusal = served.labels.refusal
+        self._classes = served.labels.classes
+        self._doubt: Doubt | None = None
         self._person = person
         self._view = View()
         self._turn = 0
@@ -55,7 +58,7 @@ class LabellingDesk:
                 Tag("h2", "What is it?", id="reply-title")
                 self._answers = Answers()
                 self._answers.on("given", self._given)
-                self._said = Tag("p", "", "said", role="status", aria_live="polite")
+                self._said = Sentence("p", "said", role="status", aria_live="polite")
             self._given_panel = Tag(
                 "section", classes="panel given", aria_labelledby="features-title"
             )
@@ -79,7 +82,7 @@ class LabellingDesk:
             if before is None or asyncio.get_running_loop().time() - self._looked >= LOOK:
                 await self._next()
             if before is not None and self._id != before:
-                self._said.text = f"Record {before} was answered or expired."
+                self._said.say("Record {} was answered or expired.", before)
             await self._show_history()
 
     async def leave(self) -> None:
@@ -87,41 +90,40 @@ class LabellingDesk:
         await asyncio.to_thread(self._queue.release, self._person)
 
     async def _given(self, event: GenericEventArguments) -> None:
-        """Take what a person chose, unless it was meant for a record that has gone."""
+        """Take what a person chose, unless it was meant for a record that has gone.
+
+        A class that nobody has given yet, and that looks like one of those there are, is asked
+        about first.
+        """
         given: Mapping[str, Any] = event.args
         async with self._busy:
             if given.get("turn") != self._turn:
                 return
-            try:
-                self._said.text = await asyncio.to_thread(self._take, given)
-            except StreamBoostError as error:
-                self._said.text = sentence(str(error))
+            self._doubt = questions.doubt_of(given, self._known, self._view.label_type)
+            if self._doubt is None:
+                try:
+                    self._said.say(*await asyncio.to_thread(self._take, given))
+                except StreamBoostError as error:
+                    self._said.say("{}", sentence(str(error)))
             self._turn += 1
             await self._next()
             await self._show_history()
 
-    def _take(self, given: Mapping[str, Any]) -> str:
-        action, label = given.get("action"), given.get("label")
+    def _take(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """Do what was chosen; return what to say of it, with the names it says it of."""
+        action = given.get("action")
         if action == "undo":
-            return _taken_back(self._queue.undo(self._person))
+            return "Taken back: record {}.", self._queue.undo(self._person).id
         if self._id is None:
-            return "There is no record to answer."
+            return ("There is no record to answer.",)
         if action == "skip":
-            return f"Skipped {self._queue.skip(self._person, self._id).id}: it comes again later."
+            return "Skipped {}: it comes again later.", self._queue.skip(self._person, self._id).id
         if action == "not_sure":
             entry = self._queue.not_sure(self._person, self._id)
-            return f"Not sure of {entry.id}: it is left to others."
-        entry = self._queue.answer(self._person, self._id, self._as_label(label))
-        return f"Record {entry.id} is {entry.label}. U takes it back for a few seconds."
-
-    def _as_label(self, given: Any) -> str | int:
-        """Return a label as the pipeline's schema has it; what it cannot read, it will refuse."""
-        if self._view.document("pipeline").get("label_type") == "integer":
-            try:
-                return int(given)
-            except (TypeError, ValueError):
-                pass
-        return str(given)
+            return "Not sure of {}: it is left to others.", entry.id
+        label = questions.label_of(given, self._view.label_type)
+        entry = self._queue.answer(self._person, self._id, label)
+        return "Record {} is {}. U takes it back for a few seconds.", entry.id, str(entry.label)
 
     async def _next(self) -> None:
         request = await asyncio.to_thread(self._queue.next, self._person)
@@ -138,16 +140,19 @@ class LabellingDesk:
         found = request or {}
         if found.get("id") != self._id:
             self._turn += 1  # what is on its way was meant for another record
+            self._doubt = None
         self._id = found.get("id")
         view = self._view
         about = view.document("pipeline")
         self._record.show(found, about, self._refusal)
-        known = _known(found, view)
+        self._known = list(self._classes) or _known(found, view)
         self._answers.show(
             turn=self._turn,
             open=request is not None and self._refusal is None,
-            choices=[asdict(one) for one in questions.choices(found, known)],
-            numeric=about.get("label_type") == "integer",
+            choices=[asdict(one) for one in questions.choices(found, self._known)],
+            numeric=view.label_type == "integer",
+            closed=bool(self._classes),
+            doubt=None if self._doubt is None else asdict(self._doubt),
         )
         self._given_panel.set_visibility(bool(found))
         self._features.show_table(
@@ -161,8 +166,8 @@ class Record:
     def __init__(self) -> None:
         self._open = Tag("p", "", "about")
         with Tag("div", aria_live="polite"):
-            self._title = Tag("h2", "", id="record-title")
-            self._guess = Tag("p", "", "guess")
+            self._title = Sentence("h2", id="record-title")
+            self._guess = Sentence("p", "guess")
             self._why = Tag("p", "", "why")
         self._fields = Tag("dl", classes="fields")
         self._shown: Mapping[str, Any] = {}
@@ -174,12 +179,12 @@ class Record:
     def show(self, request: OpenRequest, about: Mapping[str, Any], refusal: str | None) -> None:
         """Show a request; without one, say what to do."""
         if not request:
-            self._title.text = "Nothing to label"
-            self._guess.text = ""
+            self._title.say("Nothing to label")
+            self._guess.say("")
             self._why.text = refusal or _idle(about)
         else:
-            self._title.text = f"Record {request['id']}"
-            self._guess.text = _guess(request)
+            self._title.say("Record {}", request["id"])
+            self._guess.say(*_guess(request))
             reason = questions.why(request, about.get("strategy") or {})
             self._why.text = refusal or f"{reason} {questions.until(request)}".strip()
         given = request.get("features") or {}
@@ -190,7 +195,8 @@ class Record:
             self._fields.clear()
             with self._fields:
                 for name, value in fields.items():
-                    Tag("dt", str(name))
+                    with Tag("dt"):
+                        Tag("bdi", str(name))
                     with Tag("dd"):
                         _show_field(value)
 
@@ -200,18 +206,19 @@ def _show_field(value: Any) -> None:
     if kind == "image":
         Tag("img", src=value, alt="The image in this field")
     elif kind == "link":
-        Tag("a", value, href=value, rel="noreferrer noopener", target="_blank")
+        with Tag("a", href=value, rel="noreferrer noopener", target="_blank"):
+            Tag("bdi", value)
     else:
-        Tag("span", "missing" if value is None else str(value), kind)
+        Tag("bdi", "missing" if value is None else str(value), kind)
 
 
-def _guess(request: OpenRequest) -> str:
+def _guess(request: OpenRequest) -> tuple[str, ...]:
     label = as_text(request.get("label"))
     if label is None:
-        return "The committee had no guess."
+        return ("The committee had no guess.",)
     share = (request.get("probabilities") or {}).get(str(label))
     sure = "" if share is None else f", {100 * share:.0f} % sure"
-    return f"The committee guesses {label}{sure}."
+    return f"The committee guesses {{}}{sure}.", str(label)
 
 
 def _idle(about: Mapping[str, Any]) -> str:
@@ -227,10 +234,6 @@ def _known(request: OpenRequest, view: View) -> list[str | int]:
     if not found:
         found = set(request.get("probabilities") or ())
     return sorted(found, key=lambda label: (isinstance(label, str), label))
-
-
-def _taken_back(entry: LabellingEntry) -> str:
-    return f"Taken back: record {entry.id}."
 
 
 _ACTIONS: dict[str, Callable[[LabellingEntry], str]] = {

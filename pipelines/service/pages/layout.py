@@ -14,6 +14,8 @@ import jinja2
 import nicegui.client
 from nicegui import ui
 
+from streamboost.pipelines.service.access.entrance import LOGOUT
+from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages.widgets import Tag, Theme
 
 __all__ = ["Header", "bear_nonces", "main", "page_of"]
@@ -22,7 +24,9 @@ __all__ = ["Header", "bear_nonces", "main", "page_of"]
 class Header:
     """The top of a page, beside its main part rather than in it, as a screen reader expects."""
 
-    def __init__(self, here: str, pipeline: str | None, pipelines: Sequence[str]) -> None:
+    def __init__(
+        self, here: str, pipeline: str | None, pipelines: Sequence[str], person: Person
+    ) -> None:
         with ui.context.client.layout:
             skip = Tag("a", "Skip to the content", "skip", href="#content")
             top = Tag("header", classes="top")
@@ -39,6 +43,11 @@ class Header:
                         if path == "/label":
                             with link:
                                 self._count = Tag("span", "", "count")
+                with Tag("form", classes="person", method="post", action=LOGOUT):
+                    with Tag("span", classes="who", title=f"{person.name}, {person.role}"):
+                        Tag("bdi", person.name)
+                        Tag("span", ", operator" if person.role == "operator" else "")
+                    Tag("button", "Log out")
                 Theme()
             if len(pipelines) > 1:
                 with Tag("nav", classes="inner pipelines", aria_label="Pipelines"):

@@ -5,12 +5,25 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamboost.active.utilities import UTILITIES
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.labels import as_text, nearest, tidied
+from streamboost.errors import DataError
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
-from streamboost.pipelines.wording import NOTHING, amount, clock, percent
+from streamboost.pipelines.wording import NOTHING, amount, clock, percent, visible
 
-__all__ = ["Choice", "FieldKind", "choices", "features", "is_long", "kind_of", "until", "why"]
+__all__ = [
+    "Choice",
+    "Doubt",
+    "FieldKind",
+    "choices",
+    "doubt_of",
+    "features",
+    "is_long",
+    "kind_of",
+    "label_of",
+    "until",
+    "why",
+]
 
 KEYS = 9
 """Classes that a digit stands for."""
@@ -63,7 +76,7 @@ def choices(request: OpenRequest, known: Sequence[str | int]) -> list[Choice]:
     return [
         Choice(
             label=label,
-            name=str(label),
+            name=visible(str(label)),
             key=str(place) if place <= KEYS else None,
             share=None if shares[label] is None else percent(shares[label]),
             part=shares[label] or 0.0,
@@ -71,6 +84,57 @@ def choices(request: OpenRequest, known: Sequence[str | int]) -> list[Choice]:
         )
         for place, label in enumerate(order, 1)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A class that would be new, and the one it may be meant for: each as given and as shown."""
+
+    label: str
+    name: str
+    meant: str | int
+    near: str
+
+
+ALIKE = 0.6
+"""How alike, by `difflib`, a new class is to an old one that is asked about."""
+
+
+def label_of(given: Mapping[str, Any], label_type: str | None) -> str | int:
+    """Return the label that was chosen, as the schema has it; what it cannot read, it will refuse.
+
+    Raises DataError where none was.
+
+    >>> label_of({"action": "label", "label": "7"}, "integer")
+    7
+    """
+    label = given.get("label")
+    if given.get("action") != "label" or not isinstance(label, str | int):
+        raise DataError("that is no answer: choose a class, skip the record, or say you are unsure")
+    if isinstance(label, bool) or label_type == "boolean":
+        return str(as_text(label))
+    try:
+        return int(label) if label_type == "integer" else label
+    except ValueError:
+        return label
+
+
+def doubt_of(
+    given: Mapping[str, Any], known: Sequence[str | int], label_type: str | None
+) -> Doubt | None:
+    """Return what to ask before a class that looks like another becomes one; None: nothing.
+
+    >>> doubt_of({"action": "label", "label": "Gras"}, ["grass", "sky"], "string").near
+    'grass'
+    """
+    given_label = given.get("label")
+    if given.get("action") != "label" or given.get("sure") or not isinstance(given_label, str):
+        return None
+    label, fault = tidied(given_label)
+    if fault or label in known or label_type not in (None, "string"):
+        return None
+    near = nearest(label, known, ALIKE)
+    return None if near is None else Doubt(label, visible(label), near, visible(str(near)))
 
 
 def why(request: OpenRequest, strategy: Mapping[str, Any]) -> str:

@@ -66,9 +66,9 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
     names = list(feeds)
 
     @ui.page("/", title="Dashboard | streamboost", response_timeout=PATIENCE)
-    async def dashboard(pipeline: str | None = None) -> None:
+    async def dashboard(request: Request, pipeline: str | None = None) -> None:
         name = _chosen(pipeline, names)
-        header = Header("/", name, names)
+        header = Header("/", name, names, request.state.person)
         if name is None:
             with main("Pipelines"):
                 overview = Overview(names)
@@ -102,10 +102,11 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
     @ui.page("/label", title="Labelling | streamboost", response_timeout=PATIENCE)
     async def labelling(request: Request, pipeline: str | None = None) -> None:
         name = _chosen(pipeline, names) or names[0]
-        header = Header("/label", name, names)
+        person = request.state.person
+        header = Header("/label", name, names, person)
         with main(f"Labelling for {name}"):
-            desk = LabellingDesk(pipelines[name], request.state.person)
-        seat = name, request.state.person.seat
+            desk = LabellingDesk(pipelines[name], person)
+        seat = name, person.seat
         open_desks[seat] += 1
 
         async def leave() -> None:

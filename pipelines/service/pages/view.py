@@ -36,6 +36,12 @@ class View:
         """How many requests wait for an answer."""
         return int(self.document("join").get("open_requests", 0))
 
+    @property
+    def label_type(self) -> str | None:
+        """What labels are by now; None: nobody knows yet."""
+        found: str | None = self.document("pipeline").get("label_type")
+        return found
+
     def document(self, name: str) -> Any:
         """Return the document `name`, empty where there is none."""
         return self.documents.get(name) or {}

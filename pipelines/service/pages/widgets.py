@@ -1,11 +1,15 @@
 """The elements that pages are made of: plain HTML, and four small components of our own.
 
+Text that came from elsewhere stands in `bdi`, and marks in it that turn the direction of writing
+are shown as such: whatever a record holds, what stands around it keeps its place.
+
 NiceGUI's own charts and HTML boxes compile templates in the browser, which a strict content
 security policy forbids; these render by functions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +17,10 @@ import nicegui.elements.echart
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
-from streamboost.pipelines.service.pages.tables import Table
+from streamboost.pipelines.service.pages.tables import Cell, Table
+from streamboost.pipelines.wording import visible
 
-__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Tag", "Theme"]
+__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Sentence", "Tag", "Theme"]
 
 STATIC = Path(__file__).parents[1] / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
@@ -35,6 +40,30 @@ class Tag(TextElement):
         if any(self._props.get(name) != value for name, value in changed.items()):
             self._props.update(changed)
             self.update()
+
+    def _text_to_model_text(self, text: str) -> None:
+        super()._text_to_model_text(visible(text))
+
+
+class Sentence(Tag):
+    """A text with names in it that came from elsewhere."""
+
+    def __init__(self, tag: str, classes: str = "", **attributes: Any) -> None:
+        super().__init__(tag, "", classes, **attributes)
+        self._said: tuple[str, ...] = ()
+
+    def say(self, text: str, *names: str) -> None:
+        """Say `text`, with each of `names` in the place of a ``{}``."""
+        if self._said == (text, *names):
+            return
+        self._said = (text, *names)
+        self.clear()
+        with self:
+            for part, name in zip_longest(text.split("{}"), names):
+                if part:
+                    Tag("span", part)
+                if name is not None:
+                    Tag("bdi", name)
 
 
 class _Component(Element):
@@ -56,7 +85,7 @@ class DataTable(_Component, component=STATIC / "table.js"):
 
     def show_table(self, table: Table) -> None:
         """Show `table`."""
-        columns = [{"text": column.text, "kind": column.kind} for column in table.columns]
+        columns = [{"text": visible(column.text), "kind": column.kind} for column in table.columns]
         self.show(caption=table.caption, columns=columns, rows=cells(table.rows))
 
 
@@ -71,10 +100,11 @@ class Answers(_Component, component=STATIC / "answers.js"):
 def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Return the rows of a table as JSON can hold them."""
     return [
-        [value if isinstance(value, str) else _without_nothing(asdict(value)) for value in row]
+        [visible(value) if isinstance(value, str) else _cell(value) for value in row]
         for row in rows
     ]
 
 
-def _without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
+def _cell(cell: Cell) -> dict[str, Any]:
+    values = asdict(cell) | {"text": visible(cell.text)}
     return {name: value for name, value in values.items() if value is not None}

@@ -7,7 +7,7 @@ const ACTIONS = [
 ];
 
 export default {
-  props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean },
+  props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean, closed: Boolean, doubt: Object },
   emits: ["given"],
   data() {
     return { sent: null, other: "" };
@@ -23,7 +23,7 @@ export default {
         onClick: () => this.give("label", one.label),
       }, [
         one.key ? key(one.key) : h("span", { class: "no-key" }),
-        h("span", { class: "name" }, one.name),
+        h("bdi", { class: "name" }, one.name),
         h("span", { class: "share" }, one.share ?? ""),
         one.share && h("span", { class: "bar", "aria-hidden": "true" }, [
           h("span", { class: "fill", style: { width: `${100 * one.part}%` } }),
@@ -46,10 +46,20 @@ export default {
       }),
       h("button", { type: "submit", disabled: !this.other.trim() }, "Give"),
     ]);
+    const button = (words, name, label) =>
+      h("button", { type: "button", onClick: () => this.give("label", label, true) }, [words, h("bdi", name)]);
+    const doubt = this.doubt && h("div", { class: "doubt", role: "alert" }, [
+      h("p", [h("bdi", this.doubt.name), " would be a new class. Is it ", h("bdi", this.doubt.near), "?"]),
+      h("div", { class: "actions" }, [
+        button("Yes, it is ", this.doubt.near, this.doubt.meant),
+        button("No, add ", this.doubt.name, this.doubt.label),
+      ]),
+    ]);
     const actions = ACTIONS.filter(([name]) => this.open || name === "undo").map(action);
     return h("div", { class: "answers" }, [
       this.open && h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.choices.map(choice)),
-      this.open && other,
+      this.open && !this.closed && other,
+      this.open && doubt,
       h("div", { class: "actions", role: "group", "aria-label": "Instead of a label" }, actions),
     ]);
   },
@@ -71,16 +81,21 @@ export default {
     document.removeEventListener("keydown", this.heard);
   },
   methods: {
-    give(action, label = null) {
+    give(action, label = null, sure = false) {
       if (this.sent === this.turn || (!this.open && action !== "undo")) return;
       this.sent = this.turn;
-      this.$emit("given", { turn: this.turn, action, label });
+      this.$emit("given", { turn: this.turn, action, label, sure });
     },
     submit(event) {
       event.preventDefault();
       if (!this.other.trim()) return;
       this.give("label", this.other.trim());
       this.other = "";
+    },
+  },
+  watch: {
+    doubt(asked) {
+      if (asked) Vue.nextTick(() => this.$el.querySelector(".doubt button").focus());
     },
   },
 };

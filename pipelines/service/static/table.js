@@ -1,7 +1,7 @@
 // A table whose cells may carry a bar or a shade. All text goes in as text, never as markup.
 const cell = (value, i, head) => {
   const { text, bar, colour, shade, note } = typeof value === "object" && value !== null ? value : { text: value };
-  let inside = [Vue.h("span", { class: "text" }, text)];
+  let inside = [Vue.h("bdi", { class: "text" }, text)];
   if (note) inside.unshift(Vue.h("span", { class: "sr-only" }, note));
   if (bar !== undefined && bar !== null) {
     const fill = Vue.h("span", {
@@ -21,7 +21,7 @@ const cell = (value, i, head) => {
 export default {
   props: { caption: String, columns: Array, rows: Array },
   render() {
-    const head = this.columns.map((column) => Vue.h("th", { scope: "col", class: column.kind }, column.text));
+    const head = this.columns.map((column) => Vue.h("th", { scope: "col", class: column.kind }, [Vue.h("bdi", column.text)]));
     const rows = this.rows.map((row, n) =>
       Vue.h("tr", { key: n }, row.map((value, i) => cell(value, i, this.columns[i]))),
     );

@@ -62,7 +62,7 @@ class Gamble(Algorithm):
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return zeros: the weights begin as they are given."""
-        return np.zeros(len(data.classes)) if committee is None else committee.base
+        return data.votes_before() if committee is None else committee.base
 
     def temperature(self, n_classes: int) -> float:
         """Return K - 1."""

@@ -75,7 +75,7 @@ class Votes(Algorithm):
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return zeros: nobody has voted."""
-        return np.zeros(len(data.classes)) if committee is None else committee.base
+        return data.votes_before() if committee is None else committee.base
 
     def temperature(self, n_classes: int) -> float:
         """Return 1: the votes are log shares as they stand."""
@@ -84,7 +84,7 @@ class Votes(Algorithm):
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
         """Return the weights that belong to `scores`."""
         own = scores[np.arange(len(data.y)), data.y]
-        return VoteState(data.y, data.weight, own, len(data.classes), unused=not bool(scores.any()))
+        return VoteState(data.y, data.weight, own, len(data.classes), unused=not bool(own.any()))
 
     def influence(self, state: VoteState) -> np.ndarray:
         """Return the weights that shape the tree."""

@@ -56,7 +56,7 @@ def test_a_newcomer_labels_a_record_and_the_pipeline_learns_it(started):
     assert str(folder) in process.stdout.readline()
     link = re.search(r"(http://127\.0\.0\.1:\d+)/login\?key=\S+", process.stdout.readline())
     with httpx.Client(base_url=link[1], headers={"Origin": link[1]}) as browser:
-        assert browser.get(link[0]).status_code == 200
+        assert browser.post(link[0]).status_code == 303
         assert httpx.get(link[0]).status_code == 401, "the link works once"
         labelling = "/api/v1/pipelines/demo/labelling"
 

@@ -1,5 +1,6 @@
 """Health, readiness and metrics, asked for over the network while a pipeline runs."""
 
+import http.client
 import json
 import socket
 import threading
@@ -48,6 +49,26 @@ def test_health_and_readiness_say_only_yes_or_no(served):
     ready[0] = False
     assert get(port, "/healthz") == (200, "yes\n")
     assert get(port, "/readyz") == (503, "no\n")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:1", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:99", 200),
+        ("evil.example", 400),
+        ("127.0.0.1.evil.example:9464", 400),
+        ("evil.example:127.0.0.1", 400),
+        ("", 400),
+    ],
+)
+def test_metrics_are_told_to_nobody_who_calls_this_machine_otherwise(served, host, status):
+    connection = http.client.HTTPConnection("127.0.0.1", served(), timeout=10)
+    with closing(connection):
+        headers = {"Host": host, "Authorization": "Bearer secret"}
+        connection.request("GET", "/metrics", headers=headers)
+        assert connection.getresponse().status == status
 
 
 @pytest.mark.parametrize("token", [None, "", "Secret", "secret2", "sécret"])

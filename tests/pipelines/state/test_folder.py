@@ -194,3 +194,11 @@ def test_no_secret_is_stored(state, tmp_path):
     stored = b"".join(path.read_bytes() for path in state.path.iterdir())
     assert b"hunter2" not in stored
     assert b"${SECRET}" in stored
+
+
+def test_a_folder_that_is_made_is_its_owners_alone(tmp_path):
+    with State(tmp_path / "new" / "state").locked():
+        assert (tmp_path / "new" / "state").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "shared").mkdir(mode=0o755)
+    with State(tmp_path / "shared").locked():
+        assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755, "as whoever made it wants it"

@@ -15,7 +15,7 @@ LABELS = "/api/v1/pipelines/test/labels"
 
 @pytest.fixture(scope="module")
 def site(_ran):
-    with site_of(_ran, strangers=(1e9, 1e9), max_body=100_000) as found:
+    with site_of(_ran, failures=(1e9, 1e9), max_body=100_000) as found:
         yield found
 
 
@@ -46,15 +46,17 @@ def test_a_wrong_token_is_as_good_as_none(site, given):
 
 
 def test_a_login_link_works_once_and_its_cookie_is_for_browsers_alone(site):
-    key = site.people.invite("ann")
-    stranger = site.stranger()
-    first = stranger.get("/login", params={"key": key})
-    assert first.status_code == 200
+    key = site.people.invite("ann", "labeller")
+    stranger = site.stranger(Origin=site.url)
+    first = stranger.post("/login", params={"key": key})
+    assert first.status_code == 303
     cookie = first.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     assert TOKEN not in first.text + cookie
-    assert site.stranger().get("/login", params={"key": key}).status_code == 401
+    for method in ("GET", "POST"):
+        again = site.stranger(Origin=site.url).request(method, "/login", params={"key": key})
+        assert again.status_code == 401
     assert stranger.get("/api/v1/pipelines").status_code == 200
 
 

@@ -1,12 +1,14 @@
 """The guard by itself, message by message, and the limits it keeps."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from streamboost.errors import DataError
 from streamboost.pipelines.service.access.guard import Guard
-from streamboost.pipelines.service.access.people import SESSION_SECONDS, People
+from streamboost.pipelines.service.access.people import People
+from streamboost.pipelines.service.access.sessions import SESSION_SECONDS
 from streamboost.pipelines.service.access.settings import Rate, Settings
 
 TOKEN = [(b"authorization", b"Bearer secret"), (b"host", b"localhost")]
@@ -42,7 +44,13 @@ def ask(guard, headers, body=(b"",), method="POST", path="/x", client="1.2.3.4")
 
 
 def guard(app=swallow, **settings):
-    return Guard(app, Settings("secret", **settings), People("secret"))
+    known = Settings("secret", **settings)
+    return Guard(app, known, People("secret", Path("nowhere")), Rate(*known.failures))
+
+
+@pytest.fixture
+def people(tmp_path):
+    return People("secret", tmp_path)
 
 
 def test_a_body_is_counted_as_it_comes_whatever_it_says_of_its_length():
@@ -71,13 +79,14 @@ def test_every_answer_tells_the_browser_to_keep_it_to_itself():
         assert b"default-src 'none'" in answered[b"content-security-policy"]
 
 
-def test_strangers_who_ask_too_often_wait_and_keep_nobody_else_waiting():
-    busy = guard(strangers=(0.001, 3))
+def test_whoever_tries_too_many_secrets_waits_and_keeps_nobody_else_waiting():
+    busy = guard(failures=(0.001, 3))
     wrong = [(b"authorization", b"Bearer wrong"), TOKEN[1]]
     assert [ask(busy, wrong)[0] for _ in range(4)] == [401, 401, 401, 429]
     assert int(ask(busy, wrong)[1][b"retry-after"]) > 100
     assert ask(busy, wrong, client="5.6.7.8")[0] == 401
     assert ask(busy, TOKEN)[0] == 200
+    assert ask(busy, TOKEN[1:])[0] == 401, "who shows no secret has tried none"
 
 
 def test_reading_and_writing_have_rates_of_their_own():
@@ -116,38 +125,72 @@ def test_a_rate_remembers_no_more_callers_than_it_may():
     assert [rate.wait(caller) for caller in "cba"] == [1, 1, 0]
 
 
-def test_a_login_link_grows_old():
+def test_a_login_link_grows_old(tmp_path):
     now = [0.0]
-    people = People("secret", clock=lambda: now[0])
-    key = people.invite("ann")
+    people = People("secret", tmp_path, clock=lambda: now[0])
+    key = people.invite("ann", "labeller")
     now[0] = 24 * 3600
     assert people.log_in(key) is None
 
 
-def test_a_cookie_is_good_across_a_restart_and_not_under_another_token():
-    people = People("secret")
-    cookie = people.log_in(people.invite("ann"))
-    assert People("secret").by_cookie(cookie).name == "ann"
-    assert People("other").by_cookie(cookie) is None
+def test_a_cookie_is_good_across_a_restart_and_not_under_another_token(people, tmp_path):
+    cookie = people.log_in(people.invite("ann", "operator"))
+    found = People("secret", tmp_path).by_cookie(cookie)
+    assert (found.name, found.role) == ("ann", "operator")
+    assert People("other", tmp_path).by_cookie(cookie) is None
 
 
-def test_a_cookie_grows_old(monkeypatch):
-    people = People("secret")
-    monkeypatch.setattr("itsdangerous.timed.time.time", lambda: 1_000_000)
-    cookie = people.log_in(people.invite("ann"))
-    monkeypatch.setattr("itsdangerous.timed.time.time", lambda: 1_000_000 + SESSION_SECONDS)
+def test_a_cookie_grows_old(tmp_path):
+    now = [1_000_000.0]
+    people = People("secret", tmp_path, wall_clock=lambda: now[0])
+    cookie = people.log_in(people.invite("ann", "labeller"))
+    now[0] += SESSION_SECONDS - 1
     assert people.by_cookie(cookie).name == "ann"
-    monkeypatch.setattr("itsdangerous.timed.time.time", lambda: 1_000_001 + SESSION_SECONDS)
+    now[0] += 1
     assert people.by_cookie(cookie) is None
+    people.log_in(people.invite("ben", "labeller"))
+    assert len(list(tmp_path.iterdir())) == 1, "what is too old goes with the next login"
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 101, "\x1b[31m"])
-def test_nobody_is_called_what_cannot_be_printed(name):
+@pytest.mark.parametrize(
+    "name",
+    ["", "  ", "a\nb", "x" * 101, "\x1b[31m", "an\u200bn", "\u202enna", "\u0430nn", "api", "API"],
+)
+def test_nobody_is_called_what_cannot_be_read_or_looks_like_another(people, name):
     with pytest.raises(DataError, match="name"):
-        People("secret").invite(name)
+        people.invite(name, "labeller")
 
 
-def test_two_logins_under_one_name_are_two_seats():
-    people = People("secret")
-    seats = {people.by_cookie(people.log_in(people.invite("ann"))).seat for _ in range(2)}
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(" Zoe\u0308 ", "Zoë"), ("山田 たろう", "山田 たろう"), ("Άννα 2", "Άννα 2"), ("김", "김")],
+)
+def test_a_name_is_kept_in_one_form(people, given, kept):
+    assert people.invited(people.invite(given, "labeller")) == (kept, "labeller")
+
+
+def test_two_logins_under_one_name_are_two_seats(people):
+    seats = {people.by_cookie(people.log_in(people.invite("ann", "labeller"))).seat for _ in "12"}
     assert len(seats) == 2
+
+
+def test_a_login_ends_for_one_browser_or_for_all_that_somebody_has(people):
+    cookies = [people.log_in(people.invite("ann", "labeller")) for _ in range(3)]
+    key = people.invite("ann", "labeller")
+    people.log_out(cookies[0])
+    assert [people.by_cookie(cookie) is None for cookie in cookies] == [True, False, False]
+    assert people.log_out_all("ann") == 3
+    assert people.logged_in() == []
+    assert people.log_in(key) is None
+    assert not any(map(people.by_cookie, cookies))
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{}", b'{"name":"ann","role":"king","seat":"s","until":9e9}']
+)
+def test_a_damaged_login_is_none(people, tmp_path, damage):
+    cookie = people.log_in(people.invite("ann", "labeller"))
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(damage)
+    assert people.by_cookie(cookie) is None
+    assert people.logged_in() == []

@@ -36,9 +36,9 @@ class Desk:
         self.sink = MemorySink(self.log)
         self.queue = self.fresh()
 
-    def fresh(self):
+    def fresh(self, **schema):
         """Another queue over the same file, as another process would have."""
-        labels = LabelWriter(self.sink, Schema(label="string", numeric=["a"]))
+        labels = LabelWriter(self.sink, Schema(label="string", numeric=["a"], **schema))
         return LabelQueue(
             self.path, self.asked, labels, grace=GRACE, lease=LEASE, clock=lambda: self.now
         )

@@ -5,7 +5,7 @@ import pytest
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, DataError, StateError, UnavailableError
-from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.access.people import PROGRAM, Person
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 from tests.pipelines.service.labelling.desks import ANN, BEN, GRACE, LEASE, Asked, Desk
@@ -26,7 +26,7 @@ def test_the_most_useful_is_first_and_stays_with_whoever_looks_at_it(desk):
 
 def test_whoever_has_a_record_that_a_program_answers_gets_another(desk):
     assert desk.before(ANN) == "0"
-    desk.queue.post(Person("api", "api"), [Label("0", "left")])
+    desk.queue.post(PROGRAM, [Label("0", "left")])
     assert desk.before(ANN) == "1"
 
 
@@ -106,7 +106,7 @@ def test_a_record_that_somebody_answered_meanwhile_is_before_nobody(desk):
     desk.queue.answer(BEN, desk.before(BEN), "left")
     desk.queue.undo(ANN)
     assert desk.before(ANN) == "1"
-    desk.queue.post(Person("api", "api"), [Label("1", "left")])
+    desk.queue.post(PROGRAM, [Label("1", "left")])
     assert desk.before(ANN) == "2"
 
 
@@ -141,7 +141,7 @@ def test_nobody_who_has_logged_in_answers_in_the_name_of_another(desk):
 
 
 def test_labels_that_a_program_posts_are_written_at_once_and_kept(desk):
-    desk.queue.post(Person("api", "api"), [Label("0", "left"), Label("77", "right", 5, "bot")])
+    desk.queue.post(PROGRAM, [Label("0", "left"), Label("77", "right", 5, "bot")])
     assert desk.written() == [("0", "left", None), ("77", "right", "bot")]
     assert [(e.id, e.person, e.stage) for e in desk.queue.history()] == [
         ("77", "bot", "written"),
@@ -155,6 +155,14 @@ def test_what_the_pipeline_could_not_read_is_refused_at_once(desk, label):
     with pytest.raises(DataError):
         desk.queue.answer(ANN, "0", label)
     assert desk.queue.history() == []
+
+
+def test_a_label_that_nobody_can_use_any_more_keeps_no_other_waiting(desk):
+    desk.queue.answer(ANN, "0", " left ")
+    desk.queue.answer(BEN, "1", "right")
+    desk.queue = desk.fresh(classes=["right"])  # as the file may say by the next start
+    assert desk.queue.write_due(at_once=True) == 2
+    assert desk.written() == [("0", "left", "ann"), ("1", "right", "ben")]
 
 
 def test_where_labels_cannot_be_written_nothing_is_taken(tmp_path):

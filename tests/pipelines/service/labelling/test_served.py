@@ -15,6 +15,7 @@ from websockets.sync.client import connect
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.service.access.people import People
 from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.labelling.served import Served, find
@@ -98,7 +99,7 @@ def test_what_cannot_be_written_now_is_said_without_what_the_environment_holds(
 def test_two_pipelines_of_one_name_are_refused(file):
     pair = [Served.of(find(file)), Served.of(find(file))]
     with pytest.raises(ConfigurationError, match="two pipelines are called 'test'"):
-        create_app(pair, Settings("secret"))
+        create_app(pair, Settings("secret"), People("secret", file.parent))
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.168.1.5", "::", "example.org"])
@@ -144,16 +145,17 @@ def test_the_command_serves_over_https_until_it_is_told_to_end(streamboost_comma
     words += ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"]
     subprocess.run(words, check=True, capture_output=True)
     process = streamboost_command.start(
-        "serve", str(file), "--port", "0", "--person", "ann", "--person", "ben",
+        "serve", str(file), "--port", "0", "--operator", "ann", "--person", "ben",
         "--certificate", "cert.pem", "--key", "key.pem",
     )  # fmt: skip
     links = [process.stdout.readline() for _ in range(2)]
-    assert [link.partition(":")[0] for link in links] == ["ann", "ben"]
+    assert [link.partition(":")[0] for link in links] == ["ann (operator)", "ben (labeller)"]
     link = re.search(r"https://\S+", links[0])[0]
     trusted = ssl.create_default_context(cafile=tmp_path / "cert.pem")
     with httpx.Client(verify=trusted) as client:
         until(lambda: is_there(client, link))
-        cookie = client.get(link).headers["set-cookie"]
+        own = {"Origin": link.partition("/login")[0]}
+        cookie = client.post(link, headers=own).headers["set-cookie"]
         page = client.get(httpx.URL(link).join("/label"))
     with httpx.Client(verify=trusted) as stranger:
         for path in ("/", "/label", *re.findall(r'(?:src|href)="(/[^"]+)"', page.text)):
@@ -199,7 +201,7 @@ def test_readiness_says_no_while_labels_wait(file, monkeypatch):
     with site_of(file) as site:
         program, ready = site.program(), site.stranger()
         assert ready.get("/readyz").status_code == 200
-        monkeypatch.setattr(site.served.labels, "write", fail)
+        monkeypatch.setattr(site.served.labels, "deliver", fail)
         asked = program.post("/api/v1/pipelines/test/labelling/next").json()["request"]["id"]
         body = {"id": asked, "label": "left"}
         assert program.post("/api/v1/pipelines/test/labelling/answer", json=body).is_success

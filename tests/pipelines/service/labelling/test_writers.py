@@ -98,7 +98,7 @@ def test_text_that_is_neither_true_nor_false_is_not_taken_for_false():
     with pytest.raises(DataError, match="labels here are true or false"):
         writer.write([Label("1", "maybe")])
     writer.write([Label("1", "True")])
-    assert log.payloads() == [b'{"id":"1","label":"True"}']
+    assert log.payloads() == [b'{"id":"1","label":true}']
 
 
 def test_records_with_nested_ids_are_judged_before_their_fields_are_known():

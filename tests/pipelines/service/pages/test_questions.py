@@ -1,8 +1,10 @@
 """What a person is told before they answer."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamboost.errors import DataError
 from streamboost.pipelines.service.pages import questions
 
 REQUEST = {"label": "b", "probabilities": {"a": 0.3, "b": 0.6, "c": 0.1}, "utility": 0.9}
@@ -103,3 +105,47 @@ def test_a_guess_of_true_is_the_choice_called_so():
     (wrong, right) = questions.choices(request, ["false", "true"])
     assert (right.name, right.guess, right.share) == ("true", True, "90.0 %")
     assert not wrong.guess
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"action": "label"},
+        {"action": "label", "label": None},
+        {"action": "label", "label": ["left"]},
+        {"action": "label", "label": 1.5},
+        {"action": "explode", "label": "left"},
+        {"label": "left"},
+    ],
+)
+def test_what_is_no_answer_is_no_label(given):
+    with pytest.raises(DataError, match="no answer"):
+        questions.label_of(given, "string")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "label"),
+    [
+        ("7", "integer", 7),
+        ("seven", "integer", "seven"),
+        ("7", "string", "7"),
+        (True, "boolean", "true"),
+        ("false", "boolean", "false"),
+        (7, None, 7),
+    ],
+)
+def test_a_label_is_what_the_pipeline_has(given, kind, label):
+    assert questions.label_of({"action": "label", "label": given}, kind) == label
+
+
+@pytest.mark.parametrize(
+    ("label", "near"),
+    [("Grass", "grass"), ("gras", "grass"), (" grass ", None), ("sky", None), ("cloud", None)],
+)
+def test_only_a_new_class_that_is_like_an_old_one_is_asked_about(label, near):
+    found = questions.doubt_of({"action": "label", "label": label}, ["grass", "sky"], "string")
+    assert (found and found.near) == near
+    given = {"action": "label", "label": label, "sure": True}
+    assert questions.doubt_of(given, ["grass", "sky"], "string") is None
+    assert questions.doubt_of({"action": "label", "label": "12"}, [11, 13], "integer") is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from river import datasets
-from serving import put
+from serving import put, read
 
 from streamboost.connectors.river import RiverSource
 from streamboost.pipelines.config.file import load
@@ -51,7 +51,7 @@ def segments(start, n):
     """Records of River's ImageSegments, with a text, an image and an address besides."""
     with_ids = islice(RiverSource("ImageSegments").poll(start + n), start, None)
     records = [json.loads(message.payload) for message in with_ids]
-    further = {"photo": PIXEL, "page": "https://example.org/a.png"}
+    further = {"photo": PIXEL, "page": "https://example.org/a.png", "turned": "ab\u202ecd"}
     return [record | {"text": f"{SCRIPT} {record['id']}"} | further for record in records]
 
 
@@ -75,6 +75,9 @@ class Job:
     def answer(self, ids):
         labels = [{"id": id, "label": self.truth[int(id)]} for id in ids]
         put(self.config, "labels", labels)
+
+    def given(self):
+        return read(self.config, "labels")
 
     def open_ids(self):
         return [request["id"] for request in self.status.requests()]

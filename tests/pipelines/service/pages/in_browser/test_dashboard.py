@@ -18,6 +18,7 @@ from tests.pipelines.service.pages.in_browser.browsing import (
     text_of,
     tile,
 )
+from tests.pipelines.service.pages.in_browser.conftest import log_in
 
 pytestmark = in_a_browser
 
@@ -70,7 +71,7 @@ def test_a_pipeline_that_has_not_begun_says_how_to_begin(path, visit):
 def test_an_unknown_pipeline_is_a_plain_404(job, chromium):
     context = chromium.new_context()
     link = job.links["ann"].pop()
-    context.request.get(link)
+    log_in(context, link)
     answer = context.request.get(link.partition("/login")[0] + "/?pipeline=none")
     assert (answer.status, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
     context.close()

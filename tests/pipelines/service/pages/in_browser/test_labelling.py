@@ -118,3 +118,53 @@ def test_the_keyboard_alone_is_enough(visit):
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline != "none" or page.evaluate("document.activeElement === document.body")
     assert {"SSkip", "NNot sure", "UUndo"} <= seen
+
+
+def type_class(page, text):
+    page.get_by_label("Another class").fill(text)
+    page.get_by_role("button", name="Give").click()
+
+
+def test_a_new_class_near_an_old_one_is_asked_about_first(job, visit):
+    page = visit("/label")
+    id, name = record(page), page.locator(".choice .name").first.inner_text()
+    type_class(page, f" {name.upper()} ")
+    page.wait_for_selector(".doubt")
+    assert f"{name.upper()} would be a new class. Is it {name}?" in text_of(page, ".doubt")
+    assert page.evaluate("document.activeElement.textContent") == f"Yes, it is {name}"
+    assert record(page) == id, "nothing is given yet"
+    page.keyboard.press("Enter")
+    wait_for_record_after(page, id)
+    assert f"Record {id} is {name}." in text_of(page, ".said")
+    page.keyboard.press("u")
+    until(lambda: record(page) == id)
+    type_class(page, "quite another")
+    wait_for_record_after(page, id)
+    assert f"Record {id} is quite another." in text_of(page, ".said")
+    page.keyboard.press("u")
+    until(lambda: record(page) == id)
+
+
+def test_what_is_no_answer_labels_nothing(job, visit):
+    page = visit("/label")
+    id = record(page)
+    for given in ("{action: 'label', label: null}", "{action: 'explode'}", "{}", "{label: ['x']}"):
+        page.evaluate(
+            "given => { const element = document.querySelector('.answers');"
+            " const answers = getElement(+element.id.slice(1));"
+            " answers.$emit('given', {turn: answers.turn, ...given}) }",
+            page.evaluate(f"({given})"),
+        )
+        until(lambda: "That is no answer" in text_of(page, ".said"))
+        assert record(page) == id
+        # A key that is pressed before the page has the next turn is passed over.
+        until(lambda: page.keyboard.press("u") or "nothing to undo" in text_of(page, ".said"))
+    assert "None" not in [choice["label"] for choice in job.given()]
+
+
+def test_text_of_a_record_turns_nothing_around_it(visit):
+    page = visit("/label")
+    record(page)
+    shown = page.get_by_text("ab⟨U+202E⟩cd").first
+    assert shown.evaluate("element => element.tagName") == "BDI"
+    assert page.locator("#record-title bdi").count() == 1

@@ -1,0 +1,120 @@
+"""The way in and out: alive, ready, in by a login link, out by a button."""
+
+from collections.abc import Callable
+from html import escape
+from math import ceil
+
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from streamboost.pipelines.service.access.guard import LOGIN
+from streamboost.pipelines.service.access.people import People
+from streamboost.pipelines.service.access.sessions import SESSION_SECONDS
+from streamboost.pipelines.service.access.settings import Rate, Settings, address_of
+
+__all__ = ["LOGOUT", "entrance"]
+
+LOGOUT = "/logout"
+
+_USED = (
+    "this login link was used already, or is too old: `streamboost serve` prints another at its "
+    "next start, and an operator can make one; where this browser is logged in, go to /\n"
+)
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title} | streamboost</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<style nonce="{nonce}">
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 32rem; margin: 15vh auto;
+  padding: 0 1rem; }}
+h1 {{ font-size: 1.5rem; overflow-wrap: anywhere; }}
+button {{ font: inherit; padding: 0.5rem 1.25rem; min-height: 2.75rem; cursor: pointer; }}
+</style></head>
+<body><main><h1>{title}</h1>
+{content}
+</main></body></html>
+"""
+# A link may be opened by another page, or by a program that looks at messages: it does nothing
+# before somebody says so, here. The key stands in the address, so that no body is waited for.
+_ASK = """<p>{now} You would be {role}.</p>
+<form method="post" action="{login}?key={key}"><button autofocus>Log in as
+<bdi>{name}</bdi></button></form>"""
+_ROLES = {"labeller": "a labeller, who reads and labels", "operator": "an operator, who may do all"}
+
+
+def entrance(
+    people: People, settings: Settings, failures: Rate, is_ready: Callable[[], bool]
+) -> APIRouter:
+    """Return the paths that need no token, and the way out."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.api_route("/healthz", methods=["GET", "HEAD"])
+    async def is_alive() -> Response:
+        return PlainTextResponse("yes\n")
+
+    @router.api_route("/readyz", methods=["GET", "HEAD"])
+    async def tell_ready() -> Response:
+        ready = is_ready()
+        return PlainTextResponse("yes\n" if ready else "no\n", 200 if ready else 503)
+
+    def wrong_key(request: Request) -> Response:
+        if wait := failures.wait(address_of(request.scope.get("client"))):
+            text = "too many login links that are none\n"
+            return PlainTextResponse(text, 429, {"Retry-After": str(ceil(wait))})
+        return PlainTextResponse(_USED, 401)
+
+    @router.get(LOGIN)
+    async def ask(request: Request, key: str = "") -> Response:
+        invited = people.invited(key)
+        if invited is None:
+            return wrong_key(request)
+        name, role = invited
+        person = request.state.person
+        now = f"This browser is logged in as {_isolated(person.name)}." if person else ""
+        content = _ASK.format(
+            now=now,
+            role=_ROLES[role],
+            login=LOGIN,
+            key=escape(key),
+            name=escape(name),
+        )
+        return _page(request, f"Log in as {name}?", content)
+
+    @router.post(LOGIN)
+    async def log_in(request: Request, key: str = "") -> Response:
+        cookie = await run_in_threadpool(people.log_in, key)
+        if cookie is None:
+            return wrong_key(request)
+        people.log_out(request.cookies.get(settings.cookie, ""))
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            settings.cookie,
+            cookie,
+            max_age=SESSION_SECONDS,
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    @router.post(LOGOUT)
+    async def log_out(request: Request) -> Response:
+        people.log_out(request.cookies.get(settings.cookie, ""))
+        content = "<p>This browser needs another login link to come in again.</p>"
+        answer = _page(request, "Logged out", content)
+        secure = request.url.scheme == "https"
+        answer.delete_cookie(settings.cookie, secure=secure, samesite="strict")
+        return answer
+
+    return router
+
+
+def _isolated(text: str) -> str:
+    return f"<bdi>{escape(text)}</bdi>"
+
+
+def _page(request: Request, title: str, content: str) -> HTMLResponse:
+    nonce = request.state.csp_nonce
+    return HTMLResponse(_PAGE.format(title=escape(title), nonce=nonce, content=content))

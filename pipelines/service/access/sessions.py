@@ -1,0 +1,104 @@
+"""Who is logged in: a file for each login, so that removing it logs that browser out at once.
+
+Logins outlast a restart of `serve`, and several processes on one state folder share them.
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Literal
+
+import msgspec
+
+from streamboost.errors import ModelFileError, StateError
+from streamboost.storage import write_bytes
+
+__all__ = ["SESSION_SECONDS", "Role", "Session", "Sessions"]
+
+Role = Literal["labeller", "operator"]
+"""A labeller reads and labels; an operator may do all there is."""
+
+SESSION_SECONDS = 7 * 24 * 3600
+"""How long a login is good for."""
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A login: whose it is, what they may do, and until when (seconds since 1970)."""
+
+    name: str
+    role: Role
+    seat: str
+    until: float
+
+
+class Sessions:
+    """The logins in `folder`, which is made when it is needed; for threads and processes.
+
+    Parameters
+    ----------
+    folder : only its owner can read it
+    secret : names the files, so that a new one makes all logins before worthless
+    clock : gives the seconds since 1970
+    """
+
+    def __init__(self, folder: Path, secret: bytes, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._secret = secret
+        self._clock = clock
+
+    def begin(self, name: str, role: Role) -> str:
+        """Return the cookie of a new login; StateError where it cannot be kept."""
+        cookie = token_urlsafe(32)
+        session = Session(name, role, token_urlsafe(12), self._clock() + SESSION_SECONDS)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for file, old in self._all():
+                if old.until <= self._clock():
+                    file.unlink(missing_ok=True)
+            write_bytes(self._file(cookie), msgspec.json.encode(session))
+        except (OSError, ModelFileError) as error:
+            raise StateError(f"nobody can log in: {error}; make room on its disk") from error
+        return cookie
+
+    def of(self, cookie: str) -> Session | None:
+        """Return whose cookie this is, None where they are logged out or it is too old."""
+        session = _read(self._file(cookie))
+        return None if session is None or session.until <= self._clock() else session
+
+    def end(self, cookie: str) -> None:
+        """Log out the browser that has this cookie."""
+        self._file(cookie).unlink(missing_ok=True)
+
+    def end_all(self, name: str) -> int:
+        """Log out whoever is called so, everywhere; return how many logins ended."""
+        found = [file for file, session in self._all() if session.name == name]
+        for file in found:
+            file.unlink(missing_ok=True)
+        return len(found)
+
+    def open(self) -> list[Session]:
+        """Return who is logged in, by name."""
+        found = [session for _, session in self._all() if session.until > self._clock()]
+        return sorted(found, key=lambda session: (session.name, session.until))
+
+    def _all(self) -> Iterator[tuple[Path, Session]]:
+        with suppress(FileNotFoundError):
+            for file in sorted(self._folder.iterdir()):
+                if (session := _read(file)) is not None:
+                    yield file, session
+
+    def _file(self, cookie: str) -> Path:
+        # Called by a hash, the folder's names log nobody in, and cookies are no paths.
+        given = cookie.encode("utf-8", "surrogatepass")
+        return self._folder / hmac.new(self._secret, given, hashlib.sha256).hexdigest()
+
+
+def _read(file: Path) -> Session | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Session)
+    except (OSError, msgspec.MsgspecError):
+        return None

@@ -1,0 +1,101 @@
+"""Rules that labels have to obey since, on a state that was made without them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from streamboost.connectors.sqlite.stream import SqliteSource
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config.file import parse
+from streamboost.pipelines.config.sections import Sections
+from streamboost.pipelines.job.run import run
+from streamboost.pipelines.job.verify import verify
+
+NFC, NFD = "caf\u00e9", "cafe\u0301"
+
+
+def config(folder, **schema):
+    tables = {
+        "pipeline": {"name": "test", "batch_records": 10, "batch_labels": 10},
+        "schema": {"numeric": ["a"]} | schema,
+        "source": {"connector": "files", "path": "records.jsonl"},
+        "labels": {"connector": "files", "path": "labels.jsonl"},
+        "committee": {"n_estimators": 2},
+    }
+    return parse(tables, folder, environment={})
+
+
+@pytest.fixture
+def grow(tmp_path):
+    """Return a function that adds 40 records, and labels for them that are given in turn."""
+    n = 0
+
+    def more(*labels):
+        nonlocal n
+        with (tmp_path / "records.jsonl").open("a") as records:
+            records.writelines(f'{{"id": {id}, "a": {id % 2}}}\n' for id in range(n, n + 40))
+        with (tmp_path / "labels.jsonl").open("a") as file:
+            for id in range(n, n + 40):
+                file.write(json.dumps({"id": id, "label": labels[id % len(labels)]}) + "\n")
+        n += 40
+
+    return more
+
+
+def reasons(folder):
+    source = SqliteSource(folder / "state" / "log.db", "dead_letters")
+    found = [json.loads(message.payload)["reason"] for message in source.poll(1_000)]
+    source.close()
+    return found
+
+
+@pytest.fixture
+def as_before(monkeypatch):
+    """Have pipelines be made as the release before did, for as long as it is wanted."""
+    build, follow = Sections.build_schema, "streamboost.pipelines.job.run._follow_file"
+    with monkeypatch.context() as patched:
+        patched.setattr(Sections, "build_schema", lambda self: replace(build(self), tidy=False))
+        patched.setattr(follow, lambda config, pipeline: None)
+        yield patched.undo
+
+
+def test_a_state_of_before_goes_on_and_replays_to_the_same_bits(tmp_path, grow, as_before):
+    grow(NFC, NFD)
+    run(config(tmp_path), until_idle=True)
+    as_before()
+    grow(NFD, f" {NFC} ", "gr\u200bass", "gr\u200bass")
+    run(config(tmp_path), until_idle=True)
+    assert set(reasons(tmp_path)) == {"bad_label"}
+    for checkpoint in (tmp_path / "state" / "checkpoints").iterdir():
+        checkpoint.unlink()
+    last = run(config(tmp_path), until_idle=True)
+    assert "bit for bit" in verify(config(tmp_path))
+    grow(NFC, "sky")
+    assert run(config(tmp_path), until_idle=True) > last
+    assert "bit for bit" in verify(config(tmp_path))
+
+
+def test_classes_may_change_and_say_from_which_batch_on(tmp_path, grow):
+    grow("left", "right", "Left")
+    run(config(tmp_path), until_idle=True)
+    assert reasons(tmp_path) == []
+    grow("left", "right", "Left")
+    run(config(tmp_path, classes=["left", "right"]), until_idle=True)
+    refused = reasons(tmp_path)
+    assert set(refused) == {"unknown_class"}
+    grow("up")
+    run(config(tmp_path, classes=["left", "right", "up"]), until_idle=True)
+    assert reasons(tmp_path) == refused
+    for checkpoint in (tmp_path / "state" / "checkpoints").iterdir():
+        checkpoint.unlink()
+    now = config(tmp_path, classes=["left", "right", "up"])
+    run(now, until_idle=True)
+    assert "bit for bit" in verify(now)
+
+
+def test_classes_of_another_kind_than_the_labels_before_are_refused(tmp_path, grow):
+    grow(1, 2)
+    run(config(tmp_path), until_idle=True)
+    with pytest.raises(ConfigurationError, match="'left'"):
+        run(config(tmp_path, classes=["left"]), until_idle=True)

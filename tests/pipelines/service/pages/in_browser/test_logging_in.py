@@ -1,0 +1,92 @@
+"""In by a link that asks, out by a button, in a real browser."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.service.pages.in_browser.browsing import (
+    DASHBOARD,
+    assert_accessible,
+    in_a_browser,
+    text_of,
+)
+
+pytestmark = in_a_browser
+
+
+@pytest.fixture
+def come(job, chromium):
+    """Return a function that opens the login link of somebody in a browser of their own."""
+    contexts = []
+
+    def open_link(person, **options):
+        contexts.append(chromium.new_context(**options))
+        page = contexts[-1].new_page()
+        page.goto(job.links[person].pop())
+        return page
+
+    yield open_link
+    for context in contexts:
+        context.close()
+
+
+def test_a_link_asks_and_a_button_ends_what_it_began(come):
+    page = come("ann")
+    assert text_of(page, "h1") == "Log in as ann?"
+    page.get_by_role("button", name="Log in as ann").click()
+    page.wait_for_selector("main .overview")
+    assert text_of(page, ".person .who") == "ann"
+    second = page.context.new_page()
+    second.goto(page.url + "label?pipeline=segments")
+    second.wait_for_selector("main h1")
+    page.get_by_role("button", name="Log out").click()
+    assert text_of(page, "h1") == "Logged out"
+    assert page.context.cookies() == []
+    second.wait_for_selector(".nicegui-error-popup, #popup", state="visible")
+    assert second.goto(second.url).status == 401
+
+
+def test_a_link_that_another_page_opens_replaces_nobody_unasked(come, job):
+    page = come("ann")
+    page.get_by_role("button", name="Log in as ann").click()
+    page.wait_for_selector("main .overview")
+    (before,) = page.context.cookies()
+    address = job.links["bob"].pop()
+    page.route(
+        "http://evil.example/",
+        lambda route: route.fulfill(
+            content_type="text/html",
+            body=f"<form method=post action='{address}'></form><script>"
+            "document.forms[0].submit()</script>",
+        ),
+    )
+    with page.expect_response(lambda answer: "/login" in answer.url) as told:
+        page.goto("http://evil.example/")
+    assert told.value.status == 403
+    page.goto(address)
+    assert text_of(page, "h1") == "Log in as bob?"
+    assert page.context.cookies() == [before]
+    page.get_by_role("button", name="Log in as bob").click()
+    page.wait_for_selector("main .overview")
+    assert text_of(page, ".person .who") == "bob, operator"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_that_asks_is_accessible_and_fits_a_phone(come, theme, tmp_path):
+    folder = Path(os.environ.get("STREAMBOOST_SCREENSHOTS", tmp_path))
+    page = come("ann", color_scheme=theme, bypass_csp=True)
+    assert_accessible(page)
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.screenshot(path=folder / f"login-{theme}-{width}.png")
+
+
+@pytest.mark.parametrize("path", [DASHBOARD, "/label?pipeline=segments"])
+def test_pages_are_for_labellers_and_operators_and_for_nobody_else(job, visit, path):
+    assert text_of(visit(path), ".person .who") == "ann"
+    page = visit(path, "bob")
+    assert text_of(page, ".person .who") == "bob, operator"
+    page.context.clear_cookies()
+    assert page.context.request.get(page.url).status == 401
