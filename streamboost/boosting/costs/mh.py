@@ -11,9 +11,9 @@ from streamboost.boosting.costs.coupled_loss import (
     bound,
     coefficients,
 )
+from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.subcosts import Costs
 from streamboost.kernels.growing.criteria import MH
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import vector_statistic

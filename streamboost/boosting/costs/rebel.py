@@ -9,9 +9,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from streamboost.boosting.costs.sign_trees import SignTrees
 from streamboost.boosting.costs.similarity_rounds import SimilarityRounds
+from streamboost.boosting.costs.subcosts import Costs, Subcosts
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.subcosts import Costs, Subcosts
 
 __all__ = ["RebelClassifier"]
 
