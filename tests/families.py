@@ -48,6 +48,7 @@ TREE_VARIANTS = [
     ABCLogitBoostClassifier(base="search"),
     AOSOLogitBoostClassifier(leaf="pair"),
     AOSOLogitBoostClassifier(leaf="dense"),
+    AOSOLogitBoostClassifier(leaf="pair", pair_choice="gradient"),
     AdaBoostCostClassifier(step="exact"),
     AdaBoostM1Classifier(criterion="error"),
     GambleClassifier(pruning="quick"),
