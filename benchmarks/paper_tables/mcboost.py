@@ -29,6 +29,11 @@ from streamboost import (
 )
 from streamboost.boosting.costs.simplex import codewords
 
+TITLES = [
+    "MCBoost (2011), Figure 2: errors in %",
+    "MCBoost (2011), Table 1, stumps: test accuracy in %",
+    "MCBoost (2011), Table 2, trees of depth 2: test accuracy in %",
+]
 SETS = ["satimage", "letter"]
 ALL = {"max_features": 1.0, "max_bins": 255}
 TREE = {"max_depth": 2, "max_leaf_nodes": 4, "n_estimators": 50, **ALL}
@@ -89,7 +94,7 @@ NOTES_2 = [
 ]
 # Title: methods, their published accuracies by set, what is to be said of the differences.
 TABLES = {
-    "Table 1, stumps": (
+    TITLES[1]: (
         stumps,
         {
             "one-vs-all": {"satimage": 84.80, "letter": 50.92},
@@ -98,7 +103,7 @@ TABLES = {
         },
         NOTES_1,
     ),
-    "Table 2, trees of depth 2": (
+    TITLES[2]: (
         trees,
         {
             "AdaBoost.M1": {"satimage": 72.85},
@@ -184,7 +189,7 @@ def figure_2(out):
          f"{gap[0]:.2f}")
     )  # fmt: skip
     columns = ("what", "published", f"measured, {DRAWS} draws", "the first")
-    show("MCBoost (2011), Figure 2: errors in %", columns, rows, NOTES_FIGURE)
+    show(TITLES[0], columns, rows, NOTES_FIGURE)
     save(figure, out, "mcboost_2")
     pyplot.close(figure)
 
@@ -215,7 +220,7 @@ def tables(out):
                 continue
             curves = measure(methods, *halves)
             told = {method: levels[name] for method, levels in published.items() if name in levels}
-            draw(axis, f"{title}: {name}", curves, told)
+            draw(axis, f"{title.split(', ')[1]}: {name}", curves, told)
             for method, (_, right) in curves.items():
                 pair = (None, None)
                 if method in told:
@@ -223,7 +228,7 @@ def tables(out):
                 rows.append((name, method, pair[0], f"{right[-1]:.2f}", pair[1]))
             rows.append(None)
         show(
-            f"MCBoost (2011), {title}: test accuracy in %",
+            title,
             ("set", "method", "published", "measured", "difference"),
             rows,
             notes,
