@@ -8,9 +8,10 @@ section; those of other tables stay.
 import re
 import subprocess
 from datetime import date
+from functools import cache
 from pathlib import Path
 
-__all__ = ["RESULTS", "keep", "read", "section"]
+__all__ = ["RESULTS", "commit_of", "keep", "read", "section"]
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 HEAD = """# The papers' tables: published beside measured
@@ -44,8 +45,9 @@ def section(columns, rows, notes, commit):
     return "\n".join([measured, "", *lines, *([""] if notes else []), *(f"- {n}" for n in notes)])
 
 
+@cache
 def commit_of(folder):
-    """Return the commit that is checked out, and whether files differ from it."""
+    """Return the commit that was checked out at the first call, and whether files differed."""
 
     def git(*arguments):
         done = subprocess.run(
