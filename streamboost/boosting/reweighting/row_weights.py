@@ -31,12 +31,15 @@ class ExponentialState:
         V, float64 (n,): the score of the row's own class, divided by the loss's temperature.
     n_classes
         K.
+    ended
+        Whether no further tree can help.
     """
 
     y: np.ndarray
     given: np.ndarray
     own_score: np.ndarray
     n_classes: int
+    ended: bool = False
     present: np.ndarray = field(init=False)
     """The classes that rows have, ascending: those to be told apart."""
 
