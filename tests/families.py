@@ -53,6 +53,7 @@ TREE_VARIANTS = [
     AdaBoostM1Classifier(criterion="error"),
     GambleClassifier(pruning="quick"),
     GambleClassifier(step="exact"),
+    SammeClassifier(criterion="entropy"),
     OneVsAllAdaBoostClassifier(variant="gentle"),
     RebelClassifier(subcosts="linear", smoothing=0),
     SammeClassifier(variant="real"),

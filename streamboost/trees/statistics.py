@@ -119,7 +119,7 @@ def weight_statistic(
     copies: np.ndarray | None = None,
     unit: float = 1.0,
 ) -> Statistic:
-    """Return the class weights of a tree that maximises the Gini sum, or ERROR's.
+    """Return the class weights of a tree that maximises the Gini sum, or the sum of another kind.
 
     `weight` float64 (n,), not negative, is that of one record, and `copies` (n,) how many records
     each row stands for, one if None; it is rounded before it is multiplied, so that a row of two

@@ -5,15 +5,15 @@ from typing import Literal
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import ERROR, GINI
+from streamboost.kernels.growing.criteria import ENTROPY, ERROR, GINI
 from streamboost.trees.statistics import Statistic, weight_statistic
 from streamboost.trees.tree import Tree
 
 __all__ = ["CRITERIA", "Criterion", "ExponentialState", "class_mass"]
 
-Criterion = Literal["gini", "error"]
+Criterion = Literal["gini", "entropy", "error"]
 
-CRITERIA: dict[Criterion, int] = {"gini": GINI, "error": ERROR}
+CRITERIA: dict[Criterion, int] = {"gini": GINI, "entropy": ENTROPY, "error": ERROR}
 """What a split makes least: the weighted impurity of its sides, or their weighted errors."""
 
 

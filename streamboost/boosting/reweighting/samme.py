@@ -41,14 +41,15 @@ class SammeClassifier(VotingClassifier):
     learning_rate
         Scales every vote or leaf value, in (0, 1].
     criterion
-        What a split makes least: ``"gini"``, the weighted impurity, or ``"error"``, the weighted
-        error itself, which suits stumps but finds nothing where both sides answer alike.
+        What a split makes least: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``,
+        the weighted error itself, which suits stumps but finds nothing where both sides answer
+        alike.
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
     max_bins
         Bins per feature, at most 255, missing values aside.
     min_child_weight
-        Least weight in a child, the mean record weighing 1; only for ``"gini"``.
+        Least weight in a child, the mean record weighing 1; not for ``"error"``.
     max_features
         Share of the features offered to a tree. None: all up to 20 features, half of them up to
         300, a fifth beyond.
@@ -138,14 +139,15 @@ class AdaBoostM1Classifier(VotingClassifier):
     learning_rate
         Scales every vote, in (0, 1].
     criterion
-        What a split makes least: ``"gini"``, the weighted impurity, or ``"error"``, the weighted
-        error itself, which suits stumps but finds nothing where both sides answer alike.
+        What a split makes least: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``,
+        the weighted error itself, which suits stumps but finds nothing where both sides answer
+        alike.
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
     max_bins
         Bins per feature, at most 255, missing values aside.
     min_child_weight
-        Least weight in a child, the mean record weighing 1; only for ``"gini"``.
+        Least weight in a child, the mean record weighing 1; not for ``"error"``.
     max_features
         Share of the features offered to a tree. None: all up to 20 features, half of them up to
         300, a fifth beyond.
