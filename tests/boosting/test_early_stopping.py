@@ -17,6 +17,7 @@ from streamboost import (
     GentleAdaBoostClassifier,
     RebelClassifier,
     SketchLogitBoostClassifier,
+    StreamLearner,
 )
 from streamboost.boosting.early_stopping import HeldOut, held_out_rows, softened_log_loss
 from streamboost.boosting.training_data import training_data
@@ -211,6 +212,18 @@ def test_what_rows_are_given_beside_them_stays_with_them():
     stages = [*again.fit(X[trained], y[trained]).staged_decision_function(X)]
     n_rounds = model.committee_.n_rounds
     np.testing.assert_array_equal(model.decision_function(X), stages[n_rounds - 1])
+
+
+def test_a_learner_may_hold_rows_out_also_after_a_snapshot():
+    X, y = clouds()
+    ids = [str(i) for i in range(len(y))]
+    learner = StreamLearner(stopping(SketchLogitBoostClassifier()), experts="committee")
+    learner.learn(ids[:180], X[:180], y[:180])
+    assert 0 < learner.committee.n_rounds < 60
+    again = StreamLearner.restore(learner.snapshot())
+    for one in (learner, again):
+        one.learn(ids[180:], X[180:], y[180:])
+    np.testing.assert_array_equal(learner.score(X).probabilities, again.score(X).probabilities)
 
 
 @pytest.mark.parametrize("tol", [1e-7, 0.05])
