@@ -1,18 +1,29 @@
 """CPU seconds to LightGBM's best error, one thread, our defaults the same for all sets.
 
-    python -m benchmarks.time_to_error [--seeds 5] [--sets satimage letter ...]
+    python -m benchmarks.time_to_error [--seeds 5] [--sets satimage letter ...] [--beside FOLDER]
 
-LightGBM, XGBoost (15 leaves, rate 0.1) and scikit-learn's histogram boosting are trained for 50,
-100, 300 and 1000 rounds. The target is LightGBM's best test error over these, plus one test row.
-Each model's time is the CPU time of the cheapest grid point whose error (ours: the mean over the
-seeds) reaches the target; ours has a finer grid of rounds, as it is trained anew for each. The
-ratio is LightGBM's time to its own best error over ours. Only measured times are printed: a model
-that never reaches the target shows its best error instead.
+LightGBM, XGBoost (both of 15 leaves, rate 0.1) and scikit-learn's histogram boosting are trained
+for 50, 100, 300 and 1000 rounds. The target is LightGBM's best test error over these, plus one test
+row. Each model's time is the CPU time of the cheapest grid point whose error (ours: the mean over
+the seeds) reaches the target; ours has a finer grid of rounds, as it is trained anew for each. The
+ratios are LightGBM's time to its own best error, and XGBoost's to the target, over ours. Only
+measured times are printed: a model that never reaches the target shows its best error instead.
+
+Sets named ROWSxFEATURESxCLASSES are made up: normal columns, and the classes that a noisy linear
+function of them says. FOLDER holds another state of the project, say a `git worktree` of the commit
+before: both states then train in processes of their own, in turn, and the last columns hold the
+other's time, and how many times as long it takes; where one of them never reaches the target, all
+rounds that both have tried are compared. Our times are medians over seeds and repeats.
 """
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from lightgbm import LGBMClassifier
@@ -22,10 +33,12 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
-from benchmarks.data import load
+from benchmarks.data import FOLDER, load
 from streamboost import SketchLogitBoostClassifier
 
 SETS = ["satimage", "letter", "usps", "segment", "dna180"]
+MADE_UP = ["300x20x3", "200000x50x3"]
+HERE = Path(__file__).parents[1]
 GRID = [50, 100, 300, 1000]
 OUR_GRID = [*range(15, 100, 5), *range(100, 200, 25), *range(200, 450, 50), 600, 800, 1000]
 
@@ -56,11 +69,22 @@ def histogram_boosting(rounds):
 
 def split(name):
     """Return the four arrays of a set; segment without the test rows that are training rows."""
+    if "x" in name and name[0].isdigit():
+        return made_up(*map(int, name.split("x")))
     data = load(name)
     if data is None:
         return None
     rows = data["test_not_in_train"] if "test_not_in_train" in data else slice(None)
     return data["X_train"], data["y_train"], data["X_test"][rows], data["y_test"][rows]
+
+
+def made_up(n, n_features, n_classes):
+    """Return so many rows to train on and 20,000 to test on."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n + 20_000, n_features), dtype=np.float32)
+    scores = X @ rng.standard_normal((n_features, n_classes)) / np.sqrt(n_features)
+    y = (scores + 0.5 * rng.standard_normal(scores.shape)).argmax(axis=1)
+    return X[:n], y[:n], X[n:], y[n:]
 
 
 def timed(model, X, y, X_test, y_test):
@@ -102,53 +126,140 @@ def cell(points, target):
     point = cheapest(points, target)
     if point is None:
         return f"best {100 * min(error for *_, error in points):.2f} %"
-    return f"{point[1]:.2f} s ({point[0]})"
+    return f"{point[1]:.3f} s ({point[0]})"
+
+
+def reached_by_each(name, target, seeds, folders, repeats):
+    """Walk our grid in processes of the project's states, in turn: of each, its points."""
+    walks = {state: [] for state in folders}
+    for _ in range(repeats):
+        for state, folder in folders.items():
+            walks[state].append(in_a_process(folder, name, target, seeds))
+    # The errors are the same in every repeat, and so are the points reached.
+    return {
+        state: [
+            (rounds, float(np.median([walk[i][1] for walk in of])), error)
+            for i, (rounds, _, error) in enumerate(of[0])
+        ]
+        for state, of in walks.items()
+    }
+
+
+def in_a_process(folder, name, target, seeds):
+    """Walk our grid by the project in `folder`, on the data that this state reads."""
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "STREAMBOOST_DATA": str(FOLDER),
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, __file__, "--walk", name, repr(target), "--seeds", str(seeds)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return [tuple(point) for point in json.loads(done.stdout)]
+
+
+def walk(name, target, seeds):
+    """Walk our grid on a set, once what it needs is compiled."""
+    data = split(name)
+    SketchLogitBoostClassifier(n_estimators=2).fit(*data[:2]).predict(data[2])
+    return ours(data, seeds, target)
+
+
+def compare(name, arguments):
+    """Return the cells of a set's line, and the ratios in it by what is over ours."""
+    data = split(name)
+    if data is None:
+        return None
+    light, others = peer(lightgbm, data), [peer(xgboost, data), peer(histogram_boosting, data)]
+    target = min(error for *_, error in light) + 1.0 / len(data[3]) + 1e-12
+    folders = {"ours": HERE}
+    if arguments.beside:
+        folders["beside"] = arguments.beside.resolve()
+    walked = reached_by_each(name, target, arguments.seeds, folders, arguments.repeats)
+    best_light = min(light, key=lambda point: (point[2], point[1]))
+    mine = cheapest(walked["ours"], target)
+    theirs = {"LightGBM": best_light, "XGBoost": cheapest(others[0], target)}
+    ratios = {who: point[1] / mine[1] for who, point in theirs.items() if point and mine}
+    if arguments.beside:
+        ratios["beside"] = beside(walked, target)
+    cells = [
+        name,
+        said(ratios, "LightGBM"),
+        said(ratios, "XGBoost"),
+        f"{100 * target:.2f}",
+        cell(walked["ours"], target),
+        f"{100 * walked['ours'][-1][2]:.2f}",
+        f"{best_light[1]:.3f} s ({best_light[0]})",
+        *(cell(points, target) for points in others),
+    ]
+    if arguments.beside:
+        cells += [cell(walked["beside"], target), said(ratios, "beside")]
+    return cells, ratios
+
+
+def beside(walked, target):
+    """Return how many times as long the other state takes to the target, or for as many rounds."""
+    points = [cheapest(of, target) for of in walked.values()]
+    if None in points:
+        both = min(map(len, walked.values()))
+        points = [np.sum(of[:both], axis=0) for of in walked.values()]
+    mine, other = points
+    return other[1] / mine[1]
+
+
+def said(ratios, who):
+    """Write a ratio, where there is one."""
+    return f"{ratios[who]:.2f}" if who in ratios else "-"
+
+
+def summary(ratios, names):
+    """Say of each who is over ours what its ratios come to, over the sets of `names`."""
+    for who in dict.fromkeys(who for of_set in ratios.values() for who in of_set):
+        its = [ratios[name][who] for name in names if who in ratios.get(name, {})]
+        if its:
+            yield (
+                f"{who}'s time over ours, on {len(its)} of {len(names)} sets ({', '.join(names)}): "
+                f"geometric mean {np.exp(np.mean(np.log(its))):.2f}, least {min(its):.2f}"
+            )
+
+
+def arguments_given():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--sets", nargs="+", default=[*SETS, *MADE_UP])
+    parser.add_argument("--beside", type=Path, metavar="FOLDER")
+    parser.add_argument("--walk", nargs=2, help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--sets", nargs="+", default=SETS)
-    arguments = parser.parse_args()
+    arguments = arguments_given()
     warnings.filterwarnings("ignore")
-
+    if arguments.walk:
+        name, target = arguments.walk
+        print(json.dumps(walk(name, float(target), arguments.seeds)))
+        return
     table = Table(
         title="CPU seconds to the target error (rounds), one thread", title_justify="left"
     )
-    headings = ("set", "ratio", "target %", "ours", "our error %", "LightGBM", "XGBoost", "sklearn")
+    headings = ["set", "ratio", "to XGB", "target %", "ours", "our error %"]
+    headings += ["LightGBM", "XGBoost", "sklearn"]
+    headings += ["beside", "times ours"] if arguments.beside else []
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "set" else "right", no_wrap=True)
-    ratios = []
+    ratios = {}
     for name in arguments.sets:
-        data = split(name)
-        if data is None:
-            continue
-        SketchLogitBoostClassifier(n_estimators=2).fit(*data[:2]).predict(data[2])  # compiles
-        light = peer(lightgbm, data)
-        target = min(error for *_, error in light) + 1.0 / len(data[3]) + 1e-12
-        mine = ours(data, arguments.seeds, target)
-        best_light = min(light, key=lambda point: (point[2], point[1]))
-        point = cheapest(mine, target)
-        ratio = best_light[1] / point[1] if point else float("nan")
-        ratios.append(ratio)
-        table.add_row(
-            name,
-            f"{ratio:.1f}",
-            f"{100 * target:.2f}",
-            cell(mine, target),
-            f"{100 * mine[-1][2]:.2f}",
-            f"{best_light[1]:.2f} s ({best_light[0]})",
-            cell(peer(xgboost, data), target),
-            cell(peer(histogram_boosting, data), target),
-        )
-    console = Console(width=120)
+        compared = compare(name, arguments)
+        if compared:
+            cells, ratios[name] = compared
+            table.add_row(*cells)
+    console = Console(width=160)
     console.print(table)
-    if ratios:
-        console.print(f"Rounds tried: {GRID}; ours {OUR_GRID}")
-        console.print(
-            f"LightGBM's time over ours: geometric mean {np.exp(np.mean(np.log(ratios))):.1f}, "
-            f"least {min(ratios):.1f}"
-        )
+    console.print(f"Rounds tried: {GRID}; ours {OUR_GRID}")
+    for names in ([n for n in ratios if n in SETS], [n for n in ratios if n not in SETS]):
+        for line in summary(ratios, names):
+            console.print(line, highlight=False)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # as themselves, which makes them public to type checkers
     from streamboost.stream.evaluation.windows import Evaluation as Evaluation
     from streamboost.stream.labelled_rows.working_set import WorkingSet as WorkingSet
     from streamboost.stream.learner import StreamLearner as StreamLearner
+    from streamboost.stream.pool import learn_from_pool as learn_from_pool
     from streamboost.stream.training.schedule import Schedule as Schedule
 
 __version__ = "0.2.0"
@@ -71,6 +72,7 @@ _HOMES = {
     "SketchLogitBoostClassifier": "streamboost.boosting.log_loss.sketch",
     "StreamLearner": "streamboost.stream.learner",
     "WorkingSet": "streamboost.stream.labelled_rows.working_set",
+    "learn_from_pool": "streamboost.stream.pool",
 }
 
 __all__ = sorted(_HOMES)

@@ -48,10 +48,13 @@ TREE_VARIANTS = [
     ABCLogitBoostClassifier(base="search"),
     AOSOLogitBoostClassifier(leaf="pair"),
     AOSOLogitBoostClassifier(leaf="dense"),
+    AOSOLogitBoostClassifier(leaf="pair", pair_choice="gradient"),
     AdaBoostCostClassifier(step="exact"),
     AdaBoostM1Classifier(criterion="error"),
     GambleClassifier(pruning="quick"),
     GambleClassifier(step="exact"),
+    SammeClassifier(criterion="entropy"),
+    OneVsAllAdaBoostClassifier(variant="gentle"),
     RebelClassifier(subcosts="linear", smoothing=0),
     SammeClassifier(variant="real"),
 ]

@@ -29,10 +29,16 @@ def sums(P, y, w, rows):
     return G, H
 
 
-def pair(P, y, w, rows):
-    """The class that gains and the class that loses (Sun et al., 2014, equation 33)."""
+def pair(P, y, w, rows, by_gain=True):
+    """The class that gains and the class that loses (Sun et al., 2014, equations 33 and 32)."""
     G, H = sums(P, y, w, rows)
     a = next(k for k in range(len(G)) if G[k] >= G.max() - TIE * w[rows].sum())
+    if not by_gain:
+        return a, next(
+            k
+            for k in range(len(G))
+            if k != a and G[k] <= min(np.delete(G, a)) + TIE * w[rows].sum()
+        )
     score = [
         (G[a] - G[k]) ** 2 / max(H[a, a] + H[k, k] - 2 * H[a, k], 1e-300) if k != a else -1.0
         for k in range(len(G))
@@ -46,8 +52,8 @@ def pair_derivatives(P, y, a, b):
     return g, P[:, a] + P[:, b] - (P[:, a] - P[:, b]) ** 2
 
 
-def leaf_pair(P, y, w, rows, l2, clamp=4.0):
-    a, b = pair(P, y, w, rows)
+def leaf_pair(P, y, w, rows, l2, clamp=4.0, by_gain=True):
+    a, b = pair(P, y, w, rows, by_gain)
     g, h = pair_derivatives(P, y, a, b)
     t = min((w * g)[rows].sum() / ((w * h)[rows].sum() + l2), clamp)
     return t * (np.eye(P.shape[1])[a] - np.eye(P.shape[1])[b])
@@ -161,14 +167,14 @@ def abc_logitboost(training, rounds, base):
     return t.F
 
 
-def aoso(training, rounds, leaf):
+def aoso(training, rounds, leaf, by_gain=True):
     """Sun et al. (2014), section 4, with the leaf given."""
     t = training
     for _ in range(rounds):
         P = softmax(t.F)
 
         def choose(rows, P=P):
-            g, h = pair_derivatives(P, t.y, *pair(P, t.y, t.w, rows))
+            g, h = pair_derivatives(P, t.y, *pair(P, t.y, t.w, rows, by_gain))
             return t.w * g, t.w * h
 
         root = grow_by_node(t.codes, t.n_bins, choose, t.l2, t.leaves, t.min_child)

@@ -1,6 +1,7 @@
 """Slow, obvious references for cascades and for pruning."""
 
 from fractions import Fraction
+from math import log
 
 import naive
 import numpy as np
@@ -45,7 +46,9 @@ def thresholds(committee, X, ends, tolerance):
 
 
 def score(sums, kind):
-    """What a child with these sums (Python integers) is worth, exactly."""
+    """What a child with these sums (Python integers) is worth, exactly but for entropy."""
+    if kind == "entropy":
+        return sum(s + s * log(s / sum(sums)) for s in sums if s)
     if kind != "gini":
         return Fraction(max(sums))
     return Fraction(sum(s * s for s in sums), sum(sums)) if sum(sums) else Fraction(0)
@@ -78,7 +81,7 @@ def worths(rows, feature, codes, n_bins, gains, kind, least=0):
             ]
             right = [r for r in rows if r not in set(left)]
             sides = [sums_of(gains, side) for side in (left, right)]
-            if kind != "gini" or min(map(sum, sides)) >= least:
+            if kind not in ("gini", "entropy") or min(map(sum, sides)) >= least:
                 yield sum(score(sums, kind) for sums in sides)
 
 

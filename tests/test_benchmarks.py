@@ -2,9 +2,12 @@
 
 import ast
 import importlib
+import re
 from pathlib import Path
 
 import pytest
+
+from benchmarks.paper_tables import results
 
 ROOT = Path(__file__).parents[1]
 FILES = {
@@ -16,6 +19,7 @@ HELPERS = {
     "benchmarks.activeml",
     "benchmarks.data",
     "benchmarks.paper_tables.report",
+    "benchmarks.paper_tables.results",
     "benchmarks.pipeline_steps",
     "benchmarks.tabs",
 }
@@ -46,3 +50,40 @@ def test_every_benchmark_imports_and_has_a_main(name):
             raise
         pytest.skip(f"{error.name} comes with the extra [bench]")
     assert hasattr(module, "main") != (name in HELPERS)
+
+
+def titles():
+    """The titles of the papers' tables, read without what it takes to measure them."""
+    for name, path in FILES.items():
+        if name.startswith("benchmarks.paper_tables."):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TITLES":
+                    yield from ast.literal_eval(node.value)
+
+
+def test_the_results_name_every_table_of_the_papers():
+    assert set(results.read()) == set(titles())
+    assert len(list(titles())) == 8
+
+
+@pytest.mark.parametrize("title", titles())
+def test_a_table_of_results_says_when_it_was_measured_and_is_whole(title):
+    body = results.read()[title].splitlines()
+    assert re.fullmatch(r"Measured \d{4}-\d\d-\d\d at commit [0-9a-f]{10}(, changed)?\.", body[0])
+    rows = [re.split(r"(?<!\\)\|", line) for line in body if line.startswith("|")]
+    assert len(rows) > 3
+    assert {len(row) for row in rows} == {len(rows[0])}
+    assert any(re.search(r"\d", cell) for row in rows[2:] for cell in row)
+
+
+def test_a_table_measured_again_takes_the_place_of_the_one_before(tmp_path):
+    path = tmp_path / "RESULTS.md"
+    for figure in (1, 2):
+        results.keep("B", ["a|b", "n"], [("x", figure), None, ("y", None)], ["said"],
+                     path=path, commit="commit 0123456789")  # fmt: skip
+    results.keep("A", ["a"], [("z",)], [], path=path, commit="commit 0123456789")
+    told = results.read(path)
+    assert list(told) == ["A", "B"]
+    measured, _, *lines = told["B"].splitlines()
+    assert measured.endswith(" at commit 0123456789.")
+    assert lines == ["| a\\|b | n |", "| --- | --- |", "| x | 2 |", "| y |  |", "", "- said"]

@@ -33,6 +33,7 @@ PUBLIC = [
     "SketchLogitBoostClassifier",
     "StreamLearner",
     "WorkingSet",
+    "learn_from_pool",
 ]
 
 

@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import benchmarks.paper_tables as package
+from benchmarks.paper_tables.results import RESULTS, commit_of
 
 PAPERS = ["mcboost", "aoso", "gamble", "rebel"]
 
@@ -16,6 +17,7 @@ def main():
     arguments = parser.parse_args()
     if unknown := set(arguments.papers) - set(PAPERS):
         parser.error(f"no such paper: {', '.join(sorted(unknown))}; there are {', '.join(PAPERS)}")
+    commit_of(RESULTS.parent)  # the one that is measured, whatever is committed meanwhile
     for paper in arguments.papers or PAPERS:
         import_module(f"{package.__name__}.{paper}").main(arguments.out)
 

@@ -18,6 +18,7 @@ from matplotlib import pyplot
 from benchmarks.paper_tables.report import official, pooled, save, show
 from streamboost import ABCLogitBoostClassifier, AOSOLogitBoostClassifier
 
+TITLES = ["AOSO-LogitBoost (2014), Table 3: wrong test rows, 20 leaves, rate 0.1"]
 TREES = 4_000
 STEP = 100  # trees between two points of a curve
 TREE = {
@@ -113,7 +114,7 @@ def report(found, out):
         axis.set(title=name, xlabel="trees", ylabel="test error, %", ylim=(0.8 * least, 2 * least))
         axis.legend(title="dotted: published", fontsize="small")
     show(
-        "AOSO-LogitBoost (2014), Table 3: wrong test rows, 20 leaves, rate 0.1",
+        *TITLES,
         ("set", "method", "published", "measured", "difference", "least on the way", "trees"),
         rows,
         NOTES,

@@ -27,6 +27,11 @@ from benchmarks.concentric_spheres import CLASSES, spheres
 from benchmarks.paper_tables.report import drawn, official, pooled, save, show, stages
 from streamboost import GambleClassifier, SammeClassifier
 
+TITLES = [
+    "GAMBLE (2009), Figure 5.2: test error in %",
+    "GAMBLE (2009), Table 5.2: labels until the target error is met (medians of three draws)",
+    "GAMBLE (2009), Figure 5.8: errors in %",
+]
 ROUNDS = 1000
 AT = (10, 100, 1000)
 TREE = {"max_leaf_nodes": 15, "max_features": 1.0, "max_bins": 255}
@@ -136,7 +141,7 @@ def figure_5_2(out):
         f"p = {binomtest(won, won + lost).pvalue:.4f}; published over 24 pairs: p = 0.0066."
     )
     show(
-        "GAMBLE (2009), Figure 5.2: test error in %",
+        TITLES[0],
         ("set", "rounds", "GAMBLE", "SAMME", "least, published", "least, measured"),
         rows,
         [sign, *FIGURE_NOTES],
@@ -216,7 +221,7 @@ def table_5_2(out, targets, found):
         axis.set(title=name, xlabel="labels", ylabel="test error, %", ylim=(0, 4 * targets[name]))
         axis.legend(fontsize="small")
     show(
-        "GAMBLE (2009), Table 5.2: labels until the target error is met (medians of three draws)",
+        TITLES[1],
         ("set", "method", "target", "least, asked", "labels, asked", "labels, random"),
         rows,
         TABLE_NOTES,
@@ -266,7 +271,7 @@ def figure_5_8(out):
         ("SAMME has the smaller training error after", "120", ahead[0] if len(ahead) else "never"),
     ]
     columns = ("claim", "published", "measured")
-    show("GAMBLE (2009), Figure 5.8: errors in %", columns, rows, SPHERES_NOTES)
+    show(TITLES[2], columns, rows, SPHERES_NOTES)
     draw_5_8(found, out)
 
 

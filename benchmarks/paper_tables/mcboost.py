@@ -1,4 +1,9 @@
-"""MCBoost's Tables 1 and 2 (Saberian and Vasconcelos, 2011, section 5).
+"""MCBoost's Figure 2 and Tables 1 and 2 (Saberian and Vasconcelos, 2011, section 5).
+
+Figure 2: three Gaussian classes in the plane, 1,000 records each for training and testing, and
+CD-MCBoost with stumps for 100 rounds. The paper does not say how often the classes occur; here they
+are equally likely, as its Bayes errors agree with. The paper has one draw, ours are 20, the first
+of which is the picture's.
 
 The paper's protocol: the sets' own training and test halves; in Table 1 decision stumps, 20 rounds
 of one-vs-all (20 stumps a class) and as many stumps, 20 K, for the others; in Table 2 trees of
@@ -10,6 +15,7 @@ is satimage here; pendigit, optdigit, shuttle and isolet are not in the data fol
 
 import numpy as np
 from matplotlib import pyplot
+from scipy.stats import multivariate_normal
 
 from benchmarks.paper_tables.report import official, save, show, stages
 from streamboost import (
@@ -21,10 +27,29 @@ from streamboost import (
     OneVsAllAdaBoostClassifier,
     SammeClassifier,
 )
+from streamboost.boosting.costs.simplex import codewords
 
+TITLES = [
+    "MCBoost (2011), Figure 2: errors in %",
+    "MCBoost (2011), Table 1, stumps: test accuracy in %",
+    "MCBoost (2011), Table 2, trees of depth 2: test accuracy in %",
+]
 SETS = ["satimage", "letter"]
 ALL = {"max_features": 1.0, "max_bins": 255}
 TREE = {"max_depth": 2, "max_leaf_nodes": 4, "n_estimators": 50, **ALL}
+
+GAUSSIANS = [
+    multivariate_normal([1, 2], [[1, 0.5], [0.5, 2]]),
+    multivariate_normal([-1, 0], [[1, 0.3], [0.3, 1]]),
+    multivariate_normal([2, -1], [[0.4, 0.1], [0.1, 0.8]]),
+]
+DRAWS, AT = 20, (0, 10, 100)
+NOTES_FIGURE = [
+    "Bayes' rule errs as published (on 400,000 records in 11.4 %), so the problem is the paper's. "
+    "After 100 rounds we are a point above it, give or take 0.8 from draw to draw: the published "
+    "0.17 is a lucky draw, as the first here is.",
+    "Predictions begin at 0, and gather along the codewords, ever farther out, as in the figure.",
+]
 
 
 def stumps(K):
@@ -69,7 +94,7 @@ NOTES_2 = [
 ]
 # Title: methods, their published accuracies by set, what is to be said of the differences.
 TABLES = {
-    "Table 1, stumps": (
+    TITLES[1]: (
         stumps,
         {
             "one-vs-all": {"satimage": 84.80, "letter": 50.92},
@@ -78,7 +103,7 @@ TABLES = {
         },
         NOTES_1,
     ),
-    "Table 2, trees of depth 2": (
+    TITLES[2]: (
         trees,
         {
             "AdaBoost.M1": {"satimage": 72.85},
@@ -110,7 +135,82 @@ def measure(methods, train, test):
     return curves
 
 
+def gaussians(n, rng):
+    """Draw `n` records of the three Gaussians (n, 2), and their classes (n,)."""
+    y = rng.integers(0, len(GAUSSIANS), n)
+    drawn = np.array([g.rvs(n, random_state=rng) for g in GAUSSIANS])
+    return drawn[y, np.arange(n)], y
+
+
+def bayes_error(X, y):
+    """Return the error in % of Bayes' rule, which knows the densities."""
+    return 100 * (np.argmax([g.pdf(X) for g in GAUSSIANS], axis=0) != y).mean()
+
+
+def predictors(model, X):
+    """Return f (n, 2) before the first round and after each: z_k is its product with codeword k."""
+    Y = codewords(3)
+    z = [np.zeros((len(X), 3)), *model.staged_decision_function(X)]
+    return [2 / 3 * scores @ Y for scores in z]
+
+
+def figure_2(out):
+    """Print and draw CD-MCBoost on the three Gaussians."""
+    figure, axes = pyplot.subplots(1, 3, figsize=(13, 4.5))
+    found = []
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(seed)
+        train, test = gaussians(1_000, rng), gaussians(1_000, rng)
+        model = CDMCBoostClassifier(n_estimators=AT[-1], max_leaf_nodes=2, **ALL).fit(*train)
+        wrong = stages(model, *test, AT[-1])
+        found.append((bayes_error(*train), bayes_error(*test), wrong[AT[1] - 1], wrong[-1]))
+        if seed == 0:
+            f = predictors(model, test[0])
+            for axis, t in zip(axes, AT, strict=True):
+                draw_predictions(axis, f[t], test[1])
+    for axis, t in zip(axes, AT, strict=True):
+        axis.set_title(f"t = {t} (cf. Figure 2)")
+    claims = {
+        "Bayes' rule, training set": 11.67,
+        "Bayes' rule, test set": 11.13,
+        "CD-MCBoost after 10 rounds": None,
+        "CD-MCBoost after 100 rounds": 11.30,
+    }
+    mean, deviation = np.mean(found, axis=0), np.std(found, axis=0)
+    rows = [
+        (claim, told and f"{told:.2f}", f"{m:.2f} ± {d:.2f}", f"{first:.2f}")
+        for (claim, told), m, d, first in zip(
+            claims.items(), mean, deviation, found[0], strict=True
+        )
+    ]
+    gap = np.subtract(*np.transpose(found)[[3, 1]])
+    rows.append(
+        ("above Bayes' rule on the test set", "0.17", f"{gap.mean():.2f} ± {gap.std():.2f}",
+         f"{gap[0]:.2f}")
+    )  # fmt: skip
+    columns = ("what", "published", f"measured, {DRAWS} draws", "the first")
+    show(TITLES[0], columns, rows, NOTES_FIGURE)
+    save(figure, out, "mcboost_2")
+    pyplot.close(figure)
+
+
+def draw_predictions(axis, f, y):
+    """Draw predictions (n, 2) by class, and the codewords as dashed lines."""
+    reach = max(1.0, np.abs(f).max())
+    for k, word in enumerate(codewords(3)):
+        axis.scatter(*f[y == k].T, s=6, color=f"C{k}", label=f"class {k + 1}")
+        axis.plot(*np.outer(word, (0, reach)), "--", color=f"C{k}", linewidth=1)
+    axis.set(xlabel="f1(x)", ylabel="f2(x)")
+    axis.legend(fontsize="small")
+
+
 def main(out):
+    figure_2(out)
+    tables(out)
+
+
+def tables(out):
+    """Print and draw Tables 1 and 2."""
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 8))
     for (title, (methods, published, notes)), line in zip(TABLES.items(), axes, strict=True):
         rows = []
@@ -120,7 +220,7 @@ def main(out):
                 continue
             curves = measure(methods, *halves)
             told = {method: levels[name] for method, levels in published.items() if name in levels}
-            draw(axis, f"{title}: {name}", curves, told)
+            draw(axis, f"{title.split(', ')[1]}: {name}", curves, told)
             for method, (_, right) in curves.items():
                 pair = (None, None)
                 if method in told:
@@ -128,7 +228,7 @@ def main(out):
                 rows.append((name, method, pair[0], f"{right[-1]:.2f}", pair[1]))
             rows.append(None)
         show(
-            f"MCBoost (2011), {title}: test accuracy in %",
+            title,
             ("set", "method", "published", "measured", "difference"),
             rows,
             notes,

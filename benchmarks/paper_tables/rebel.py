@@ -22,6 +22,10 @@ from streamboost import (
     RebelClassifier,
 )
 
+TITLES = [
+    "REBEL (2017), Figures 4.7 (stumps) and 5.9: test error in %, mean ± deviation; how often 1st, "
+    "2nd and 3rd"
+]
 SETS = ["glass", "vowel", "segment", "satimage", "letter", "usps"]
 ROUNDS = 200
 CUTS = 5
@@ -90,8 +94,7 @@ def report(found):
         places = ranks(means, among).values()
         rows += [None, (title, *("-".join(map(str, p)) for p in places))]
     show(
-        "REBEL (2017), Figures 4.7 (stumps) and 5.9: test error in %, mean ± deviation; "
-        "how often 1st, 2nd and 3rd",
+        *TITLES,
         ("set", *methods()),
         rows,
         NOTES,

@@ -6,13 +6,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.data import load
+from benchmarks.paper_tables.results import keep
 
 mpl.use("agg")
 mpl.rcParams.update({"axes.grid": True, "grid.alpha": 0.3, "figure.constrained_layout.use": True})
 
 
 def show(title, columns, rows, notes=(), text=1):
-    """Print a table and what is to be said of it.
+    """Print a table and what is to be said of it, and keep both in the file of results.
 
     The first `text` columns are words, the others numbers. A row of None draws a line, and a cell
     of None is empty.
@@ -30,6 +31,8 @@ def show(title, columns, rows, notes=(), text=1):
     for note in notes:
         console.print(f"- {note}", highlight=False, markup=False)
     console.print()
+    if any(rows):
+        keep(title, columns, rows, notes)
 
 
 def save(figure, out, name):

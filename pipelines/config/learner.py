@@ -50,12 +50,12 @@ CHOICES = {
 NONE = "none"
 NOT_IN_A_FILE = {
     *("random_state", "n_jobs", "estimator", "utility", "categorical_features", "class_weight"),
-    "weight_floor",
+    *("weight_floor", "early_stopping", "validation_fraction", "n_iter_no_change", "tol"),
 }
 """Parameters a file has no key for: the seed is [pipeline] seed, a batch is scored by one thread,
 `estimator` names the committee's kind, the utility follows from [query] strategy, a record's
-features are numbers, TOML's keys are text where labels may be numbers, and GAMBLE without a floor
-under its weights is for those who study it."""
+features are numbers, TOML's keys are text where labels may be numbers, GAMBLE without a floor
+under its weights is for those who study it, and a stream's labels are too few to hold some out."""
 
 
 @dataclass(frozen=True, slots=True)

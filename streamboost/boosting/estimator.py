@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from streamboost.boosting.categorical import categories_of
 from streamboost.boosting.committee import Committee, Model
+from streamboost.boosting.early_stopping import EarlyStopping
 from streamboost.boosting.frames import FrameColumns, columns_of
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
 from streamboost.boosting.training_data import (
@@ -44,7 +45,7 @@ def _has_probabilities(estimator: "BoostingClassifier") -> bool:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the boosted estimators; a family gives its algorithm and its parameters.
 
     The parameters are the fields of data classes: these are what all families have, and a subclass
@@ -53,6 +54,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **EarlyStopping._parameter_constraints,
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "max_leaf_nodes": [Interval(Integral, 2, 2**15, closed="both")],
@@ -205,12 +207,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         committee: Committee | None,
     ) -> Committee:
         algorithm = self._algorithm()
+        data, held = self._hold_out(data, self.random_state)
         unknown = committee is not None and len(data.classes) > len(committee.classes)
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
         params, work = self._parameters(data), Work()
-        trained = boost(algorithm, data, rounds, params, rng, committee, work)
+        trained = boost(algorithm, data, rounds, params, rng, committee, work, held)
         self.n_adds_ = work.n_adds
+        self._tell(held)
         return trained
 
     @property

@@ -1,14 +1,20 @@
-"""From scores to class probabilities."""
+"""From scores to class probabilities, also where errors differ in what they cost."""
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from streamboost.boosting.subcosts import check_cost_matrix, squared_subcosts
 from streamboost.errors import ConfigurationError, ModelFileError
 from streamboost.kernels.perron import perron
 
-__all__ = ["NO_COSTS", "Link", "check_link", "class_probabilities"]
+__all__ = [
+    "NO_COSTS",
+    "Link",
+    "check_cost_matrix",
+    "check_link",
+    "class_probabilities",
+    "squared_subcosts",
+]
 
 Link = Literal["softmax", "sigmoid", "costs"]
 
@@ -40,6 +46,54 @@ def class_probabilities(link: Link, scores: np.ndarray, costs: np.ndarray) -> np
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
         perron(odds, ratio, shares)
     return shares
+
+
+def check_cost_matrix(costs: Any, n_classes: int) -> np.ndarray:
+    """Return `costs` as float64 (K, K): what it costs to answer k where j is true, at [j, k].
+
+    Raises
+    ------
+    ConfigurationError
+        When it is not K x K, or an entry is not a finite number, is negative, or stands on the
+        diagonal and is not 0; the message names the entry.
+    """
+    try:
+        C = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"cost_matrix cannot be read as numbers: {error}; give {n_classes} rows of "
+            f"{n_classes} numbers, row j holding the costs of each answer where class j is true"
+        ) from error
+    if C.shape != (n_classes, n_classes):
+        raise ConfigurationError(
+            f"cost_matrix has shape {C.shape}, and there are {n_classes} classes: give a "
+            f"{n_classes} x {n_classes} matrix, its rows and columns in the order of classes_"
+        )
+    for wrong, why in (
+        (~np.isfinite(C), "give a finite number"),
+        (C < 0, "costs are not negative; give 0 for an answer that does no harm"),
+        (np.diag(np.diag(C)) != 0, "the right answer costs nothing; put 0 on the diagonal"),
+    ):
+        if wrong.any():
+            j, k = (int(place) for place in np.argwhere(wrong)[0])
+            raise ConfigurationError(f"cost_matrix[{j}, {k}] = {C[j, k]:g}: {why}")
+    return C
+
+
+def squared_subcosts(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the thesis's c+ (K, K) and theta (K,), the subcost of denying the own class.
+
+    For rows of class j: c+_k = sqrt(K-1) C_jk^2 / (2 |C_j|) and c-_j = theta_j =
+    |C_j| / (2 sqrt(K-1)), every other c-_k being 0. Then 2 sqrt(c+_k theta_j) = C_jk, by which the
+    loss bounds the cost. A class whose errors cost nothing gets zeros: its rows do not count.
+
+    >>> squared_subcosts(np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [2.0, 2.0, 0.0]]))[1].round(3)
+    array([1.458, 0.5  , 1.   ])
+    """
+    norm = np.linalg.norm(costs, axis=1)
+    root = np.sqrt(max(len(costs) - 1, 1))
+    scale = np.divide(root, 2 * norm, out=np.zeros_like(norm), where=norm > 0)
+    return scale[:, None] * costs**2, norm / (2 * root)
 
 
 def check_link(link: str, costs: np.ndarray, n_classes: int) -> None:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.learners import WeakLearners
+from streamboost.boosting.early_stopping import HeldOut, WatchedBuilder
+from streamboost.boosting.learners import LearnersBuilder, WeakLearners
 from streamboost.boosting.links import NO_COSTS, Link
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
@@ -49,6 +50,12 @@ class Sampling:
     params: BoostingParameters
     rng: np.random.Generator
     weight: np.ndarray
+    held: HeldOut | None = None
+
+    @property
+    def enough(self) -> bool:
+        """Whether rows held out tell that no more rounds are wanted."""
+        return self.held is not None and self.held.enough
 
     def draw(self, influence: np.ndarray | None) -> None:
         """Offer a round's to `grow`, of the rows that are not trimmed by `influence` (n,)."""
@@ -72,12 +79,16 @@ class Sampling:
 
         Features uint32 (rounds, d), ascending, or (1, d) where each round has the same; which rows,
         bool (rounds, n), or (0, n) where each has all. A round's do not depend on `most`, nor on
-        how many rounds follow.
+        how many rounds follow. Ends early where there were enough.
         """
+        if self.held is not None:
+            most = min(most, self.held.n_iter_no_change)
         by_feature, by_row = self.rng.spawn(2)
         features, rows = self.grow.splittable, self.grow.all_rows
         n_features, n_rows = self._n_features(), self._n_rows(len(rows))
         for start in range(0, n_rounds, most):
+            if self.enough:
+                return
             n = min(most, n_rounds - start)
             offered, chosen = features[None], np.zeros((0, len(rows)), dtype=bool)
             if n_features is not None:
@@ -153,6 +164,8 @@ class Algorithm(ABC):
                 return
             self.update(state, grown)
             builder.append_round(grown)
+            if sampling.enough:
+                return
 
     def round(self, state: Any, grow: Grower) -> list[Any]:
         """Return this round's trees, or other weak learners; an empty list ends the training."""
@@ -171,10 +184,12 @@ def boost(
     rng: np.random.Generator,
     committee: Committee | None = None,
     work: Work | None = None,
+    held: HeldOut | None = None,
 ) -> Committee:
     """Grow `n_estimators` rounds, on top of `committee` where one is given.
 
-    The committee's classes must be the first of `data.classes`; `work` is added to. Raises
+    With rows `held` out it may be fewer: as many as are best for these. The committee's classes
+    must be the first of `data.classes`; `work` is added to. Raises
     DataError when the committee is of another family, scores columns that `data` does not have, or
     knows other columns as categories.
     """
@@ -189,9 +204,12 @@ def boost(
     state = algorithm.start(data, scores, rng)
     del scores
     grow = _grower(bins, data, params)
-    builder = learners.builder(bins, data.weight)
+    builder: LearnersBuilder = learners.builder(bins, data.weight)
+    if held is not None:
+        held.begin(base, learners, algorithm.temperature(len(base)))
+        builder = WatchedBuilder(builder, lambda: algorithm.empty(data).builder(bins), held)
     if len(base) > 1:  # one class leaves nothing to tell apart
-        sampling = Sampling(grow, params, rng, data.weight)
+        sampling = Sampling(grow, params, rng, data.weight, held)
         algorithm.train(state, sampling, n_estimators, builder)
     if work is not None:
         work.n_adds += grow.n_adds

@@ -8,7 +8,14 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["leaf_dense", "leaf_pair", "node_pair", "pair_gradients", "pair_statistic"]
+__all__ = [
+    "leaf_dense",
+    "leaf_farthest_pair",
+    "leaf_pair",
+    "node_pair",
+    "pair_gradients",
+    "pair_statistic",
+]
 
 _TIE = 1e-9  # equal sums differ in their last digits: a later class must be better by more
 
@@ -45,7 +52,7 @@ def _products(probabilities, weight, rows, start, stop, a, products):
 
 
 @kernel
-def _choose(probabilities, y, weight, rows, start, stop, work):
+def _choose(probabilities, y, weight, rows, start, stop, by_gain, work):
     """Return the pair (a, b) of some rows, and the sums G and H of its one-dimensional step."""
     gradient, hessian, products = work[0], work[1], work[2]
     mass = _class_sums(probabilities, y, weight, rows, start, stop, gradient, hessian)
@@ -60,22 +67,23 @@ def _choose(probabilities, y, weight, rows, start, stop, work):
             continue
         g = gradient[a] - gradient[k]
         h = hessian[a] + hessian[k] + 2.0 * products[k]
-        score = g * g / max(h, 1e-300)
-        if score > best * (1.0 + _TIE):
+        score = g * g / max(h, 1e-300) if by_gain else g
+        least = best * (1.0 + _TIE) if by_gain else best + _TIE * mass
+        if b < 0 or score > least:
             b, best, sum_g, sum_h = k, score, g, h
     return a, b, sum_g, sum_h
 
 
 @kernel
-def node_pair(probabilities, y, weight, rows):
+def node_pair(probabilities, y, weight, rows, by_gain):
     """Return the pair (a, b) of the node that holds `rows`, in which a gains and b loses.
 
-    Class a has the largest gradient sum G, and b the largest (G_a - G_b)^2 over the Hessian of the
-    pair; ties go to the first. Shapes: `probabilities` float32 (n, K), `y` uint32 (n,), `weight`
-    float32 (n,), `rows` uint32.
+    Class a has the largest gradient sum G, and b, `by_gain`, the largest (G_a - G_b)^2 over the
+    Hessian of the pair, or else the smallest G; ties go to the first. Shapes: `probabilities`
+    float32 (n, K), `y` uint32 (n,), `weight` float32 (n,), `rows` uint32.
     """
     work = np.empty((3, probabilities.shape[1]))
-    a, b, _, _ = _choose(probabilities, y, weight, rows, 0, rows.size, work)
+    a, b, _, _ = _choose(probabilities, y, weight, rows, 0, rows.size, by_gain, work)
     return a, b
 
 
@@ -101,7 +109,7 @@ def pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian):
 
 
 @kernel
-def pair_statistic(probabilities, y, weight, rows, bits, wide, values):
+def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
     """Choose the pair of the node that holds `rows`, and write its statistic for these rows.
 
     To their places in `values` int64: gradient and Hessian in a half each, or side by side where
@@ -109,7 +117,7 @@ def pair_statistic(probabilities, y, weight, rows, bits, wide, values):
     before they are weighted, so that a row of weight 2 counts exactly as two rows. Returns the
     scales of gradient and Hessian, powers of two.
     """
-    a, b = node_pair(probabilities, y, weight, rows)
+    a, b = node_pair(probabilities, y, weight, rows, by_gain)
     gradient, hessian = np.empty(rows.size, np.float32), np.empty(rows.size, np.float32)
     sum_g, sum_h = pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian)
     scale_g = 2.0 ** np.floor(bits - np.log2(sum_g)) if sum_g > 0.0 else 1.0
@@ -133,10 +141,22 @@ def leaf_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
     Class a gets t = G / (H + l2), clamped, and class b as much less; `start` and `stop` give each
     leaf's range in `rows`.
     """
+    _step_in_pairs(probabilities, y, weight, rows, start, stop, True, l2, clamp, values)
+
+
+@kernel
+def leaf_farthest_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
+    """Write the same of the pairs whose gradients are the farthest apart."""
+    _step_in_pairs(probabilities, y, weight, rows, start, stop, False, l2, clamp, values)
+
+
+@kernel
+def _step_in_pairs(probabilities, y, weight, rows, start, stop, by_gain, l2, clamp, values):
     work = np.empty((3, probabilities.shape[1]))
     values[:] = 0.0
     for leaf in range(start.size):
-        a, b, g, h = _choose(probabilities, y, weight, rows, start[leaf], stop[leaf], work)
+        first, end = start[leaf], stop[leaf]
+        a, b, g, h = _choose(probabilities, y, weight, rows, first, end, by_gain, work)
         t = min(g / max(h + l2, 1e-12), clamp)
         values[leaf, a] = t
         values[leaf, b] = -t

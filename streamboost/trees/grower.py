@@ -35,7 +35,7 @@ class Grower:
         In the units of the statistic's user: Hessian, or weight.
     pruning
         "quick" leaves features unfinished that cannot win a node: the same trees, of statistics of
-        kind GINI and ERROR only.
+        kind ERROR and of class weights only.
 
     Attributes
     ----------
@@ -238,8 +238,8 @@ def _most(statistic: Statistic) -> np.ndarray:
         return statistic.values
     if statistic.kind != ERROR:
         raise ConfigurationError(
-            "pruning='quick' serves trees that make a weighted error or Gini index least: leave it "
-            "out"
+            "pruning='quick' serves trees that make a weighted error, Gini index or entropy least: "
+            "leave it out"
         )
     gains = statistic.values.reshape(-1, statistic.channels)
     return np.asarray(np.maximum(gains.max(axis=1), 0))

@@ -90,17 +90,21 @@ def pair_statistic(
     weight: np.ndarray,
     rows: np.ndarray,
     buffer: np.ndarray,
+    by_gain: bool = True,
 ) -> tuple[Statistic, float]:
     """Return gradients and Hessians of a node's own class pair, and what a unit of gain is worth.
 
     Of the node that holds `rows` (uint32); for `probabilities` float32 (n, K), `y` uint32 and
     `weight` float32 (n,). Each node has scales of its own, so gains of two nodes compare only in
     the user's units. `buffer` int64 (2n,) takes the numbers, and belongs to the statistic.
+    `by_gain` is as in `kernels.pairs.node_pair`.
     """
     weight, total, lot = _in_lots(weight, float(weight[rows].sum()), len(rows))
     wide = max(len(rows), total) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
-    scale_g, scale_h = pairs.pair_statistic(probabilities, y, weight, rows, bits, wide, buffer)
+    scale_g, scale_h = pairs.pair_statistic(
+        probabilities, y, weight, rows, by_gain, bits, wide, buffer
+    )
     kind = NEWTON_SUMS if wide else NEWTON
     worth = lot * scale_h / scale_g**2
     return Statistic(kind, buffer, 2 if wide else 1, scale_h / lot, worth), worth
@@ -115,7 +119,7 @@ def weight_statistic(
     copies: np.ndarray | None = None,
     unit: float = 1.0,
 ) -> Statistic:
-    """Return the class weights of a tree that maximises the Gini sum, or ERROR's.
+    """Return the class weights of a tree that maximises the Gini sum, or the sum of another kind.
 
     `weight` float64 (n,), not negative, is that of one record, and `copies` (n,) how many records
     each row stands for, one if None; it is rounded before it is multiplied, so that a row of two

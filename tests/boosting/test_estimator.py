@@ -43,6 +43,7 @@ VARIANTS = [
     AOSOLogitBoostClassifier(leaf="dense"),
     GambleClassifier(weak_learner=DecisionTreeRegressor(max_leaf_nodes=15)),
     SammeClassifier(variant="real"),
+    OneVsAllAdaBoostClassifier(variant="gentle"),
 ]
 
 

@@ -9,8 +9,8 @@ from sklearn.datasets import load_wine
 from streamboost import Committee, RebelClassifier
 from streamboost.boosting.costs.coupled_loss import bound, coefficients
 from streamboost.boosting.costs.similarity_rounds import binarize, isolating, refine
+from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.similarities import Frame
-from streamboost.boosting.subcosts import Costs
 from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import write_arrays
 

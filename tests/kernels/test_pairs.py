@@ -48,15 +48,28 @@ def test_gradient_and_hessian_of_a_pair_are_the_loss_derivatives(K):
     np.testing.assert_allclose(totals, [(w[order] * abs(g)).sum(), (w[order] * h).sum()], rtol=1e-5)
 
 
+@pytest.mark.parametrize("by_gain", [True, False])
 @pytest.mark.parametrize("K", [2, 3, 7])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_pair_is_the_naive_one(seed, K):
+def test_the_pair_is_the_naive_one(seed, K, by_gain):
     rng, _, P, y, w = rows(seed, K=K)
     order = rng.permutation(50)[: rng.integers(1, 50)].astype(np.uint32)
-    assert pairs.node_pair(P, y, w, order) == naive_logit.pair(P.astype(float), y, w, order)
+    found = pairs.node_pair(P, y, w, order, by_gain)
+    assert found == naive_logit.pair(P.astype(float), y, w, order, by_gain)
 
 
-def test_the_pair_does_not_depend_on_the_order_of_the_rows():
+def test_the_two_choices_part_where_a_class_is_sure_of_itself():
+    # G = (1.7, -1.0, -0.7); the third class, at p = 0 and 0.7, has the smaller Hessian against a.
+    y = np.array([0, 0, 0, 1, 2], np.uint32)
+    P = np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0.3, 0, 0.7], [0, 1, 0], [0, 0, 1]], np.float32)
+    order, w = np.arange(5, dtype=np.uint32), np.ones(5, np.float32)
+    # H = .71 + .50 + 2 * .50 and .71 + .21 + 2 * .21: 2.7^2 / 2.21 = 3.30, 2.4^2 / 1.34 = 4.30.
+    assert pairs.node_pair(P, y, w, order, True) == (0, 2)
+    assert pairs.node_pair(P, y, w, order, False) == (0, 1)
+
+
+@pytest.mark.parametrize("by_gain", [True, False])
+def test_the_pair_does_not_depend_on_the_order_of_the_rows(by_gain):
     # Every class is as frequent as any other: only rounding could tell them apart.
     y = np.arange(700, dtype=np.uint32) % 7
     P = np.full((700, 7), 1 / 7, np.float32)
@@ -64,7 +77,7 @@ def test_the_pair_does_not_depend_on_the_order_of_the_rows():
     w = np.full(700, 0.3, np.float32)
     for _ in range(10):
         order = rng.permutation(700).astype(np.uint32)
-        assert pairs.node_pair(P, y, w, order) == (0, 1)
+        assert pairs.node_pair(P, y, w, order, by_gain) == (0, 1)
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -72,8 +85,10 @@ def test_the_statistic_sums_to_that_of_the_pair(wide):
     rng, _, P, y, w = rows(3)
     order = rng.permutation(50)[:30].astype(np.uint32)
     values = np.zeros(100, np.int64)
-    scale_g, scale_h = pairs.pair_statistic(P, y, w, order, 52.0 if wide else 30.0, wide, values)
-    g, h = naive_logit.pair_derivatives(P.astype(float), y, *pairs.node_pair(P, y, w, order))
+    scale_g, scale_h = pairs.pair_statistic(
+        P, y, w, order, True, 52.0 if wide else 30.0, wide, values
+    )
+    g, h = naive_logit.pair_derivatives(P.astype(float), y, *pairs.node_pair(P, y, w, order, True))
     if wide:
         total_g, total_h = values[0::2].sum(), values[1::2].sum()
         assert set(np.flatnonzero(values[1::2])) == set(order.tolist())
@@ -105,7 +120,7 @@ def test_the_hand_worked_sums_and_pair():
     G, H = naive_logit.sums(UNIFORM.astype(float), LABELS, ONES, ORDER)
     np.testing.assert_allclose(G, [0.666667, -0.333333, -0.333333], atol=1e-6)
     np.testing.assert_allclose(H[0], [0.888889, -0.444444, -0.444444], atol=1e-6)
-    assert pairs.node_pair(UNIFORM, LABELS, ONES, ORDER) == (0, 1)  # 2 ties with 1
+    assert pairs.node_pair(UNIFORM, LABELS, ONES, ORDER, True) == (0, 1)  # 2 ties with 1
 
 
 def test_the_hand_worked_leaves():

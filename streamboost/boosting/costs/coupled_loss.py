@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamboost.boosting.committee import Committee
+from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.links import NO_COSTS, Link
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.subcosts import Costs
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.tree import Tree
 

@@ -11,9 +11,9 @@ from streamboost.boosting.costs.coupled_loss import (
     bound,
     coefficients,
 )
+from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.subcosts import Costs
 from streamboost.kernels.growing.criteria import MH
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import vector_statistic
@@ -82,6 +82,9 @@ class AdaBoostMHClassifier(BoostingClassifier):
     class_weight
         What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
         and all classes weigh alike; or None.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        Whether rows held out tell how many rounds to keep, and when; see
+        `streamboost.boosting.early_stopping`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -95,6 +98,8 @@ class AdaBoostMHClassifier(BoostingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are H.
+    validation_score_
+        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,).
 

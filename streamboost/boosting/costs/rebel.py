@@ -9,9 +9,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from streamboost.boosting.costs.sign_trees import SignTrees
 from streamboost.boosting.costs.similarity_rounds import SimilarityRounds
+from streamboost.boosting.costs.subcosts import Costs, Subcosts
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.subcosts import Costs, Subcosts
 
 __all__ = ["RebelClassifier"]
 
@@ -78,6 +78,9 @@ class RebelClassifier(BoostingClassifier):
     class_weight
         What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
         and all classes weigh alike; or None.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        Whether rows held out tell how many rounds to keep, and when; see
+        `streamboost.boosting.early_stopping`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -91,6 +94,8 @@ class RebelClassifier(BoostingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are H.
+    validation_score_
+        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,); trees only.
 

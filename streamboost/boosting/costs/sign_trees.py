@@ -3,7 +3,7 @@
 import numpy as np
 
 from streamboost.boosting.costs.coupled_loss import LEAST_GAIN, CoupledState, CoupledTrees, bound
-from streamboost.boosting.subcosts import Costs
+from streamboost.boosting.costs.subcosts import Costs
 from streamboost.kernels.growing.criteria import ERROR, STUMP
 from streamboost.trees.grower import Grower
 from streamboost.trees.layers import add_layer

@@ -14,8 +14,8 @@ from streamboost.boosting.costs.coupled_loss import (
     bound,
     coefficients,
 )
+from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.similarities import Frame, Similarities, Similarity
-from streamboost.boosting.subcosts import Costs
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
 from streamboost.kernels import similarity as kernels

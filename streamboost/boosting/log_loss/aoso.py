@@ -24,29 +24,31 @@ from streamboost.trees.tree import Tree
 __all__ = ["AOSOLogitBoostClassifier"]
 
 Leaf = Literal["pair", "vector", "dense"]
+PairChoice = Literal["gain", "gradient"]
 
-_LEAVES = {
-    "pair": pairs.leaf_pair,
-    "vector": kernels.leaf_newton,
-    "dense": pairs.leaf_dense,
-}
+_LEAVES = {"vector": kernels.leaf_newton, "dense": pairs.leaf_dense}
+_LEAVES_OF_PAIRS = {"gain": pairs.leaf_pair, "gradient": pairs.leaf_farthest_pair}
 
 
 class _AOSO(SoftmaxAlgorithm):
     """One round: one tree, each node split along its own pair of classes."""
 
-    def __init__(self, learning_rate: float, l2_regularization: float, leaf: Leaf) -> None:
+    def __init__(
+        self, learning_rate: float, l2_regularization: float, leaf: Leaf, choice: PairChoice
+    ) -> None:
         super().__init__(learning_rate, l2_regularization)
-        self._leaf = leaf
+        self._leaf = _LEAVES_OF_PAIRS[choice] if leaf == "pair" else _LEAVES[leaf]
+        self._by_gain = choice == "gain"
 
     def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
         buffer = np.empty(2 * len(state.y), dtype=np.int64)
 
         def choose(rows: np.ndarray) -> tuple[Statistic, float]:
-            return pair_statistic(state.probabilities, state.y, state.weight, rows, buffer)
+            args = state.probabilities, state.y, state.weight, rows, buffer
+            return pair_statistic(*args, self._by_gain)
 
         tree = grow_by_node(grow, choose)
-        values = leaf_values(_LEAVES[self._leaf], state, tree, self._l2)
+        values = leaf_values(self._leaf, state, tree, self._l2)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return or_end([tree], grow)
 
@@ -73,6 +75,10 @@ class AOSOLogitBoostClassifier(LogLossClassifier):
         centred. ``"dense"``: the Newton step with the whole Hessian. The three are one for two
         classes and λ = 0. All are clamped to ±4, as the Newton step of a nearly pure leaf may
         point anywhere.
+    pair_choice
+        How a class b is chosen for a, in nodes and in leaves of pairs. ``"gain"``: by second-order
+        information, as above, which the paper prefers; ``"gradient"``: that of the smallest G
+        (equation 32). See Notes.
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: no bound on the depth.
     max_bins
@@ -93,6 +99,9 @@ class AOSOLogitBoostClassifier(LogLossClassifier):
     class_weight
         What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
         and all classes weigh alike; or None.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        Whether rows held out tell how many rounds to keep, and when; see
+        `streamboost.boosting.early_stopping`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -106,6 +115,8 @@ class AOSOLogitBoostClassifier(LogLossClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`.
+    validation_score_
+        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,).
 
@@ -140,11 +151,13 @@ class AOSOLogitBoostClassifier(LogLossClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LogLossClassifier._parameter_constraints,
-        "leaf": [StrOptions(set(_LEAVES))],
+        "leaf": [StrOptions({"pair", *_LEAVES})],
+        "pair_choice": [StrOptions(set(_LEAVES_OF_PAIRS))],
     }
 
     n_estimators: int = 400
     leaf: Leaf = "vector"
+    pair_choice: PairChoice = "gain"
 
     def _algorithm(self) -> Algorithm:
-        return _AOSO(self.learning_rate, self.l2_regularization, self.leaf)
+        return _AOSO(self.learning_rate, self.l2_regularization, self.leaf, self.pair_choice)

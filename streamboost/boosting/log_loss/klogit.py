@@ -115,6 +115,9 @@ class KLogitBoostClassifier(LogLossClassifier):
     class_weight
         What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
         and all classes weigh alike; or None.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        Whether rows held out tell how many rounds to keep, and when; see
+        `streamboost.boosting.early_stopping`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -128,6 +131,8 @@ class KLogitBoostClassifier(LogLossClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`.
+    validation_score_
+        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,).
 

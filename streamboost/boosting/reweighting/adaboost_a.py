@@ -132,14 +132,15 @@ class AdaBoostAClassifier(VotingClassifier):
     learning_rate
         Scales every vote, in (0, 1].
     criterion
-        What a split makes least: ``"gini"``, the weighted impurity, or ``"error"``, the weighted
-        error itself, which suits stumps but finds nothing where both sides answer alike.
+        What a split makes least: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``,
+        the weighted error itself, which suits stumps but finds nothing where both sides answer
+        alike.
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
     max_bins
         Bins per feature, at most 255, missing values aside.
     min_child_weight
-        Least weight in a child, the mean record weighing 1; only for ``"gini"``.
+        Least weight in a child, the mean record weighing 1; not for ``"error"``.
     max_features
         Share of the features offered to a tree. None: all up to 20 features, half of them up to
         300, a fifth beyond.
@@ -159,6 +160,9 @@ class AdaBoostAClassifier(VotingClassifier):
     class_weight
         What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
         and all classes weigh alike; or None.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        Whether rows held out tell how many rounds to keep, and when; see
+        `streamboost.boosting.early_stopping`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -173,6 +177,8 @@ class AdaBoostAClassifier(VotingClassifier):
     committee_
         The trained `Committee`; its scores are the votes less their mean, for two classes -f and
         f.
+    validation_score_
+        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_

@@ -1,14 +1,17 @@
 """One AdaBoost for each class against all others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.row_weights import Criterion
-from streamboost.boosting.reweighting.voting_trees import Votes, VoteState, VotingClassifier
+from streamboost.boosting.reweighting.gamble import Gamble
+from streamboost.boosting.reweighting.row_weights import ExponentialState
+from streamboost.boosting.reweighting.voting_trees import Votes, VotingClassifier
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
@@ -24,39 +27,40 @@ class _State:
     """
 
     n_classes: int
-    problems: dict[int, VoteState]
+    problems: dict[int, Any]
     grown: list[int] = field(default_factory=list)
 
 
 class _OneVsAll(Algorithm):
-    """One round: for each class a tree that votes for it or against it."""
+    """One round: for each class a tree that speaks for it or against it."""
 
     family = "one against all"
     link = "sigmoid"
 
-    def __init__(self, learning_rate: float, criterion: Criterion) -> None:
-        self._votes = Votes(learning_rate, criterion)
+    def __init__(self, booster: Votes | Gamble) -> None:
+        """`booster` is that of two classes, its score for the second half the log odds."""
+        self._booster = booster
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        return self._votes.base(data, committee)
+        return self._booster.base(data, committee)
 
     def temperature(self, n_classes: int) -> float:
-        return 0.5  # AdaBoost's f is half the log odds
+        return 0.5
 
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
         K = len(data.classes)
         problems = {}
         for k in [1] if K == 2 else range(K):  # two classes are one problem
-            own = (data.y == k).astype(np.uint32)
-            f = np.where(own == 1, scores[:, k], -scores[:, k])
-            problems[k] = VoteState(own, data.weight, f, 2)
+            own = replace(data, y=(data.y == k).astype(np.uint32), classes=np.arange(2))
+            f = scores[:, [k]] * [-1.0, 1.0]
+            problems[k] = self._booster.start(own, f, rng)
         return _State(K, problems)
 
     def influence(self, state: _State) -> np.ndarray | None:
         total = None
         for problem in state.problems.values():
             if not problem.ended and len(problem.present) == 2:
-                weight = self._votes.influence(problem)
+                weight = self._booster.influence(problem)
                 share = weight / (weight * problem.given).sum()
                 total = share if total is None else total + share
         return total
@@ -65,7 +69,7 @@ class _OneVsAll(Algorithm):
         trees: list[Tree] = []
         state.grown = []
         for k, problem in state.problems.items():
-            for tree in self._votes.round(problem, grow):
+            for tree in self._booster.round(problem, grow):
                 if state.n_classes > 2:
                     values = np.zeros((tree.n_leaves, state.n_classes), dtype=np.float32)
                     values[:, k] = tree.values[:, 1]
@@ -76,19 +80,27 @@ class _OneVsAll(Algorithm):
 
     def update(self, state: _State, trees: Sequence[Tree]) -> None:
         for k, tree in zip(state.grown, trees, strict=True):
-            problem = state.problems[k]
+            problem: ExponentialState = state.problems[k]
             f = tree.values[tree.leaf_of_row(len(problem.y)), k]
             problem.own_score += np.where(problem.y == 1, f, -f)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OneVsAllAdaBoostClassifier(VotingClassifier):
     """For each class an AdaBoost that tells it from all others (Freund and Schapire, 1997).
 
-    A round grows K trees (one, if there are two classes). Each answers h = 1 for its class or -1
-    under weights of its own and adds h ln((1 - err) / err) / 2 to the score f_k of its class; the
-    class of the largest score is predicted. A class whose tree is no better than chance, even with
-    all rows and features offered, or whose tree makes no error (its own is then taken for 1e-10),
-    grows no more; the training ends when all have ended.
+    A round grows K trees (one, if there are two classes), each under weights of its own, and the
+    class of the largest score f_k is predicted.
+
+    ``"discrete"``: a tree answers h = 1 for its class or -1 and adds h ln((1 - err) / err) / 2 to
+    the score. A class whose tree is no better than chance, even with all rows and features offered,
+    or whose tree makes no error (its own is then taken for 1e-10), grows no more; the training ends
+    when all have ended.
+
+    ``"gentle"`` is Gentle AdaBoost.MH, which Huang (2009, section 3.3) holds GAMBLE, of one tree a
+    round, against: a leaf adds the difference of the shares of its class and of all others, as in
+    `GentleAdaBoostClassifier`. The K problems of AdaBoost.MH's pairs of rows and classes come apart
+    where each class has a tree of its own, as a tree's values depend on ratios of weights alone.
 
     Nothing ties the scores of different classes together, so the committee may answer yes to
     several classes or to none (Saberian and Vasconcelos, 2011, compare it with their own).
@@ -97,20 +109,23 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
 
     Parameters
     ----------
+    variant
+        ``"discrete"`` or ``"gentle"``; either may extend the other's committee.
     n_estimators
         Rounds of boosting, K trees each.
     learning_rate
-        Scales every vote, in (0, 1].
+        Scales every vote or leaf value, in (0, 1].
     criterion
-        What a split makes least: ``"gini"``, the weighted impurity, or ``"error"``, the weighted
-        error itself, which suits stumps but finds nothing where both sides answer alike.
+        What a split makes least: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``,
+        the weighted error itself, which suits stumps but finds nothing where both sides answer
+        alike.
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: 15 leaves, any depth; 2 and
         ``criterion="error"`` make the stumps of AdaBoost.
     max_bins
         Bins per feature, at most 255, missing values aside.
     min_child_weight
-        Least weight in a child, the mean record weighing 1; only for ``"gini"``.
+        Least weight in a child, the mean record weighing 1; not for ``"error"``.
     max_features
         Share of the features offered in a round. None: all up to 20 features, half of them up to
         300, a fifth beyond.
@@ -131,6 +146,9 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
     class_weight
         What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
         and all classes weigh alike; or None.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        Whether rows held out tell how many rounds to keep, and when; see
+        `streamboost.boosting.early_stopping`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -144,6 +162,8 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are f_k, and for two classes -f and f.
+    validation_score_
+        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
@@ -164,8 +184,17 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **VotingClassifier._parameter_constraints,
+        "variant": [StrOptions({"discrete", "gentle"})],
+    }
+
+    variant: Literal["discrete", "gentle"] = "discrete"
+
     def _algorithm(self) -> Algorithm:
-        return _OneVsAll(self.learning_rate, self.criterion)
+        if self.variant == "gentle":
+            return _OneVsAll(Gamble(self.learning_rate, "scaled", self.criterion))
+        return _OneVsAll(Votes(self.learning_rate, self.criterion))
 
     def _leaves(self, n_classes: int) -> int:
         return self.max_leaf_nodes or 15

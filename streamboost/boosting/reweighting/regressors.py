@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from streamboost.boosting.early_stopping import HeldOut
 from streamboost.boosting.reweighting.gamble_step import Step, quasi_newton
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
@@ -89,8 +90,11 @@ def boost_regressor(
     step: Step | None,
     weight_floor: float,
     rng: np.random.Generator,
+    held: HeldOut | None = None,
 ) -> RegressorRounds:
     """Fit `n_estimators` rounds of clones of `weak_learner`; fewer once a step changes nothing.
+
+    With rows `held` out, as many as are best for these.
 
     Raises
     ------
@@ -116,6 +120,8 @@ def boost_regressor(
     own = np.zeros(len(X))
     least = weight_floor if K > 2 else 0.0
     rounds: list[_Round] = []
+    if held is not None:
+        held.begin(np.zeros(K), None, max(K - 1, 1))
     for _ in range(n_estimators if K > 1 else 0):
         weight = data.weight * np.maximum(np.exp((own.min() - own) / (K - 1)), least)
         weight *= data.weight.sum() / weight.sum()
@@ -126,7 +132,12 @@ def boost_regressor(
             break
         rounds.append(replace(one, length=length))
         own += length * own_f
-    return RegressorRounds(K, rounds)
+        if held is not None:
+            held.scores += rounds[-1].step(held.X.astype(np.float64), K)
+            held.look(held.scores)
+            if held.enough:
+                break
+    return RegressorRounds(K, rounds if held is None else rounds[: held.best])
 
 
 def _fit(

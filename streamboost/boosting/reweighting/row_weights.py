@@ -5,15 +5,15 @@ from typing import Literal
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import ERROR, GINI
+from streamboost.kernels.growing.criteria import ENTROPY, ERROR, GINI
 from streamboost.trees.statistics import Statistic, weight_statistic
 from streamboost.trees.tree import Tree
 
 __all__ = ["CRITERIA", "Criterion", "ExponentialState", "class_mass"]
 
-Criterion = Literal["gini", "error"]
+Criterion = Literal["gini", "entropy", "error"]
 
-CRITERIA: dict[Criterion, int] = {"gini": GINI, "error": ERROR}
+CRITERIA: dict[Criterion, int] = {"gini": GINI, "entropy": ENTROPY, "error": ERROR}
 """What a split makes least: the weighted impurity of its sides, or their weighted errors."""
 
 
@@ -31,12 +31,15 @@ class ExponentialState:
         V, float64 (n,): the score of the row's own class, divided by the loss's temperature.
     n_classes
         K.
+    ended
+        Whether no further tree can help.
     """
 
     y: np.ndarray
     given: np.ndarray
     own_score: np.ndarray
     n_classes: int
+    ended: bool = False
     present: np.ndarray = field(init=False)
     """The classes that rows have, ascending: those to be told apart."""
 

@@ -41,14 +41,15 @@ class SammeClassifier(VotingClassifier):
     learning_rate
         Scales every vote or leaf value, in (0, 1].
     criterion
-        What a split makes least: ``"gini"``, the weighted impurity, or ``"error"``, the weighted
-        error itself, which suits stumps but finds nothing where both sides answer alike.
+        What a split makes least: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``,
+        the weighted error itself, which suits stumps but finds nothing where both sides answer
+        alike.
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
     max_bins
         Bins per feature, at most 255, missing values aside.
     min_child_weight
-        Least weight in a child, the mean record weighing 1; only for ``"gini"``.
+        Least weight in a child, the mean record weighing 1; not for ``"error"``.
     max_features
         Share of the features offered to a tree. None: all up to 20 features, half of them up to
         300, a fifth beyond.
@@ -68,6 +69,9 @@ class SammeClassifier(VotingClassifier):
     class_weight
         What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
         and all classes weigh alike; or None.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        Whether rows held out tell how many rounds to keep, and when; see
+        `streamboost.boosting.early_stopping`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -81,6 +85,8 @@ class SammeClassifier(VotingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are the votes less their mean (``"discrete"``), or F.
+    validation_score_
+        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
@@ -133,14 +139,15 @@ class AdaBoostM1Classifier(VotingClassifier):
     learning_rate
         Scales every vote, in (0, 1].
     criterion
-        What a split makes least: ``"gini"``, the weighted impurity, or ``"error"``, the weighted
-        error itself, which suits stumps but finds nothing where both sides answer alike.
+        What a split makes least: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``,
+        the weighted error itself, which suits stumps but finds nothing where both sides answer
+        alike.
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
     max_bins
         Bins per feature, at most 255, missing values aside.
     min_child_weight
-        Least weight in a child, the mean record weighing 1; only for ``"gini"``.
+        Least weight in a child, the mean record weighing 1; not for ``"error"``.
     max_features
         Share of the features offered to a tree. None: all up to 20 features, half of them up to
         300, a fifth beyond.
@@ -160,6 +167,9 @@ class AdaBoostM1Classifier(VotingClassifier):
     class_weight
         What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
         and all classes weigh alike; or None.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        Whether rows held out tell how many rounds to keep, and when; see
+        `streamboost.boosting.early_stopping`.
     random_state
         Seed, generator or None.
     n_jobs
@@ -173,6 +183,8 @@ class AdaBoostM1Classifier(VotingClassifier):
         D, as in `fit`.
     committee_
         The trained `Committee`; its scores are the votes less their mean.
+    validation_score_
+        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_

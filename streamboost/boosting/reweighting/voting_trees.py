@@ -39,14 +39,11 @@ class VoteState(ExponentialState):
         Likewise the distribution under which a tree's errors are counted.
     unused
         Whether no tree has voted yet.
-    ended
-        Whether no further tree can help.
     """
 
     log_shape: np.ndarray | None = None
     log_cost: np.ndarray | None = None
     unused: bool = True
-    ended: bool = False
 
     def wrong(self, answers: np.ndarray) -> float:
         """Return the share of the cost that falls on rows answered (n,) wrongly."""

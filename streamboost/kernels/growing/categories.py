@@ -9,7 +9,15 @@ differ most, which for two classes is the share itself and again the best of all
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import ERROR, GINI, MH, NEWTON, NEWTON_SUMS, STUMP
+from streamboost.kernels.growing.criteria import (
+    ENTROPY,
+    ERROR,
+    GINI,
+    MH,
+    NEWTON,
+    NEWTON_SUMS,
+    STUMP,
+)
 from streamboost.kernels.jit import inner_kernel
 
 __all__ = ["gather", "keep_members"]
@@ -31,7 +39,7 @@ def _describe(sums, limits, profile):
         return 1.0
     for k in range(half if limits.kind == NEWTON_SUMS else 0, n):
         mass += sums[k]
-    if limits.kind == GINI:
+    if limits.kind == GINI or limits.kind == ENTROPY:
         for k in range(n):
             profile[k] = sums[k] / mass if mass > 0.0 else 0.0
         return mass
@@ -89,10 +97,11 @@ def _lead(profile, mass, n, width, direction, step):
 def _order_sums(hist, first, n, limits, work):
     """Write the keys of `n` categories: their profiles' projections on the leading direction.
 
-    The profiles: class shares (GINI), a Newton step per channel (NEWTON_SUMS), (S+ - S-)/(S+ + S-)
-    (MH), each less the mean of the node; gains less their mean over the answers (ERROR), and gains
-    (STUMP), where only what lies on either side of zero is to be told apart. The direction is that
-    of the largest weighted second moment, by power iteration from the largest profile.
+    The profiles: class shares (GINI, ENTROPY), a Newton step per channel (NEWTON_SUMS),
+    (S+ - S-)/(S+ + S-) (MH), each less the mean of the node; gains less their mean over the answers
+    (ERROR), and gains (STUMP), where only what lies on either side of zero is to be told apart. The
+    direction is that of the largest weighted second moment, by power iteration from the largest
+    profile.
     """
     width = limits.channels
     if limits.kind == NEWTON_SUMS or limits.kind == MH:

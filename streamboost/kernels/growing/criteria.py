@@ -5,6 +5,7 @@ import numpy as np
 from streamboost.kernels.jit import inner_kernel
 
 __all__ = [
+    "ENTROPY",
     "ERROR",
     "GINI",
     "LIMITS",
@@ -24,6 +25,7 @@ GINI = 2  # sum_k S_k^2 / sum_k S_k
 ERROR = 3  # max_k S_k: the weight, or the gain, of the best answer
 MH = 4  # -2 sum_k sqrt(S+_k S-_k); all S+_k, then all S-_k
 STUMP = 5  # -sum_k sqrt(t_k^2 - D_k^2), D = left - right: both sides answer ±a, with t given
+ENTROPY = 6  # sum_k S_k (1 + log(S_k / sum_k S_k)): 1 for a row in a leaf of its own, as in GINI
 
 LIMITS = np.dtype(
     [
@@ -64,6 +66,14 @@ def score(sums, limits):
             value += sums[k] * sums[k]
             weight += sums[k]
         return value / weight if weight > 0.0 else 0.0
+    if limits.kind == ENTROPY:
+        weight = 0.0
+        for k in range(n):
+            weight += sums[k]
+        for k in range(n):
+            if sums[k] > 0.0:
+                value += sums[k] * (1.0 + np.log(sums[k] / weight))
+        return value
     if limits.kind == ERROR:
         value = sums[0]
         for k in range(1, n):

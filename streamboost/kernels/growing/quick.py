@@ -174,7 +174,7 @@ def grow(
     codes, features, first, n_bins, missing, rows, heavy, rest, most, values, channel, limits,
     hist, nodes,
 ):  # fmt: skip
-    """Grow one tree into `nodes` as `growing.grow` does, for GINI on class weights or ERROR.
+    """Grow one tree into `nodes` as `growing.grow` does, for ERROR, or class weights of any kind.
 
     Shapes are that kernel's, and: `most` int64 (n,), what each row adds at most to the worth of a
     leaf, not negative; `heavy` uint32, the same rows as `rows`, those of much first; `hist` int64

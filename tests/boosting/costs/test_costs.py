@@ -9,8 +9,8 @@ from naive_vectors import problem
 from sklearn.base import clone
 
 from streamboost import Committee, RebelClassifier
+from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.links import class_probabilities
-from streamboost.boosting.subcosts import Costs
 from streamboost.errors import ConfigurationError, ModelFileError
 from streamboost.storage import pack_json, unpack_json, write_arrays
 from streamboost.stream.scoring import score_with_committee

@@ -5,7 +5,7 @@ from naive_vectors import adaboost, problem
 
 from streamboost import AdaBoostMHClassifier, RebelClassifier
 from streamboost.boosting.costs.coupled_loss import bound, coefficients
-from streamboost.boosting.subcosts import Costs
+from streamboost.boosting.costs.subcosts import Costs
 from streamboost.errors import DataError
 
 COSTS = np.array([[0.0, 1, 4], [1, 0, 1], [2, 2, 0]])

@@ -1,5 +1,7 @@
 """AOSO-LogitBoost: against its plain transcription, and its leaves against each other."""
 
+from functools import partial
+
 import naive_logit
 import numpy as np
 import pytest
@@ -29,6 +31,19 @@ def test_aoso_is_the_plain_transcription(seed, K, leaf):
         scores(model, X), transcribe(X, y, w, naive_logit.aoso, LEAVES[leaf]), atol=2e-5
     )
     assert model.committee_.n_trees == 4
+
+
+@pytest.mark.parametrize("K", [2, 3, 6])
+@pytest.mark.parametrize("seed", seeds(3))
+def test_so_it_is_with_the_pair_of_the_farthest_gradients(seed, K):
+    X, y, w = small(seed, K=K)
+    model = AOSOLogitBoostClassifier(leaf="pair", pair_choice="gradient", **SETTINGS)
+    leaf = partial(naive_logit.leaf_pair, by_gain=False)
+    np.testing.assert_allclose(
+        scores(model.fit(X, y, sample_weight=w), X),
+        transcribe(X, y, w, naive_logit.aoso, leaf, False),
+        atol=2e-5,
+    )
 
 
 def test_a_leaf_of_pairs_moves_two_classes_by_the_same():

@@ -1,10 +1,10 @@
 import naive_weights as naive
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from weight_data import ALL, clouds
 
-from streamboost import OneVsAllAdaBoostClassifier, SammeClassifier
+from streamboost import GentleAdaBoostClassifier, OneVsAllAdaBoostClassifier, SammeClassifier
 
 
 def tree_of(leaves):
@@ -42,6 +42,45 @@ def test_two_classes_are_one_adaboost():
     assert model.committee_.n_trees == 6
     np.testing.assert_array_equal(model.decision_function(X), plain.decision_function(X))
     np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gentle_adaboost_mh_is_the_gentle_adaboost_of_pairs_of_rows_and_classes(seed):
+    X, y, weight = clouds(seed, n=150)
+    F, w = np.zeros((150, 3)), np.tile(weight[:, None], 3)
+    sign = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+    for _ in range(5):
+        w /= w.sum()  # over all pairs
+        for k in range(3):
+            tree = DecisionTreeRegressor(max_leaf_nodes=5, random_state=0)
+            g = tree.fit(X, sign[:, k], sample_weight=w[:, k]).predict(X)
+            F[:, k] += g
+            w[:, k] *= np.exp(-sign[:, k] * g)
+    model = OneVsAllAdaBoostClassifier(variant="gentle", n_estimators=5, max_leaf_nodes=5, **ALL)
+    model.fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(model.decision_function(X), F, atol=1e-5)
+    assert model.committee_.n_trees == 15
+
+
+@pytest.mark.parametrize("trimmed", [0.0, 0.1])
+def test_gentle_problems_are_those_of_gentle_adaboost(trimmed):
+    X, y, weight = clouds(3, K=2)
+    settings = {"n_estimators": 6, "max_leaf_nodes": 5, "weight_trimming": trimmed, **ALL}
+    model = OneVsAllAdaBoostClassifier(variant="gentle", **settings)
+    plain = GentleAdaBoostClassifier(**settings).fit(X, y, sample_weight=weight)
+    model.fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(model.decision_function(X), plain.decision_function(X))
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), rtol=1e-12)
+
+
+def test_each_variant_goes_on_from_the_other():
+    X, y, _ = clouds(3, n=150)
+    model = OneVsAllAdaBoostClassifier(variant="gentle", n_estimators=3, **ALL).fit(X, y)
+    begun = model.decision_function(X)
+    model.set_params(variant="discrete").extend(X, y)
+    sign = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+    before, after = (np.exp(-sign * F).mean(axis=0) for F in (begun, model.decision_function(X)))
+    assert (after < before).all()
 
 
 def test_a_class_told_apart_perfectly_grows_no_more_while_others_do():

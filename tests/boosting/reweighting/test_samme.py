@@ -27,14 +27,16 @@ def test_equals_the_plain_votes(estimator, seed, K):
         np.testing.assert_allclose(ours, expected, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
 @pytest.mark.parametrize("seed", range(3))
-def test_equals_scikit_learn_with_the_same_trees(seed):
+def test_equals_scikit_learn_with_the_same_trees(seed, criterion):
     K, rounds = 4, 20
     X, y, weight = clouds(seed, K=K)
-    tree = DecisionTreeClassifier(max_leaf_nodes=8)
+    tree = DecisionTreeClassifier(max_leaf_nodes=8, criterion=criterion)
     theirs = AdaBoostClassifier(tree, n_estimators=rounds, random_state=0)
     theirs.fit(X, y, sample_weight=weight)
-    ours = SammeClassifier(n_estimators=rounds, max_leaf_nodes=8, **ALL).fit(X, y, weight)
+    ours = SammeClassifier(n_estimators=rounds, max_leaf_nodes=8, criterion=criterion, **ALL)
+    ours.fit(X, y, weight)
     assert ours.committee_.n_rounds == len(theirs.estimators_) == rounds
     # scikit-learn gives the wrong classes -1/(K-1) of a vote and divides by the sum of the votes.
     expected = theirs.decision_function(X) * theirs.estimator_weights_.sum() * (K - 1) / K
