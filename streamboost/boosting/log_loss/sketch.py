@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.boosting.log_loss.parameters import LogLossClassifier
-from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, SoftmaxState
+from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
 from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels.growing.nodes import NODE
 from streamboost.kernels.growing.sketch import Drawn, Grown, Room, Rows, boost
+from streamboost.kernels.softmax import softmax
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import newton_form
@@ -23,40 +24,57 @@ _ROWS_A_CALL = 2**17
 what is drawn for them stays small."""
 
 
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Where a training starts: codes of classes, weights float64 (n,), probabilities (n, K)."""
+
+    y: np.ndarray
+    weight: np.ndarray
+    probabilities: np.ndarray
+
+
 class _SketchLogitBoost(SoftmaxAlgorithm):
     """One round: a random class direction, a Newton tree along it, K-vector leaves."""
 
+    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
+        """Return the softmax of the scores, which trainings go on from."""
+        P = scores.astype(np.float32)
+        softmax(P, P)
+        return _State(data.y, data.weight.astype(np.float32), P)
+
     def train(
-        self, state: SoftmaxState, sampling: Sampling, n_rounds: int, builder: ForestBuilder
+        self, state: _State, sampling: Sampling, n_rounds: int, builder: ForestBuilder
     ) -> None:
         """Grow `n_rounds` rounds into `builder`, many in one call of a kernel."""
-        n, n_classes = state.scores.shape
-        for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
-            directions = class_directions(n_next, n_classes, sampling.rng)
-            grown = self._grow(state, sampling, Drawn(directions, features, chosen))
-            builder.append_rounds(*grown)
-
-    def _grow(self, state: SoftmaxState, sampling: Sampling, drawn: Drawn) -> Grown:
-        grow, (n, n_classes) = sampling.grow, drawn.directions.shape
-        weight, lot, kind, channels = newton_form(state.weight)
+        n, n_classes = state.probabilities.shape
+        grow, (weight, lot, kind, channels) = sampling.grow, newton_form(state.weight)
+        most = min(grow.max_leaf_nodes, n)  # no tree has more leaves than rows
         limits = grow.limits(kind, channels)
-        most = min(grow.max_leaf_nodes, len(state.y))  # no tree has more leaves than rows
         limits["max_leaf_nodes"] = most
         limits["min_child"] /= lot
         limits["l2"] /= lot
+        records = sampling.weight / lot
+        records = records[:1] if (records == records[0]).all() else records
+        leaf, factors = np.zeros(n, dtype=np.uint16), np.ones((most, n_classes), dtype=np.float32)
+        rows = Rows(state.y, weight, state.probabilities, leaf, factors, records)
+        for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
+            directions = class_directions(n_next, n_classes, sampling.rng)
+            drawn = Drawn(directions, features, chosen)
+            builder.append_rounds(*self._grow(rows, grow, drawn, limits.copy()))
+
+    def _grow(self, rows: Rows, grow: Grower, drawn: Drawn, limits: np.ndarray) -> Grown:
+        n, n_classes = drawn.directions.shape
+        most = int(limits["max_leaf_nodes"][0])
         grown = Grown(
             np.empty(n * (2 * most - 1), dtype=NODE),
             np.empty(n, dtype=np.int64),
             np.empty((n * most, n_classes), dtype=np.float32),
             np.empty(n * most),
         )
-        records = sampling.weight / lot
-        records = records[:1] if (records == records[0]).all() else records
-        rows = Rows(state.y, weight, state.scores, state.probabilities, records)
-        work = _room(rows, grow, drawn.features, most, channels)
-        step = self._learning_rate, CLAMP
-        grow.n_adds += boost(grow.coded, rows, drawn, limits, *step, state.rounds, work, grown)
-        state.rounds += n
+        work = _room(rows, grow, drawn.features, most, int(limits["channels"][0]))
+        grow.n_adds += boost(
+            grow.coded, rows, drawn, limits, self._learning_rate, CLAMP, work, grown
+        )
         n_nodes = int(grown.sizes.sum())
         n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
         nodes, values = grown.nodes[:n_nodes].copy(), grown.values[:n_leaves].copy()
@@ -64,7 +82,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
 
 
 def _room(rows: Rows, grow: Grower, features: np.ndarray, most: int, channels: int) -> Room:
-    n, n_classes = rows.scores.shape
+    n, n_classes = rows.probabilities.shape
     widths = (grow.coded.n_bins + grow.coded.missing)[features].sum(axis=1)
     return Room(
         np.empty(n, dtype=np.uint32),
@@ -73,7 +91,7 @@ def _room(rows: Rows, grow: Grower, features: np.ndarray, most: int, channels: i
         np.empty(n * channels, dtype=np.int64),
         grow.histograms(most, channels * int(widths.max())),
         np.empty((4, most), dtype=np.int64),
-        np.empty((most, n_classes)),
+        np.empty((2, most, n_classes), dtype=np.int64),
     )
 
 
