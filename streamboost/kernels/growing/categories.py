@@ -9,7 +9,15 @@ differ most, which for two classes is the share itself and again the best of all
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import ERROR, GINI, MH, NEWTON, NEWTON_SUMS, STUMP
+from streamboost.kernels.growing.criteria import (
+    ERROR,
+    GINI,
+    MH,
+    NEWTON,
+    NEWTON_SUMS,
+    STUMP,
+    pairs_up,
+)
 from streamboost.kernels.jit import inner_kernel
 
 __all__ = ["gather", "keep_members"]
@@ -140,7 +148,7 @@ def gather(hist, first, n_bins, missing, limits, work):
                 work.order[present] = b
                 present += 1
                 break
-    if limits.kind == NEWTON or (limits.kind == NEWTON_SUMS and n == 2):
+    if limits.kind == NEWTON or pairs_up(limits):
         for i in range(present):
             at = (first + work.order[i]) * n
             g = hist[at] >> 32 if limits.kind == NEWTON else hist[at]
