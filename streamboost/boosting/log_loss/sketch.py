@@ -1,5 +1,6 @@
 """SketchLogitBoost: multi-class log-loss boosting along one class direction per tree."""
 
+import math
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -117,10 +118,13 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     n_estimators
         Rounds of boosting, one tree each.
     learning_rate
-        Scales every leaf value, in (0, 1].
+        Scales every leaf value, in (0, 1]. None: 0.07 for 400 rounds, and more for fewer, that they
+        come as far: 0.07 √(400 / n_estimators), at most 0.2. `extend` takes it as `fit` does,
+        however many rounds it adds.
     max_leaf_nodes
         Most leaves of a tree, which grows the best leaf first. None: one for every 50 rows, at
-        least 31 and at most 80. Of few rows small trees learn as well, and are grown faster.
+        least 31 and at most 80, or five a class where that is more. Of few rows small trees learn
+        as well, and are grown faster.
     max_depth
         Most splits above a leaf. None: no bound.
     max_bins
@@ -131,8 +135,8 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     l2_regularization
         Penalty λ on leaf values, in units of Hessian.
     max_features
-        Share of the features offered to a tree. None: all up to 20 features, half of them up to
-        300, a fifth beyond.
+        Share of the features offered to a tree. None: all of D up to 20, of more 4 √D, and at
+        least a fifth.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
     categorical_features
@@ -174,22 +178,29 @@ class SketchLogitBoostClassifier(LogLossClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LogLossClassifier._parameter_constraints,
+        "learning_rate": [*LogLossClassifier._parameter_constraints["learning_rate"], None],
         "max_leaf_nodes": [*LogLossClassifier._parameter_constraints["max_leaf_nodes"], None],
         "max_bins": [*LogLossClassifier._parameter_constraints["max_bins"], None],
     }
 
     n_estimators: int = 400
-    learning_rate: float = 0.07
+    learning_rate: float | None = None  # type: ignore[assignment]
     max_leaf_nodes: int | None = None  # type: ignore[assignment]
     max_bins: int | None = None  # type: ignore[assignment]
     min_child_weight: float = 0.1
 
     def _parameters(self, data: TrainingData) -> BoostingParameters:
-        if self.max_leaf_nodes is not None:
-            return super()._parameters(data)
         decided = copy(self)
-        decided.max_leaf_nodes = min(max(31, len(data.X) // 50), 80)
-        return decided._parameters(data)
+        n, n_features = data.X.shape
+        if self.max_leaf_nodes is None:
+            decided.max_leaf_nodes = min(max(31, n // 50), max(80, 5 * len(data.classes)))
+        if self.max_features is None:
+            few = n_features <= 20
+            decided.max_features = 1.0 if few else max(0.2, 4 / math.sqrt(n_features))
+        return super(SketchLogitBoostClassifier, decided)._parameters(data)
 
     def _algorithm(self) -> Algorithm:
-        return _SketchLogitBoost(self.learning_rate, self.l2_regularization)
+        rate = self.learning_rate
+        if rate is None:
+            rate = min(0.2, 0.07 * math.sqrt(400 / self.n_estimators))
+        return _SketchLogitBoost(rate, self.l2_regularization)
