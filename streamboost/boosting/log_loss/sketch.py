@@ -123,8 +123,8 @@ class SketchLogitBoostClassifier(LogLossClassifier):
         however many rounds it adds.
     max_leaf_nodes
         Most leaves of a tree, which grows the best leaf first. None: one for every 50 rows, at
-        least 31 and at most 80, or five a class where that is more. Of few rows small trees learn
-        as well, and are grown faster.
+        least 31 and at most 80, or five a class (up to 250) where that is more. Of few rows small
+        trees learn as well, and are grown faster.
     max_depth
         Most splits above a leaf. None: no bound.
     max_bins
@@ -193,7 +193,7 @@ class SketchLogitBoostClassifier(LogLossClassifier):
         decided = copy(self)
         n, n_features = data.X.shape
         if self.max_leaf_nodes is None:
-            decided.max_leaf_nodes = min(max(31, n // 50), max(80, 5 * len(data.classes)))
+            decided.max_leaf_nodes = min(max(31, n // 50), max(80, min(5 * len(data.classes), 250)))
         if self.max_features is None:
             few = n_features <= 20
             decided.max_features = 1.0 if few else max(0.2, 4 / math.sqrt(n_features))
