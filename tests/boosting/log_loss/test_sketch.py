@@ -1,5 +1,6 @@
 from itertools import pairwise
 
+import naive
 import naive_logit
 import numpy as np
 import pytest
@@ -117,6 +118,24 @@ def test_kept_probabilities_stay_the_softmax_of_the_scores(digits):
     assert np.isfinite(fitted.decision_function(X)).all()
     np.testing.assert_array_equal(fitted.decision_function(X), again.decision_function(X))
     assert (fitted.predict(X) == y).mean() > 0.99
+
+
+@pytest.mark.parametrize("rate", [0.07, 1.0])
+def test_probabilities_of_hundreds_of_rounds_are_the_softmax_of_their_scores(
+    rate, digits, monkeypatch
+):
+    states, start = [], sketch._SketchLogitBoost.start
+    monkeypatch.setattr(
+        sketch._SketchLogitBoost, "start", lambda *args: states.append(start(*args)) or states[0]
+    )
+    X, y, *_ = digits
+    fitted = model(n_estimators=300, learning_rate=rate, max_leaf_nodes=8).fit(X, y)
+    # A tree moves the probabilities when the next is begun, and the last one's is not.
+    committee = fitted.committee_
+    before = committee.learners.staged_scores(X, np.tile(committee.base, (len(X), 1)))
+    scores = next(F.copy() for m, F in enumerate(before) if m == 298)
+    expected = np.maximum(naive.softmax(scores), 1e-30)
+    np.testing.assert_allclose(states[0].probabilities, expected, rtol=2e-3, atol=1e-6)
 
 
 def test_extend_continues_where_fit_stopped(digits):
