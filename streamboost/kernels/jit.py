@@ -10,7 +10,7 @@ from typing import Any
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-__all__ = ["inner_kernel", "kernel"]
+__all__ = ["inner_kernel", "kernel", "row_kernel"]
 
 _log = logging.getLogger(__name__)
 _warned = False
@@ -33,6 +33,15 @@ def inner_kernel(function: Callable[..., Any]) -> Any:
     atomic, 5 ns for each array at each call, and was a fifth of the time to grow a small tree.
     """
     return _compiled(function, _nrt=False)
+
+
+def row_kernel(function: Callable[..., Any]) -> Any:
+    """Compile as `inner_kernel` one that sums over classes, in whichever order fills vectors.
+
+    A sum in the order written has each addition wait for the last: 26 classes take twice as long.
+    The order is the same for all rows, and for all runs on one processor.
+    """
+    return _compiled(function, _nrt=False, fastmath={"reassoc", "contract"})
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

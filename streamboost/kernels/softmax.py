@@ -14,7 +14,6 @@ __all__ = [
     "log_loss",
     "multiply_leaf",
     "pack",
-    "project",
     "scale_up",
     "softmax",
 ]
@@ -40,30 +39,6 @@ def softmax(scores, probabilities):
             total += e
         for k in range(n_classes):
             probabilities[i, k] /= total
-
-
-@kernel
-def project(probabilities, y, weight, direction, gradient, hessian):
-    """Write each row's negative gradient and Hessian along `direction`; return their bounds.
-
-    With u the direction (K,) float32: gradient u_y - u.p, Hessian sum u^2 p - (u.p)^2, of a row of
-    weight 1. Returns the weighted sums of |gradient| and of Hessians.
-    """
-    n, n_classes = probabilities.shape
-    sum_g, sum_h = 0.0, 0.0
-    for i in range(n):
-        mean, square = np.float32(0.0), np.float32(0.0)
-        for k in range(n_classes):
-            up = direction[k] * probabilities[i, k]
-            mean += up
-            square += direction[k] * up
-        g = direction[y[i]] - mean
-        h = max(square - mean * mean, np.float32(0.0))
-        gradient[i] = g
-        hessian[i] = h
-        sum_g += weight[i] * abs(g)
-        sum_h += weight[i] * h
-    return sum_g, sum_h
 
 
 @kernel

@@ -92,6 +92,8 @@ class Forest:
         """Add the values of all rounds, or of `rounds` (first, end), to `scores` float64 (n, K)."""
         first, end = rounds or (0, self.n_rounds)
         start, stop = self.rounds[first], self.rounds[end]
+        if start == stop:
+            return
         if self.sets.size == 0:
             add_scores(self.nodes, self.roots, self.values, X, scores, start, stop)
         else:

@@ -25,24 +25,6 @@ def test_softmax_is_the_naive_one(K):
 
 
 @pytest.mark.parametrize("K", [2, 3, 7])
-def test_projected_gradient_and_hessian_are_the_loss_derivatives(K):
-    rng, F, P, y = rows(1, K=K)
-    u = class_directions(1, K, rng)[0]
-    g, h = np.empty(len(y), np.float32), np.empty(len(y), np.float32)
-    w = rng.random(len(y)).astype(np.float32)
-    sums = kernels.project(P, y, w, u, g, h)
-
-    def loss(t):
-        moved = naive.softmax(F.astype(float) + t * u.astype(float))
-        return -np.log(moved[np.arange(len(y)), y])
-
-    eps = 1e-4
-    np.testing.assert_allclose(g, -(loss(eps) - loss(-eps)) / (2 * eps), atol=1e-5)
-    np.testing.assert_allclose(h, (loss(eps) - 2 * loss(0) + loss(-eps)) / eps**2, atol=1e-5)
-    np.testing.assert_allclose(sums, [(w * abs(g)).sum(), (w * h).sum()], rtol=1e-5)
-
-
-@pytest.mark.parametrize("K", [2, 3, 7])
 def test_leaf_values_are_the_plain_transcription(K):
     rng, _, P, y = rows(2, K=K)
     w = rng.random(len(y)).astype(np.float32)

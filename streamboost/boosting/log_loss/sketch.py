@@ -1,5 +1,6 @@
 """SketchLogitBoost: multi-class log-loss boosting along one class direction per tree."""
 
+import math
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -7,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.boosting.log_loss.parameters import LogLossClassifier
-from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, SoftmaxState
+from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
 from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels.growing.nodes import NODE
 from streamboost.kernels.growing.sketch import Drawn, Grown, Room, Rows, boost
+from streamboost.kernels.softmax import softmax
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import newton_form
@@ -23,40 +25,57 @@ _ROWS_A_CALL = 2**17
 what is drawn for them stays small."""
 
 
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Where a training starts: codes of classes, weights float64 (n,), probabilities (n, K)."""
+
+    y: np.ndarray
+    weight: np.ndarray
+    probabilities: np.ndarray
+
+
 class _SketchLogitBoost(SoftmaxAlgorithm):
     """One round: a random class direction, a Newton tree along it, K-vector leaves."""
 
+    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
+        """Return the softmax of the scores, which trainings go on from."""
+        P = scores.astype(np.float32)
+        softmax(P, P)
+        return _State(data.y, data.weight.astype(np.float32), P)
+
     def train(
-        self, state: SoftmaxState, sampling: Sampling, n_rounds: int, builder: ForestBuilder
+        self, state: _State, sampling: Sampling, n_rounds: int, builder: ForestBuilder
     ) -> None:
         """Grow `n_rounds` rounds into `builder`, many in one call of a kernel."""
-        n, n_classes = state.scores.shape
-        for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
-            directions = class_directions(n_next, n_classes, sampling.rng)
-            grown = self._grow(state, sampling, Drawn(directions, features, chosen))
-            builder.append_rounds(*grown)
-
-    def _grow(self, state: SoftmaxState, sampling: Sampling, drawn: Drawn) -> Grown:
-        grow, (n, n_classes) = sampling.grow, drawn.directions.shape
-        weight, lot, kind, channels = newton_form(state.weight)
+        n, n_classes = state.probabilities.shape
+        grow, (weight, lot, kind, channels) = sampling.grow, newton_form(state.weight)
+        most = min(grow.max_leaf_nodes, n)  # no tree has more leaves than rows
         limits = grow.limits(kind, channels)
-        most = min(grow.max_leaf_nodes, len(state.y))  # no tree has more leaves than rows
         limits["max_leaf_nodes"] = most
         limits["min_child"] /= lot
         limits["l2"] /= lot
+        records = sampling.weight / lot
+        records = records[:1] if (records == records[0]).all() else records
+        leaf, factors = np.zeros(n, dtype=np.uint16), np.ones((most, n_classes), dtype=np.float32)
+        rows = Rows(state.y, weight, state.probabilities, leaf, factors, records)
+        for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
+            directions = class_directions(n_next, n_classes, sampling.rng)
+            drawn = Drawn(directions, features, chosen)
+            builder.append_rounds(*self._grow(rows, grow, drawn, limits.copy()))
+
+    def _grow(self, rows: Rows, grow: Grower, drawn: Drawn, limits: np.ndarray) -> Grown:
+        n, n_classes = drawn.directions.shape
+        most = int(limits["max_leaf_nodes"][0])
         grown = Grown(
             np.empty(n * (2 * most - 1), dtype=NODE),
             np.empty(n, dtype=np.int64),
             np.empty((n * most, n_classes), dtype=np.float32),
             np.empty(n * most),
         )
-        records = sampling.weight / lot
-        records = records[:1] if (records == records[0]).all() else records
-        rows = Rows(state.y, weight, state.scores, state.probabilities, records)
-        work = _room(rows, grow, drawn.features, most, channels)
-        step = self._learning_rate, CLAMP
-        grow.n_adds += boost(grow.coded, rows, drawn, limits, *step, state.rounds, work, grown)
-        state.rounds += n
+        work = _room(rows, grow, drawn.features, most, int(limits["channels"][0]))
+        grow.n_adds += boost(
+            grow.coded, rows, drawn, limits, self._learning_rate, CLAMP, work, grown
+        )
         n_nodes = int(grown.sizes.sum())
         n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
         nodes, values = grown.nodes[:n_nodes].copy(), grown.values[:n_leaves].copy()
@@ -64,7 +83,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
 
 
 def _room(rows: Rows, grow: Grower, features: np.ndarray, most: int, channels: int) -> Room:
-    n, n_classes = rows.scores.shape
+    n, n_classes = rows.probabilities.shape
     widths = (grow.coded.n_bins + grow.coded.missing)[features].sum(axis=1)
     return Room(
         np.empty(n, dtype=np.uint32),
@@ -73,7 +92,7 @@ def _room(rows: Rows, grow: Grower, features: np.ndarray, most: int, channels: i
         np.empty(n * channels, dtype=np.int64),
         grow.histograms(most, channels * int(widths.max())),
         np.empty((4, most), dtype=np.int64),
-        np.empty((most, n_classes)),
+        np.empty((2, most, n_classes), dtype=np.int64),
     )
 
 
@@ -99,10 +118,13 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     n_estimators
         Rounds of boosting, one tree each.
     learning_rate
-        Scales every leaf value, in (0, 1].
+        Scales every leaf value, in (0, 1]. None: 0.07 for 400 rounds, and more for fewer, that they
+        come as far: 0.07 √(400 / n_estimators), at most 0.2. `extend` takes it as `fit` does,
+        however many rounds it adds.
     max_leaf_nodes
         Most leaves of a tree, which grows the best leaf first. None: one for every 50 rows, at
-        least 31 and at most 80. Of few rows small trees learn as well, and are grown faster.
+        least 31 and at most 80, or five a class (up to 250) where that is more. Of few rows small
+        trees learn as well, and are grown faster.
     max_depth
         Most splits above a leaf. None: no bound.
     max_bins
@@ -113,8 +135,8 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     l2_regularization
         Penalty λ on leaf values, in units of Hessian.
     max_features
-        Share of the features offered to a tree. None: all up to 20 features, half of them up to
-        300, a fifth beyond.
+        Share of the features offered to a tree. None: all of D up to 20, of more 4 √D, and at
+        least a fifth.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
     categorical_features
@@ -161,22 +183,29 @@ class SketchLogitBoostClassifier(LogLossClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LogLossClassifier._parameter_constraints,
+        "learning_rate": [*LogLossClassifier._parameter_constraints["learning_rate"], None],
         "max_leaf_nodes": [*LogLossClassifier._parameter_constraints["max_leaf_nodes"], None],
         "max_bins": [*LogLossClassifier._parameter_constraints["max_bins"], None],
     }
 
     n_estimators: int = 400
-    learning_rate: float = 0.07
+    learning_rate: float | None = None  # type: ignore[assignment]
     max_leaf_nodes: int | None = None  # type: ignore[assignment]
     max_bins: int | None = None  # type: ignore[assignment]
     min_child_weight: float = 0.1
 
     def _parameters(self, data: TrainingData) -> BoostingParameters:
-        if self.max_leaf_nodes is not None:
-            return super()._parameters(data)
         decided = copy(self)
-        decided.max_leaf_nodes = min(max(31, len(data.X) // 50), 80)
-        return decided._parameters(data)
+        n, n_features = data.X.shape
+        if self.max_leaf_nodes is None:
+            decided.max_leaf_nodes = min(max(31, n // 50), max(80, min(5 * len(data.classes), 250)))
+        if self.max_features is None:
+            few = n_features <= 20
+            decided.max_features = 1.0 if few else max(0.2, 4 / math.sqrt(n_features))
+        return super(SketchLogitBoostClassifier, decided)._parameters(data)
 
     def _algorithm(self) -> Algorithm:
-        return _SketchLogitBoost(self.learning_rate, self.l2_regularization)
+        rate = self.learning_rate
+        if rate is None:
+            rate = min(0.2, 0.07 * math.sqrt(400 / self.n_estimators))
+        return _SketchLogitBoost(rate, self.l2_regularization)

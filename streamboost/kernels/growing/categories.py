@@ -17,6 +17,7 @@ from streamboost.kernels.growing.criteria import (
     NEWTON,
     NEWTON_SUMS,
     STUMP,
+    pairs_up,
 )
 from streamboost.kernels.jit import inner_kernel
 
@@ -149,7 +150,7 @@ def gather(hist, first, n_bins, missing, limits, work):
                 work.order[present] = b
                 present += 1
                 break
-    if limits.kind == NEWTON or (limits.kind == NEWTON_SUMS and n == 2):
+    if limits.kind == NEWTON or pairs_up(limits):
         for i in range(present):
             at = (first + work.order[i]) * n
             g = hist[at] >> 32 if limits.kind == NEWTON else hist[at]

@@ -15,6 +15,7 @@ __all__ = [
     "STUMP",
     "TIE",
     "mass",
+    "pairs_up",
     "score",
     "score_stump",
 ]
@@ -41,6 +42,12 @@ LIMITS = np.dtype(
 
 TIE = 1.0 + 1e-12
 """A later split must be better by more than rounding."""
+
+
+@inner_kernel
+def pairs_up(limits):
+    """Return whether a row has one gradient and one Hessian, in an int64 each."""
+    return limits.kind == NEWTON_SUMS and limits.channels == 2
 
 
 @inner_kernel

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import NEWTON
+from streamboost.kernels.growing.criteria import NEWTON, pairs_up
 from streamboost.kernels.growing.histograms import Columns, Statistic, count, join, subtract
 from streamboost.kernels.growing.nodes import CODES, best_leaf, halve, open_leaf
 from streamboost.kernels.growing.splits import find_best
@@ -28,7 +28,9 @@ class _Work(NamedTuple):
     side: np.ndarray  # uint8 (256,): 1 for codes that go left
     seen: np.ndarray  # bool (256,): codes that a node has
     buffer: np.ndarray  # uint32: rows on their way to the right
-    prefix: np.ndarray  # int64 (splits,): the packed sums left of each split of each feature
+    prefix: np.ndarray  # int64 (splits,): the packed sums left of each split of each feature,
+    hessians: np.ndarray  # int64 (splits,): or its gradients, and here its Hessians
+    pairs: np.ndarray  # int64 (2n,): the gradients and Hessians of a node's rows, together
     scores: np.ndarray  # float64 (splits + 1,)
     keys: np.ndarray  # int64 (splits + 1,): the bits of `scores`
     ends: np.ndarray  # uint64 (d,): where the splits of each feature end
@@ -38,7 +40,7 @@ class _Work(NamedTuple):
 @kernel
 def room(n, n_codes, n_splits, n_features, n_rows, n_slots):
     """Return room for trees of `n` channels and so many codes, splits, rows and histograms."""
-    scores = np.empty(n_splits + 1)
+    scores, n_pairs = np.empty(n_splits + 1), n // 2 if n_splits > 0 else 0
     return _Work(
         np.empty(n),
         np.empty(n),
@@ -53,6 +55,8 @@ def room(n, n_codes, n_splits, n_features, n_rows, n_slots):
         np.empty(CODES, np.bool_),
         np.empty(n_rows, np.uint32),
         np.empty(n_splits, np.int64),
+        np.empty(n_splits * n_pairs, np.int64),
+        np.empty(2 * n_rows * n_pairs, np.int64),
         scores,
         scores.view(np.int64),
         np.empty(n_features, np.uint64),
@@ -78,9 +82,10 @@ def grow(
     columns = Columns(codes, features, first, n_bins, missing, categorical)
     statistic = Statistic(values, channel, totals)
     lim = limits[0]
-    newton = lim.kind == NEWTON
+    packed = lim.kind == NEWTON
+    newton = packed or pairs_up(lim)
     widths = (n_bins + missing).astype(np.uint64)
-    joint = join(columns, widths[: features.size if newton else 0])
+    joint = join(columns, widths[: features.size if packed else 0])
     work = room(
         lim.channels,
         CODES if categorical.any() else 0,
@@ -110,10 +115,10 @@ def _take_slot(nodes, i, sibling, owner):
 
 
 @inner_kernel
-def _count(nodes, i, columns, joint, rows, statistic, lim, pool):
+def _count(nodes, i, columns, joint, rows, statistic, lim, pool, work):
     """Write the histogram of leaf `i` to its slot; return the number of additions."""
     node = nodes[i]
-    count(node, columns, joint, rows, statistic, lim, pool[node.slot])
+    count(node, columns, joint, rows, statistic, lim, pool[node.slot], work.pairs)
     return columns.features.size * (node.stop - node.start)
 
 
@@ -138,7 +143,7 @@ def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
     for slot in range(owner.size):
         owner[slot] = -1
     _take_slot(nodes, 0, -1, owner)
-    n_adds = _count(nodes, 0, columns, joint, rows, statistic, lim, pool)
+    n_adds = _count(nodes, 0, columns, joint, rows, statistic, lim, pool, work)
     _look(nodes, 0, columns, statistic, lim, pool, work)
     while n_leaves < lim.max_leaf_nodes:
         i = best_leaf(nodes, n_nodes)
@@ -159,9 +164,9 @@ def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
             nodes[large].slot, owner[slot] = slot, large
         else:
             _take_slot(nodes, large, -1, owner)
-            n_adds += _count(nodes, large, columns, joint, rows, statistic, lim, pool)
+            n_adds += _count(nodes, large, columns, joint, rows, statistic, lim, pool, work)
         _take_slot(nodes, small, large, owner)
-        n_adds += _count(nodes, small, columns, joint, rows, statistic, lim, pool)
+        n_adds += _count(nodes, small, columns, joint, rows, statistic, lim, pool, work)
         if slot >= 0:
             subtract(pool[slot], pool[nodes[small].slot])
         for child in (a, b):

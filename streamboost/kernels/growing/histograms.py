@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import NEWTON
+from streamboost.kernels.growing.criteria import NEWTON, pairs_up
 from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = [
@@ -95,6 +95,39 @@ def add_packed(hist, codes, features, first, rows, start, stop, values):
             r = rows[i]
             hist[o0 + c0[r]] += values[r]
         j += 1
+
+
+@inner_kernel
+def _add_pairs(hist, codes, features, first, rows, start, stop, values, pairs):
+    """Add the rows' gradients and Hessians, two numbers each, to the bins of each feature."""
+    # So many rows that their numbers are in no near cache: a node's stand together for all passes.
+    one, two, n = np.uint64(1), np.uint64(2), features.size
+    for i in range(start, stop):
+        to, at = two * np.uint64(i - start), two * np.uint64(rows[i])
+        pairs[to] = values[at]
+        pairs[to + one] = values[at + one]
+    j = 0
+    while j + 4 <= n:
+        c0, c1 = codes[features[j]], codes[features[j + 1]]
+        c2, c3 = codes[features[j + 2]], codes[features[j + 3]]
+        o0, o1, o2, o3 = first[j], first[j + 1], first[j + 2], first[j + 3]
+        for i in range(start, stop):
+            r, at = rows[i], two * np.uint64(i - start)
+            g, h = pairs[at], pairs[at + one]
+            to = two * (o0 + c0[r])
+            hist[to] += g
+            hist[to + one] += h
+            to = two * (o1 + c1[r])
+            hist[to] += g
+            hist[to + one] += h
+            to = two * (o2 + c2[r])
+            hist[to] += g
+            hist[to + one] += h
+            to = two * (o3 + c3[r])
+            hist[to] += g
+            hist[to + one] += h
+        j += 4
+    add_sums(hist, codes, features[j:], first[j:], rows, start, stop, values, 2)
 
 
 @kernel
@@ -209,11 +242,14 @@ def add_rows(hist, codes, features, first, rows, start, stop, statistic, n):
 
 
 @inner_kernel
-def count(node, columns, joint, rows, statistic, limits, hist):
-    """Write the histogram of a node."""
+def count(node, columns, joint, rows, statistic, limits, hist, pairs):
+    """Write the histogram of a node; `pairs` has room for two numbers a row."""
     hist[:] = 0
     codes, features, first = columns.codes, columns.features, columns.first
     start, stop = node.start, node.stop
+    if pairs_up(limits):
+        _add_pairs(hist, codes, features, first, rows, start, stop, statistic.values, pairs)
+        return
     if limits.kind != NEWTON:
         add_rows(hist, codes, features, first, rows, start, stop, statistic, limits.channels)
         return

@@ -8,19 +8,21 @@ from streamboost.kernels.growing.criteria import NEWTON
 from streamboost.kernels.growing.grow import grow_tree, room
 from streamboost.kernels.growing.histograms import Columns, Statistic, join
 from streamboost.kernels.growing.nodes import CODES
+from streamboost.kernels.growing.steps import advance, leaf_sums, leaf_values, mark
 from streamboost.kernels.jit import inner_kernel, kernel
-from streamboost.kernels.softmax import follow, leaf_newton, project, scale_up
+from streamboost.kernels.softmax import scale_up
 
 __all__ = ["Drawn", "Grown", "Room", "Rows", "boost"]
 
 
 class Rows(NamedTuple):
-    """The n rows of a training; their scores and probabilities follow the trees."""
+    """The n rows of a training; their probabilities follow a tree when the next is begun."""
 
     y: np.ndarray  # uint32 (n,)
     weight: np.ndarray  # float32 (n,), in lots of records
-    scores: np.ndarray  # float32 (n, K)
     probabilities: np.ndarray  # float32 (n, K)
+    leaf: np.ndarray  # uint16 (n,): each one's in the last tree,
+    factors: np.ndarray  # float32 (leaves, K): and the exponentials of its value
     records: np.ndarray  # float64 (n,), or (1,) of all: their weight, also where float32 has 0
 
 
@@ -50,42 +52,45 @@ class Room(NamedTuple):
     statistic: np.ndarray  # int64 (n x channels,)
     pool: np.ndarray  # int64 (slots, bins x channels); see `grow`
     ends: np.ndarray  # int64 (4, leaves): each one's start and stop in its rows, and in the rest
-    steps: np.ndarray  # float64 (leaves, K)
+    sums: np.ndarray  # int64 (2, leaves, K)
 
 
 @kernel
-def boost(coded, rows, drawn, limits, rate, clamp, done, work, grown):
+def boost(coded, rows, drawn, limits, rate, clamp, work, grown):
     """Grow a tree for each round drawn; return the additions to histograms.
 
     `limits` (1,) LIMITS are in lots as the weights, and are scaled for each tree; `rate` scales the
-    leaf values, once they are clamped; `done` rounds were grown before.
+    leaf values, once they are clamped.
     """
     lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
     most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
-    g, h, start, stop = work.gradient, work.hessian, work.ends[0], work.ends[1]
+    g, h, ends, leaf = work.gradient, work.hessian, work.ends, rows.leaf
     d, (slots, width) = drawn.features.shape[1], work.pool.shape
     growing = room(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
-    statistic = Statistic(work.statistic, y[:0], work.steps[0, :0])
+    statistic = Statistic(work.statistic, y[:0], np.empty(0))
     columns, joint = _offer(coded, drawn.features[0], wide)
     at, n_leaves, n_adds = 0, 0, 0
     for m in range(drawn.directions.shape[0]):
         if 0 < m < drawn.features.shape[0]:
             columns, joint = _offer(coded, drawn.features[m], wide)
-        n_rows = _deal(drawn.chosen, m, work.order)
+        chosen = drawn.chosen[m] if drawn.chosen.shape[0] > 0 else drawn.chosen.ravel()
+        n_rows = _deal(chosen, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
-        sum_g, sum_h = project(P, y, weight, drawn.directions[m], g, h)
+        sum_g, sum_h = advance(P, leaf, rows.factors, drawn.directions[m], y, weight, g, h)
         scale_g, scale_h = scale_up(g, h, weight, sum_g, sum_h, wide, work.statistic)
         lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
         nodes = grown.nodes[at : at + 2 * most - 1]
         given = columns, trained, rest, statistic, lim, work.pool
         size, counted = grow_tree(*given, nodes, joint, growing)
-        _finish(nodes, size, columns.features, scale_h / scale_g / scale_g, work.ends)
+        _finish(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)
         k = (size + 1) // 2
-        values, steps = grown.values[n_leaves : n_leaves + k], work.steps[:k]
-        leaf_newton(P, y, weight, trained, start[:k], stop[:k], l2, clamp, steps)
-        _scale(steps, rate, values)
-        _weigh(work.order, n_rows, rows.records, work.ends, grown.weights[n_leaves : n_leaves + k])
-        follow(rows.scores, P, trained, rest, work.ends, values, done + m + 1)
+        mark(trained, ends[0, :k], ends[1, :k], leaf)
+        mark(rest, ends[2, :k], ends[3, :k], leaf)
+        first, second = work.sums[0, :k], work.sums[1, :k]
+        leaf_sums(P, y, weight, leaf, chosen, first, second)
+        values = grown.values[n_leaves : n_leaves + k]
+        leaf_values(first, second, l2, clamp, rate, values, rows.factors)
+        _weigh(work.order, n_rows, rows.records, ends, grown.weights[n_leaves : n_leaves + k])
         grown.sizes[m] = size
         at, n_leaves, n_adds = at + size, n_leaves + k, n_adds + counted
     return n_adds
@@ -111,16 +116,16 @@ def _offer(coded, features, wide):
 
 
 @inner_kernel
-def _deal(chosen, m, order):
-    """Write the rows to `order`, those to train on in round `m` first; return how many."""
+def _deal(chosen, order):
+    """Write the rows to `order`, those `chosen` to train on first; return how many."""
     n_rows = order.size
-    if chosen.shape[0] > 0:
+    if chosen.size > 0:
         n_rows = np.int64(0)
         for i in range(order.size):
-            n_rows += chosen[m, i]
+            n_rows += chosen[i]
     at, rest = 0, n_rows
     for i in range(order.size):
-        if chosen.shape[0] == 0 or chosen[m, i]:
+        if chosen.size == 0 or chosen[i]:
             order[at] = i
             at += 1
         else:
@@ -158,10 +163,3 @@ def _weigh(order, n_rows, records, ends, weights):
         for i in range(n_rows + ends[2, leaf], n_rows + ends[3, leaf]):
             total += records[order[i]]
         weights[leaf] = total
-
-
-@inner_kernel
-def _scale(steps, rate, values):
-    for leaf in range(steps.shape[0]):
-        for k in range(steps.shape[1]):
-            values[leaf, k] = rate * steps[leaf, k]

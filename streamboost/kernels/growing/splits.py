@@ -3,7 +3,15 @@
 import numpy as np
 
 from streamboost.kernels.growing.categories import gather, keep_members
-from streamboost.kernels.growing.criteria import NEWTON, STUMP, TIE, mass, score, score_stump
+from streamboost.kernels.growing.criteria import (
+    NEWTON,
+    STUMP,
+    TIE,
+    mass,
+    pairs_up,
+    score,
+    score_stump,
+)
 from streamboost.kernels.jit import inner_kernel
 
 __all__ = ["find_best", "scan"]
@@ -13,37 +21,49 @@ _BLOCK = 128  # scores compared at once
 
 
 @inner_kernel
-def _score_newton(prefix, limits, total_g, total_h, scores):
-    """Write how far apart the children of each split are: (G_left b - G_right a)^2 / (a b).
+def _apart(g, h, limits, total_g, total_h, both):
+    """Return how far apart the children of a split are: (G_left b - G_right a)^2 / (a b).
 
     With a and b their Hessians and l2. What they are worth, G_left^2 / a + G_right^2 / b, is this
     and G^2 over a + b, which is the same for all splits: one division rather than two.
     """
-    # No branch and no exit: it runs on whole vectors, and most bins cannot be told apart early.
-    least, l2 = limits.min_child, limits.l2
-    both = total_h + 2.0 * l2
+    a = h + limits.l2
+    apart = g * both - total_g * a
+    value = apart * apart / (a * (both - a))
+    return value if (h >= limits.min_child) & (total_h - h >= limits.min_child) else -1.0
+
+
+# No branch and no exit: they run on whole vectors, and most bins cannot be told apart early.
+@inner_kernel
+def _score_packed(prefix, limits, total_g, total_h, scores):
+    both = total_h + 2.0 * limits.l2
     for c in range(prefix.size):
         g, h = np.float64(np.int32(prefix[c] >> 32)), np.float64(np.int32(prefix[c]))
-        a = h + l2
-        apart = g * both - total_g * a
-        value = apart * apart / (a * (both - a))
-        scores[c] = value if (h >= least) & (total_h - h >= least) else -1.0
+        scores[c] = _apart(g, h, limits, total_g, total_h, both)
 
 
 @inner_kernel
-def _sum_up(hist, first, n_bins, missing, prefix, at):
+def _score_pairs(gradients, hessians, limits, total_g, total_h, scores):
+    both = total_h + 2.0 * limits.l2
+    for c in range(gradients.size):
+        g, h = np.float64(gradients[c]), np.float64(hessians[c])
+        scores[c] = _apart(g, h, limits, total_g, total_h, both)
+
+
+@inner_kernel
+def _sum_up(hist, channel, channels, first, n_bins, missing, prefix, at):
     """Write what goes left of each split of one feature behind `prefix[at]`; return the end.
 
     Missing values on the right, then on the left.
     """
     one = np.uint64(1)
     for side in range(2 if missing else 1):
-        packed = hist[first + n_bins] if side == 1 else np.int64(0)
+        total = hist[(first + n_bins) * channels + channel] if side == 1 else np.int64(0)
         # With missing values on the right, all values on the left is a split too.
         last = n_bins if missing and side == 0 else n_bins - one
         for b in range(first, first + last):
-            packed += hist[b]
-            prefix[at] = packed
+            total += hist[b * channels + channel]
+            prefix[at] = total
             at += one
     return at
 
@@ -78,24 +98,46 @@ def _first_best(scores, keys, n, limits, total_g, total_h):
 
 
 @inner_kernel
+def _total(hist, channel, channels, n_bins):
+    total = np.int64(0)
+    for b in range(n_bins):
+        total += hist[b * channels + channel]
+    return total
+
+
+@inner_kernel
 def _best_newton(node, hist, columns, limits, work):
     first, n_bins, missing = columns.first, columns.n_bins, columns.missing
-    packed = np.int64(0)
-    for b in range(n_bins[0] + (1 if missing[0] else 0)):
-        packed += hist[b]
-    total_g, total_h = np.float64(packed >> 32), np.float64(packed & _LOW)
+    width, zero, one = n_bins[0] + missing[0], np.uint64(0), np.uint64(1)
+    if limits.kind == NEWTON:
+        packed = _total(hist, 0, 1, width)
+        total_g, total_h = np.float64(packed >> 32), np.float64(packed & _LOW)
+    else:
+        total_g, total_h = (
+            np.float64(_total(hist, 0, 2, width)),
+            np.float64(_total(hist, 1, 2, width)),
+        )
     if total_h < 2 * limits.min_child:
         return
-    prefix, scores = work.prefix, work.scores
-    at = np.uint64(0)
+    prefix, hessians, scores = work.prefix, work.hessians, work.scores
+    at = zero
     for j in range(n_bins.size):
         bins, start, n = hist, first[j], n_bins[j]
         if columns.categorical[j]:
             n = gather(hist, np.int64(start), n, missing[j], limits, work)
-            bins, start = work.hist, np.uint64(0)
-        at = _sum_up(bins, start, np.uint64(n), missing[j], prefix, at)
+            bins, start = work.hist, zero
+        end, before = np.uint64(n), at
+        if limits.kind == NEWTON:
+            at = _sum_up(bins, zero, one, start, end, missing[j], prefix, before)
+        else:
+            two = one + one
+            at = _sum_up(bins, zero, two, start, end, missing[j], prefix, before)
+            _sum_up(bins, one, two, start, end, missing[j], hessians, before)
         work.ends[j] = at
-    _score_newton(prefix[:at], limits, total_g, total_h, scores)
+    if limits.kind == NEWTON:
+        _score_packed(prefix[:at], limits, total_g, total_h, scores)
+    else:
+        _score_pairs(prefix[:at], hessians[:at], limits, total_g, total_h, scores)
     best, gain = _first_best(scores, work.keys, np.int64(at), limits, total_g, total_h)
     if best < 0:
         return
@@ -176,7 +218,7 @@ def _best_sums(node, hist, columns, limits, totals, work):
 @inner_kernel
 def find_best(node, hist, columns, limits, totals, work):
     """Write the best split of a node, if there is one, whose histogram is `hist`."""
-    if limits.kind == NEWTON:
+    if limits.kind == NEWTON or pairs_up(limits):
         _best_newton(node, hist, columns, limits, work)
     else:
         _best_sums(node, hist, columns, limits, totals, work)

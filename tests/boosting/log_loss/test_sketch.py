@@ -1,5 +1,6 @@
 from itertools import pairwise
 
+import naive
 import naive_logit
 import numpy as np
 import pytest
@@ -51,6 +52,7 @@ def test_a_training_is_the_plain_transcription(seed, sample, K):
 @pytest.mark.parametrize("sample", [{}, {"max_features": 0.3, "subsample": 0.5}])
 def test_neither_later_rounds_nor_how_many_a_call_takes_change_a_bit(sample, digits, monkeypatch):
     X, y, X_test, _ = digits
+    sample = sample | {"learning_rate": 0.1}
     long, short = (model(n_estimators=n, **sample).fit(X, y) for n in (50, 20))
     staged = list(long.staged_decision_function(X_test))
     np.testing.assert_array_equal(staged[19], short.decision_function(X_test))
@@ -116,6 +118,24 @@ def test_kept_probabilities_stay_the_softmax_of_the_scores(digits):
     assert np.isfinite(fitted.decision_function(X)).all()
     np.testing.assert_array_equal(fitted.decision_function(X), again.decision_function(X))
     assert (fitted.predict(X) == y).mean() > 0.99
+
+
+@pytest.mark.parametrize("rate", [0.07, 1.0])
+def test_probabilities_of_hundreds_of_rounds_are_the_softmax_of_their_scores(
+    rate, digits, monkeypatch
+):
+    states, start = [], sketch._SketchLogitBoost.start
+    monkeypatch.setattr(
+        sketch._SketchLogitBoost, "start", lambda *args: states.append(start(*args)) or states[0]
+    )
+    X, y, *_ = digits
+    fitted = model(n_estimators=300, learning_rate=rate, max_leaf_nodes=8).fit(X, y)
+    # A tree moves the probabilities when the next is begun, and the last one's is not.
+    committee = fitted.committee_
+    before = committee.learners.staged_scores(X, np.tile(committee.base, (len(X), 1)))
+    scores = next(F.copy() for m, F in enumerate(before) if m == 298)
+    expected = np.maximum(naive.softmax(scores), 1e-30)
+    np.testing.assert_allclose(states[0].probabilities, expected, rtol=2e-3, atol=1e-6)
 
 
 def test_extend_continues_where_fit_stopped(digits):
@@ -184,10 +204,29 @@ def test_missing_values_are_learned_from():
     assert (fitted.predict(X[y == 2]) == 2).all()
 
 
-@pytest.mark.parametrize(("n", "most"), [(200, 31), (2500, 50), (6000, 80)])
-def test_by_default_trees_grow_with_the_rows(n, most):
+@pytest.mark.parametrize(("rounds", "rate"), [(10, 0.2), (100, 0.14), (400, 0.07)])
+def test_by_default_the_fewer_rounds_the_longer_steps_which_extensions_keep(digits, rounds, rate):
+    X, y, *_ = digits
+    by_default = model(n_estimators=rounds, max_leaf_nodes=4).fit(X, y)
+    told = model(n_estimators=rounds, max_leaf_nodes=4, learning_rate=rate).fit(X, y)
+    for fitted in (by_default, told):
+        fitted.extend(X, y, n_estimators=2)
+    np.testing.assert_allclose(by_default.decision_function(X), told.decision_function(X))
+
+
+@pytest.mark.parametrize(("n_features", "offered"), [(20, 20), (25, 20), (64, 32), (500, 100)])
+def test_by_default_trees_are_offered_fewer_of_many_features(n_features, offered):
     rng = np.random.default_rng(0)
-    X, y = rng.random((n, 3)), rng.integers(0, 3, n)
+    X, y = rng.random((50, n_features)), rng.integers(0, 3, 50)
+    assert model(n_estimators=1, max_leaf_nodes=2).fit(X, y).n_adds_ == 50 * offered
+
+
+@pytest.mark.parametrize(
+    ("n", "K", "most"), [(200, 3, 31), (2500, 3, 50), (6000, 3, 80), (6000, 20, 100)]
+)
+def test_by_default_trees_grow_with_the_rows_and_the_classes(n, K, most):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((n, 3)), rng.integers(0, K, n)
     leaves = model(n_estimators=1, min_child_weight=0.0).fit(X, y).committee_.learners.values
     assert len(leaves) == most
 

@@ -176,6 +176,23 @@ def test_stump_is_the_one_of_least_loss(seed):
     assert loss(ours) == pytest.approx(min(loss(np.array(s)) for s in splits))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_tree_of_one_gradient_and_hessian_an_int64_each_is_the_naive_one(seed):
+    rng, X = make(seed)
+    V = np.stack([rng.standard_normal(len(X)), rng.random(len(X)) + 0.05], axis=1)
+    grow, bins, codes = grower(X, min_child_weight=0.5, l2_regularization=0.3)
+    tree = grow(vector_statistic(kernels.NEWTON_SUMS, V))
+    expected = naive.grow(
+        codes,
+        bins.n_bins,
+        newton_sums(V, 0.3),
+        lambda rows: V[rows, 1].sum(),
+        8,
+        min_child=0.5,
+    )
+    assert leaf_sets(tree) == naive.leaves_of(expected)
+
+
 def test_many_rows_use_wide_sums_and_grow_the_same_tree(monkeypatch):
     rng, X = make(3, n=300)
     g = rng.standard_normal(300).astype(np.float32)
