@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.links import NO_COSTS, class_probabilities
 from streamboost.kernels.stumps import boost_stumps
-from streamboost.kernels.traverse import FOREST_NODE
-from streamboost.trees.forest import Forest
+from streamboost.kernels.traverse import FOREST_NODE, add_scores
 
-__all__ = ["Corrected", "correct", "correctable", "first_scores"]
+__all__ = ["Corrected", "Stumps", "correct", "correctable", "first_scores"]
 
 RATE = 0.8
 L2 = 1.0
@@ -22,6 +22,21 @@ a point of each other."""
 LEAST = 0.02  # of the Hessians in a leaf: the newest labels may be two or three
 CLAMP = 4.0  # a Newton step on a nearly pure leaf may point anywhere; this far it is trusted
 N_DIRECTIONS = 256  # drawn once, and gone through label by label
+
+
+class Stumps(NamedTuple):
+    """A correction, packed as forests are: made and thrown away with every label."""
+
+    nodes: np.ndarray
+    """FOREST_NODE (nodes,)."""
+    roots: np.ndarray
+    """Int32 (stumps,), negative where a stump is one leaf."""
+    values: np.ndarray
+    """Float32 (leaves, K)."""
+
+    def add_scores(self, X: np.ndarray, scores: np.ndarray) -> None:
+        """Add the values of all stumps to `scores` float64 (n, K)."""
+        add_scores(self.nodes, self.roots, self.values, X, scores, 0, len(self.roots))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +58,7 @@ class Corrected:
     committee: Committee
     classes: np.ndarray
     first_scores: np.ndarray
-    stumps: Forest
+    stumps: Stumps
 
     @property
     def n_features(self) -> int:
@@ -116,7 +131,7 @@ def correct(
     n_stumps: int,
     turn: int,
     temperature: float = 1.0,
-) -> Forest:
+) -> Stumps:
     """Boost stumps on top of `scores`: rounds of the sketch with two leaves each.
 
     Parameters
@@ -150,8 +165,8 @@ def correct(
     array([1.5], dtype=float32)
     """
     n_classes = scores.shape[1]
-    table = _directions(n_classes)
-    drawn = table[(turn * n_stumps + np.arange(n_stumps)) % N_DIRECTIONS]
+    first = turn * n_stumps % N_DIRECTIONS
+    drawn = _directions(n_classes, n_stumps)[first : first + n_stumps]
     nodes = np.empty(n_stumps, dtype=FOREST_NODE)
     roots = np.empty(n_stumps, dtype=np.int32)
     values = np.empty((2 * n_stumps, n_classes), dtype=np.float32)
@@ -160,13 +175,16 @@ def correct(
     )
     if temperature != 1.0:
         values *= np.float32(temperature)
-    return Forest(nodes[:n_nodes], roots, values, np.arange(n_stumps + 1, dtype=np.int32))
+    return Stumps(nodes[:n_nodes], roots, values)
 
 
 @lru_cache(maxsize=16)
-def _directions(n_classes: int) -> np.ndarray:
-    """Return centred random class directions, float32 (N_DIRECTIONS, K), largest entry ±1."""
+def _directions(n_classes: int, more: int) -> np.ndarray:
+    """Return centred random class directions, float32 (N_DIRECTIONS + `more`, K).
+
+    Their largest entry is ±1. Behind the last come the first `more` again.
+    """
     u = np.random.default_rng(n_classes).standard_normal((N_DIRECTIONS, n_classes))
     u -= u.mean(axis=1, keepdims=True)
     table: np.ndarray = (u / np.abs(u).max(axis=1, keepdims=True)).astype(np.float32)
-    return table
+    return table[np.arange(N_DIRECTIONS + more) % N_DIRECTIONS]

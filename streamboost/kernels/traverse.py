@@ -14,7 +14,9 @@ __all__ = [
     "add_scores",
     "add_scores_until",
     "code_rows",
+    "leaf_of",
     "leaf_places",
+    "score_and_place",
 ]
 
 FOREST_NODE = np.dtype(
@@ -33,7 +35,8 @@ _FEW = 128  # rows up to which walking is faster
 
 
 @kernel
-def _leaf(nodes, at, X, i):
+def leaf_of(nodes, at, X, i):
+    """Return the leaf of row i of `X` below `at`: a node, or the complement of a leaf."""
     while at >= 0:
         node = nodes[at]
         x = X[i, node.feature]
@@ -66,7 +69,7 @@ def _add_leaves(values, leaves, place, scores, first, n):
 @inner_kernel
 def _walk(nodes, root, values, X, scores, first, end):
     for i in range(first, end):
-        leaf = _leaf(nodes, root, X, i)
+        leaf = leaf_of(nodes, root, X, i)
         for k in range(values.shape[1]):
             scores[i, k] += values[leaf, k]
 
@@ -164,6 +167,34 @@ def leaf_places(nodes, set_of, sets, roots, X, places):
 
 
 @kernel
+def score_and_place(nodes, set_of, sets, roots, values, base, X, scores, places):
+    """Write what `add_scores` adds to `base` float64 (K,), and what `leaf_places` finds.
+
+    `scores` float64 (n, K), and `places` uint8 (n, T) of the first T trees. Few rows go down each
+    tree but once.
+    """
+    n = X.shape[0]
+    for i in range(n):
+        for k in range(base.size):
+            scores[i, k] = base[k]
+    n_placed = places.shape[1]
+    if sets.shape[0] > 0:
+        add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, 0, roots.size)
+    elif n > _FEW:
+        add_scores(nodes, roots, values, X, scores, 0, roots.size)
+    if sets.shape[0] > 0 or n > _FEW:
+        leaf_places(nodes, set_of, sets, roots[:n_placed], X, places)
+        return
+    for t in range(roots.size):
+        for i in range(n):
+            leaf = leaf_of(nodes, roots[t], X, i)
+            for k in range(base.size):
+                scores[i, k] += values[leaf, k]
+            if t < n_placed:
+                places[i, t] = np.uint8(leaf & 255)
+
+
+@kernel
 def code_rows(features, start, values, codes, X):
     """Replace the categories in `X` float32 (n, D) by their codes, 0 where they are not known.
 
@@ -215,7 +246,7 @@ def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, used):
             for t in range(start, ends[place]):
                 for a in range(n_alive):
                     i = alive[a]
-                    leaf = _leaf(nodes, roots[t], X, i)
+                    leaf = leaf_of(nodes, roots[t], X, i)
                     for k in range(n_classes):
                         scores[i, k] += values[leaf, k]
             start = ends[place]

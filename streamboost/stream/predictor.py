@@ -165,12 +165,16 @@ class Predictor:
     def follow_features(self) -> None:
         """Take on the columns that features have gained; fields may have joined them."""
         assert self.features is not None
-        self.widen(self._lags.n + len(self.features))
+        n_features = self._lags.n + len(self.features)
+        if n_features == self.n_features:
+            return
+        self.widen(n_features)
         lags = list(range(self._lags.n))
         columns = lags + [self._lags.n + column for column in self.features.categorical]
         if columns == self._told or not self.features.categorical:
             return
         if "categorical_features" not in self.estimator.get_params():
+            self.n_features = None  # so that whoever goes on all the same is told again
             raise ConfigurationError(
                 f"{type(self.estimator).__name__} takes no categories: choose an estimator with "
                 "categorical_features, or leave out the fields that are categories"

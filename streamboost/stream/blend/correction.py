@@ -1,5 +1,6 @@
 """The newest labels, and the correction they give the committee."""
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Recent"]
 
-_LEAST = 1e-6
+_NONE = np.zeros(0)
 
 
 class Recent(Expert):
@@ -33,21 +34,30 @@ class Recent(Expert):
         self._is_optional = optional  # leaves out committees that cannot be corrected
         self._n_stumps = schedule.correction_rounds
         self._size = schedule.correction_rows
-        self._weights = by_half_life(self._size, schedule.correction_half_life)
+        self._half_life = schedule.correction_half_life
         self._total = 0
         self._labels: list[Label] = []
-        self._given = np.ones(self._size)  # as how many records each of the labels counts
-        self._X = np.zeros((self._size, 0), dtype=np.float32)
+        # The rows stand in a block with room for as many more, from `_start` on.
+        self._start = 0
+        self._given = np.ones(2 * self._size)  # as how many records each of the labels counts
+        self._X = np.zeros((2 * self._size, 0), dtype=np.float32)
         self._base: Base | None = None
+        self._unread = 0  # rows that the base does not know yet, the newest
         self._corrected: Corrected | None = None
 
     def widen(self, n_features: int) -> None:
         """See `Expert`."""
-        filler = np.full((self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
+        filler = np.full((2 * self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
 
     def learn(
-        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: Records | None = None,
     ) -> None:
         """See `Expert`."""
         if not self._n_stumps:
@@ -55,12 +65,27 @@ class Recent(Expert):
         self._total += 1
         if len(self._labels) == self._size:
             del self._labels[0]
-            self._X[:-1] = self._X[1:]
-            self._given[:-1] = self._given[1:]
-        self._X[len(self._labels)] = row
-        self._given[len(self._labels)] = weight
+            self._start += 1
+            if self._start == self._size:
+                self._move_to_front()
+        end = self._start + len(self._labels)
+        self._X[end], self._given[end] = row, weight
         self._labels.append(label)
         self._corrected = None
+        base = self._base
+        if base and scored and scored.committee is base.committee and not self._unread:
+            base.read(end, scored.scores, [label])
+        else:
+            self._unread = min(self._unread + 1, self._size)
+
+    def _move_to_front(self) -> None:
+        """Let the newer half of the block be the older, and make room for another."""
+        blocks = [self._X, self._given]
+        if self._base is not None:
+            blocks += [self._base.scores, self._base.y]
+        for block in blocks:
+            block[: self._size] = block[self._size :]
+        self._start = 0
 
     @property
     def total(self) -> int:
@@ -69,14 +94,16 @@ class Recent(Expert):
 
     def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`; of classes that committee and newest labels know."""
-        from streamboost.boosting.correction import Corrected
+        from streamboost.kernels.blending import say_corrected
 
         corrected = self.over(records.committee)
-        if not isinstance(corrected, Corrected):
+        if corrected is None or corrected is records.committee:
             return
-        P = corrected.probabilities(corrected.corrected(records.scores.copy(), records.X))
-        columns = [records.place[label] for label in corrected.classes.tolist()]
-        said[0][:, columns] = np.log(np.maximum(P, _LEAST))
+        columns = records.columns
+        if len(corrected.first_scores):
+            columns = np.array([records.place[label] for label in corrected.classes.tolist()])
+        how = corrected.first_scores, records.committee.temperature, *corrected.stumps
+        say_corrected(records.scores, *how, records.X, columns, said[0])
 
     def over(self, committee: "Committee | None") -> "Committee | Corrected | None":
         """Return `committee` corrected, or as it is where there is nothing to correct it by.
@@ -99,22 +126,18 @@ class Recent(Expert):
     def _correct(self, committee: "Committee") -> "Corrected":
         from streamboost.boosting.correction import Corrected, correct, first_scores
 
-        base = self._base
-        if base is None or base.committee is not committee:
-            base = self._base = Base(committee)
-        n = len(self._labels)
-        X = self._X[:n, : committee.n_features]
-        known = base.scores(X, self._total)
-        y, classes = base.places(self._labels)
-        first = first_scores(known, y, len(classes))
-        scores = np.empty((n, len(classes)), dtype=np.float32)
-        scores[:, : known.shape[1]] = known
-        scores[:, known.shape[1] :] = first
-        weight = self._weights[-n:]
+        base, n = self._read(committee), len(self._labels)
+        rows = slice(self._start, self._start + n)
+        X, known, y, classes = self._X[rows], base.scores[rows], base.y[rows], committee.classes
+        first, scores = _NONE, known.astype(np.float32)
+        if base.strangers(rows):
+            y, classes = base.places(self._labels)
+            first = first_scores(known, y, len(classes))
+            scores = np.hstack([scores, np.tile(first.astype(np.float32), (n, 1))])
         stumps = correct(
-            np.ascontiguousarray(X),
+            X if X.shape[1] == committee.n_features else X[:, : committee.n_features].copy(),
             y,
-            weight / weight.mean() * self._given[:n],
+            by_age(n, self._half_life) * self._given[rows],
             scores,
             features=base.features,
             n_stumps=self._n_stumps,
@@ -123,24 +146,47 @@ class Recent(Expert):
         )
         return Corrected(committee, classes, first * committee.temperature, stumps)
 
+    def _read(self, committee: "Committee") -> "Base":
+        """Return what `committee` says of the rows, after a look at those that are new to it."""
+        base, end = self._base, self._start + len(self._labels)
+        if base is None or base.committee is not committee:
+            base = self._base = Base(committee, len(self._X))
+            self._unread = len(self._labels)
+        if self._unread:
+            new = slice(end - self._unread, end)
+            scores = committee.decision(self._X[new, : committee.n_features])
+            base.read(new.start, scores, self._labels[-self._unread :])
+            self._unread = 0
+        return base
+
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`."""
-        n = len(self._labels)
-        rows: Arrays = {"X": self._X[:n].copy(), "weight": self._given[:n].copy()}
-        return {"total": self._total, "labels": list(self._labels)}, rows
+        rows = slice(self._start, self._start + len(self._labels))
+        arrays: Arrays = {"X": self._X[rows].copy(), "weight": self._given[rows].copy()}
+        return {"total": self._total, "labels": list(self._labels)}, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Expert`; for the same schedule."""
         self._total, self._labels = state["total"], list(state["labels"])
-        self._X = np.full((self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
-        self._X[: len(self._labels)] = arrays["X"]
-        self._given[: len(self._labels)] = arrays.get("weight", np.ones(1))
+        self._start, n = 0, len(self._labels)
+        self._X = np.full((2 * self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
+        self._X[:n] = arrays["X"]
+        self._given[:n] = arrays.get("weight", np.ones(1))
+        self._base = self._corrected = None
 
 
 class Base:
-    """A committee before its correction, with what it says about the newest rows."""
+    """A committee before its correction, with what it says about the newest rows.
 
-    def __init__(self, committee: "Committee") -> None:
+    Attributes
+    ----------
+    scores
+        float64 (block, its classes), at temperature 1.
+    y
+        int64 (block,), the places of the labels among the committee's classes, -1 for others.
+    """
+
+    def __init__(self, committee: "Committee", block: int) -> None:
         from streamboost.boosting.correction import correctable
 
         if not correctable(committee):
@@ -153,28 +199,30 @@ class Base:
         categories = committee.learners.categories.features
         self.features = np.setdiff1d(np.arange(committee.n_features), categories)
         self._place = {label: k for k, label in enumerate(committee.classes.tolist())}
-        self._scores = np.zeros((0, len(committee.classes)))
-        self._scored = 0
+        self.scores = np.zeros((block, len(committee.classes)))
+        self.y = np.zeros(block, dtype=np.int64)
 
-    def scores(self, X: np.ndarray, total: int) -> np.ndarray:
-        """Return the scores (n, known) of the newest rows `X`, the last being label `total`.
+    def read(self, first: int, scores: np.ndarray, labels: list[Label]) -> None:
+        """Take in the rows from place `first` on, which the committee gives `scores` (n, K)."""
+        self.scores[first : first + len(labels)] = scores / self.committee.temperature
+        self.y[first : first + len(labels)] = [self._place.get(label, -1) for label in labels]
 
-        Those of rows scored before are taken from then.
-        """
-        n_new = min(total - self._scored, len(X))
-        new = self.committee.decision(X[len(X) - n_new :]) / self.committee.temperature
-        kept = self._scores[len(self._scores) - (len(X) - n_new) :]
-        self._scores, self._scored = np.concatenate([kept, new]), total
-        return self._scores
+    def strangers(self, rows: slice) -> bool:
+        """Whether the committee does not know the classes of all these rows."""
+        return -1 in self.y[rows].tolist()
 
     def places(self, labels: list[Label]) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels' places among the classes, int64 (n,), and the classes.
 
         Those that the committee does not know join behind the others.
         """
-        try:
-            return np.array([self._place[label] for label in labels]), self.committee.classes
-        except KeyError:
-            place = dict(self._place)
-            y = [place.setdefault(label, len(place)) for label in labels]
-            return np.array(y), as_array(place)
+        place = dict(self._place)
+        y = [place.setdefault(label, len(place)) for label in labels]
+        return np.array(y), as_array(place)
+
+
+@lru_cache(maxsize=64)
+def by_age(n: int, half_life: float) -> np.ndarray:
+    """Return the weights (n,), oldest first and 1 in the mean, of labels by their age."""
+    weight = by_half_life(n, half_life)
+    return np.asarray(weight / weight.mean())

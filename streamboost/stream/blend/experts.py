@@ -12,12 +12,15 @@ from streamboost.stream.checks import Label
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["EXPERTS", "MOST_CLASSES", "Expert", "Records", "as_experts"]
+__all__ = ["EXPERTS", "MOST_CLASSES", "TREES", "Expert", "Records", "as_experts"]
 
 EXPERTS = ("committee", "correction", "neighbours", "sequence", "linear", "words")
 
 MOST_CLASSES = 256
 """Classes that experts with tables of their own tell apart, the first to be learned."""
+
+TREES = 64
+"""Trees of a committee, the first, whose leaves are told."""
 
 
 class Records(NamedTuple):
@@ -31,6 +34,10 @@ class Records(NamedTuple):
     """The committee's, float64 (n, its classes)."""
     place: Mapping[Label, int]
     """The classes' numbers."""
+    columns: np.ndarray
+    """Those of the committee's classes, int64 (its classes,)."""
+    leaves: np.ndarray
+    """In the committee's first trees, uint8 (n, T); T is 0 where there are none."""
 
 
 class Expert:
@@ -53,9 +60,18 @@ class Expert:
         raise NotImplementedError
 
     def learn(
-        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: "Records | None" = None,
     ) -> None:
-        """Learn that a record (D,) is of the class `label`, number `k`."""
+        """Learn that a record (D,) is of the class `label`, number `k`.
+
+        `scored` is that record alone as this committee scored it, if that is known.
+        """
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""

@@ -55,7 +55,13 @@ class Linear(Expert):
             say_linear(records.X, *scale, self._weights, said[0])
 
     def learn(
-        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: Records | None = None,
     ) -> None:
         """See `Expert`; without a committee nobody knows which numbers are categories."""
         from streamboost.kernels.blending import learn_linear

@@ -29,9 +29,10 @@ class Sequences(Expert):
 
     def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`."""
+        from streamboost.kernels.blending import say_sequence
+
         if self.newest >= 0:
-            counts = self._counts[self.newest] + _SMOOTHING
-            said[0, :, : len(counts)] = np.log(counts / counts.sum())
+            say_sequence(self._counts[self.newest], _SMOOTHING, said[0])
 
     def learn_after(self, before: int, k: int, weight: float) -> None:
         """Learn that a record is of class number `k`, `before` being the newest on its arrival."""
