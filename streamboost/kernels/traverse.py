@@ -32,6 +32,7 @@ FOREST_NODE = np.dtype(
 
 _BLOCK = 64  # rows that go down a tree together, while it is in the cache
 _FEW = 128  # rows up to which walking is faster
+_FEW_PLACED = 24  # and where no values are added
 
 
 @kernel
@@ -145,11 +146,45 @@ def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop)
 
 
 @kernel
+def _place_many(nodes, roots, X, places):
+    """Do what `leaf_places` does, a tree's nodes at a time; trees without sets."""
+    n, most = X.shape[0], CHUNK // VECTOR
+    columns = np.empty((X.shape[1], CHUNK), np.float32)
+    rows, stack = np.empty((LEAVES, most, WORDS), np.uint64), np.empty(LEAVES, np.int64)
+    last, tests = np.empty(X.shape[1], np.int64), np.empty((X.shape[1], most, WORDS), np.uint64)
+    planes = np.empty((most, 8, WORDS), np.uint64)
+    test_bytes, plane_bytes = tests.view(np.uint8), planes.view(np.uint8)
+    leaves, place = np.empty(LEAVES, np.int64), np.empty(VECTOR, np.uint8)
+    for chunk in range(0, n, CHUNK):
+        end = min(chunk + CHUNK, n)
+        n_vectors = (end - chunk + VECTOR - 1) // VECTOR
+        lay_out(X, chunk, end - chunk, columns)
+        last[:] = -1
+        for t in range(roots.size):
+            n_leaves = part(
+                nodes, roots[t], columns, n_vectors, stack, rows, last, tests, test_bytes, planes,
+                leaves,
+            )  # fmt: skip
+            if n_leaves == 0:
+                for i in range(chunk, end):
+                    places[i, t] = np.uint8(leaf_of(nodes, roots[t], X, i) & 255)
+                continue
+            for v in range(n_vectors):
+                first = chunk + v * VECTOR
+                read_places(plane_bytes[v], place)
+                for i in range(min(VECTOR, end - first)):
+                    places[first + i, t] = np.uint8(leaves[place[i]] & 255)
+
+
+@kernel
 def leaf_places(nodes, set_of, sets, roots, X, places):
     """Write the leaf of each row in each tree to `places` uint8 (n, T), modulo 256.
 
     Arrays as for `add_mixed_scores`; `set_of` may be empty where there are no sets.
     """
+    if sets.shape[0] == 0 and X.shape[0] > _FEW_PLACED:
+        _place_many(nodes, roots, X, places)
+        return
     for t in range(roots.size):
         for i in range(X.shape[0]):
             at = roots[t]
