@@ -250,7 +250,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def _score(self, values: list[Values], asked: str) -> Scored:
         """Return what is predicted now of records, which are remembered so with what was asked."""
         rows = self._learner.rows(values)
-        scored = self._learner.score(rows)
+        scored = self._learner.score_rows(rows)
         if self._remembers:
             self._learner.remember(self._given.note(values, rows, asked), scored)
         return scored

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.links import NO_COSTS, class_probabilities
-from streamboost.kernels.stumps import boost_stumps
+from streamboost.kernels.stumps import correct_rows
 from streamboost.kernels.traverse import FOREST_NODE, add_scores
 
 __all__ = ["Corrected", "Stumps", "correct", "correctable", "first_scores"]
@@ -124,26 +124,29 @@ def first_scores(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarra
 def correct(
     X: np.ndarray,
     y: np.ndarray,
-    weight: np.ndarray,
+    age: np.ndarray,
+    given: np.ndarray,
     scores: np.ndarray,
     *,
     features: np.ndarray,
     n_stumps: int,
     turn: int,
     temperature: float = 1.0,
-) -> Stumps:
+) -> Stumps | None:
     """Boost stumps on top of `scores`: rounds of the sketch with two leaves each.
+
+    None where a row's class is none of the K.
 
     Parameters
     ----------
     X
         float32 (n, D), C-order, NaN where missing; few rows, as every column is sorted.
     y
-        int64 (n,), places among the K classes.
-    weight
-        float64 (n,), with mean 1 unless some records count as several.
+        int64 (n,), places among the K classes, -1 for another.
+    age, given
+        float64 (n,), whose product weighs the rows; the former with mean 1.
     scores
-        float32 (n, K) at temperature 1; overwritten.
+        float64 (n, K) at temperature 1.
     features
         int64 (d,), the columns that may be split, none of them categories.
     n_stumps
@@ -157,9 +160,9 @@ def correct(
     --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
-    >>> y, scores = np.array([0, 0, 1, 1]), np.zeros((4, 2), dtype=np.float32)
+    >>> y, one = np.array([0, 0, 1, 1]), np.ones(4)
     >>> stumps = correct(
-    ...     X, y, np.ones(4), scores, features=np.array([0]), n_stumps=1, turn=0
+    ...     X, y, one, one, np.zeros((4, 2)), features=np.array([0]), n_stumps=1, turn=0
     ... )
     >>> stumps.nodes["threshold"]
     array([1.5], dtype=float32)
@@ -170,12 +173,9 @@ def correct(
     nodes = np.empty(n_stumps, dtype=FOREST_NODE)
     roots = np.empty(n_stumps, dtype=np.int32)
     values = np.empty((2 * n_stumps, n_classes), dtype=np.float32)
-    n_nodes = boost_stumps(
-        X, features, y, weight, scores, drawn, RATE, L2, LEAST, CLAMP, nodes, roots, values
-    )
-    if temperature != 1.0:
-        values *= np.float32(temperature)
-    return Stumps(nodes[:n_nodes], roots, values)
+    rows, how = (X, features, y, age, given, scores), (RATE, L2, LEAST, CLAMP, temperature)
+    n_nodes = correct_rows(*rows, drawn, *how, nodes, roots, values)
+    return Stumps(nodes[:n_nodes], roots, values) if n_nodes >= 0 else None
 
 
 @lru_cache(maxsize=16)
@@ -186,5 +186,7 @@ def _directions(n_classes: int, more: int) -> np.ndarray:
     """
     u = np.random.default_rng(n_classes).standard_normal((N_DIRECTIONS, n_classes))
     u -= u.mean(axis=1, keepdims=True)
-    table: np.ndarray = (u / np.abs(u).max(axis=1, keepdims=True)).astype(np.float32)
+    if n_classes > 1:
+        u /= np.abs(u).max(axis=1, keepdims=True)
+    table: np.ndarray = u.astype(np.float32)
     return table[np.arange(N_DIRECTIONS + more) % N_DIRECTIONS]

@@ -7,6 +7,7 @@ takes less than numpy takes to call a function.
 import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
+from streamboost.kernels.neighbours import say_neighbours
 from streamboost.kernels.traverse import leaf_of
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "say_alone",
     "say_corrected",
     "say_linear",
+    "say_neighbours",
     "say_sequence",
 ]
 

@@ -69,12 +69,15 @@ def _enter(shared, r, best, most):
 
 
 @inner_kernel
-def _count(y, weight, n_rows, share):
+def _count(y, weight, n_rows, newest, share):
     """Write to `share` (K,) what each class has of all weights and one label of each."""
     total = 0.0
     for k in range(share.size):
         share[k] = 1.0
-    for r in range(n_rows):
+    for age in range(n_rows):
+        r = newest - age
+        if r < 0:
+            r += y.size
         share[y[r]] += weight[r]
     for k in range(share.size):
         total += share[k]
@@ -110,7 +113,7 @@ def say_neighbours(
     """
     size, n_classes, n_trees = rows.shape[1], said.shape[2], leaves.shape[0]
     share, scale = np.empty(n_classes), np.empty(columns.size, np.float32)
-    _count(y, weight, n_rows, share)
+    _count(y, weight, n_rows, newest, share)
     for c in range(columns.size):
         scale[c] = np.float32(root[c] * rate[columns[c]])
     votes = np.empty(n_classes)

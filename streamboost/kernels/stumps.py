@@ -10,7 +10,7 @@ from streamboost.kernels.growing.criteria import TIE
 from streamboost.kernels.jit import inner_kernel, kernel
 from streamboost.kernels.softmax import add_leaf, leaf_newton, softmax
 
-__all__ = ["boost_stumps"]
+__all__ = ["boost_stumps", "correct_rows"]
 
 _VECTOR = 16  # rows that are compared together
 
@@ -143,6 +143,46 @@ def _gather(leaf, rows, start, stop):
                 rows[at] = i
                 at += 1
         stop[side] = at
+
+
+@kernel
+def correct_rows(
+    X,
+    features,
+    y,
+    age,
+    given,
+    known,
+    directions,
+    rate,
+    l2,
+    least,
+    clamp,
+    unit,
+    nodes,
+    roots,
+    values,
+):
+    """Do what `boost_stumps` does on top of what is known of rows, which stays as it is.
+
+    `age` float64 (n,) and `given` float64 (n,) multiply to the rows' weights; `known` float64
+    (n, K) are the scores; `values` come in `unit`. Returns -1 where a row's class is none of the K.
+    """
+    n, n_classes = known.shape
+    weight, scores = np.empty(n), np.empty((n, n_classes), np.float32)
+    for i in range(n):
+        if y[i] < 0:
+            return -1
+        weight[i] = age[i] * given[i]
+        for k in range(n_classes):
+            scores[i, k] = known[i, k]
+    n_nodes = boost_stumps(
+        X, features, y, weight, scores, directions, rate, l2, least, clamp, nodes, roots, values
+    )
+    for leaf in range(values.shape[0]):
+        for k in range(n_classes):
+            values[leaf, k] *= np.float32(unit)
+    return n_nodes
 
 
 @kernel

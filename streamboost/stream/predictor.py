@@ -116,7 +116,10 @@ class Predictor:
 
         Before there is a committee, every record gets the commonest label so far.
         """
-        rows = self._admit(X)
+        return self.score_rows(self._admit(X))
+
+    def score_rows(self, rows: np.ndarray) -> Scored:
+        """Do what `score` does for what `rows` or `arrive` returned, with no look at it first."""
         if self.committee is None:
             return score_with_shares(self._rows.counts, len(rows))
         return self.judge.calibrated(self._blend.score(self.committee, rows))

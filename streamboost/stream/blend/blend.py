@@ -2,21 +2,22 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamboost.features import Features
 from streamboost.storage import Arrays, part
 from streamboost.stream.blend.correction import Recent
-from streamboost.stream.blend.experts import TREES, Expert, Records
+from streamboost.stream.blend.experts import TREES, Expert, Records, kernels
 from streamboost.stream.blend.linear import Linear
 from streamboost.stream.blend.memory import Memory, Said
 from streamboost.stream.blend.neighbours import Neighbours
 from streamboost.stream.blend.scale import Scale
+from streamboost.stream.blend.seats import Seats
 from streamboost.stream.blend.sequence import Sequences
 from streamboost.stream.blend.words import Words
-from streamboost.stream.checks import Label, as_array
+from streamboost.stream.checks import Label
 from streamboost.stream.scoring import Scored, score_with_committee
 from streamboost.stream.training.schedule import Schedule
 
@@ -37,39 +38,11 @@ _SQUARES = 10.0
 _LEAST = -6.0
 """Log probability: whoever says less is too sure."""
 
+_NOBODY = np.zeros(0)
+"""The shares of classes that a committee does not know, where it knows all."""
+
 _NEWEST = 50
 """Labels whose shares are the chances of classes that the committee does not know."""
-
-
-class Seats(NamedTuple):
-    """The numbers of the classes that a committee's columns stand for.
-
-    Those that only the committee knows are numbered behind the others.
-    """
-
-    committee: "Committee"
-    n_learned: int
-    place: dict[Label, int]
-    columns: np.ndarray
-    """Int64 (its classes,)."""
-    known: np.ndarray
-    """Bool (K,), which of all classes it knows."""
-    classes: np.ndarray
-    """(K,), in the order of their numbers."""
-    names: np.ndarray
-    """The same, object (K,)."""
-
-    @classmethod
-    def of(cls, committee: "Committee", learned: dict[Label, int]) -> "Seats":
-        """Return those of `committee`, beside the classes learned so far."""
-        place = dict(learned)
-        columns = [place.setdefault(label, len(place)) for label in committee.classes.tolist()]
-        known = np.zeros(len(place), dtype=bool)
-        known[columns] = True
-        classes, columns = as_array(place), np.array(columns, dtype=np.int64)
-        return cls(
-            committee, len(learned), place, columns, known, classes, classes.astype(object)
-        )
 
 
 class Blend:
@@ -172,15 +145,13 @@ class Blend:
         """
         if not self._blends(committee):
             return score_with_committee(self.leader(committee), X)
-        from streamboost.kernels.blending import mix
-
         seats, n = self._seated(committee), len(X)
         scores, leaves = committee.learners.scores_and_leaves(committee.base, X, TREES)
         records = Records(committee, X, scores, seats.place, seats.columns, leaves)
         said = self._alone(records, seats.known)
         self._join(records, said)
         logs, best, margins = np.empty(said.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
-        mix(self.weights, said, _LEAST, logs, best, margins)
+        kernels().mix(self.weights, said, _LEAST, logs, best, margins)
         scored = Scored(
             labels=seats.names[best],
             classes=seats.classes,
@@ -207,18 +178,16 @@ class Blend:
 
     def _alone(self, records: Records, known: np.ndarray) -> np.ndarray:
         """Return the committee's log probabilities in the place of every expert's, (E, n, K)."""
-        from streamboost.kernels.blending import say_alone
-
-        committee, scores, share = records.committee, records.scores, np.zeros(0)
-        temperature = committee.temperature
+        committee, scores = records.committee, records.scores
+        temperature, share = committee.temperature, _NOBODY
         if committee.link != "softmax":
             with np.errstate(divide="ignore"):
                 scores, temperature = np.log(committee.probabilities(scores)), 1.0
         if len(records.columns) < len(known):
-            share = np.bincount(list(self._labels), minlength=len(known)) + 1.0
-            share /= share.sum()
+            counts = np.bincount(list(self._labels), minlength=len(known)) + 1.0
+            share = np.asarray(counts / counts.sum())
         said = np.empty((len(self.names), len(scores), len(known)))
-        say_alone(scores, temperature, records.columns, share, _LEAST, said)
+        kernels().say_alone(scores, temperature, records.columns, share, _LEAST, said)
         return said
 
     def _join(self, records: Records, said: np.ndarray) -> None:
@@ -251,7 +220,8 @@ class Blend:
         assert scored.known is not None
         logs = scored.experts.astype(np.float32)
         return [
-            Said(self._sequences.newest, logs[:, i].copy(), scored.known) for i in range(len(scored))
+            Said(self._sequences.newest, logs[:, i].copy(), scored.known)
+            for i in range(len(scored))
         ]
 
     def learn(
@@ -295,10 +265,8 @@ class Blend:
 
     def _weigh(self, said: Said, k: int | None, weight: float) -> None:
         """Learn weights of what was said of a record of class number `k`."""
-        from streamboost.kernels.blending import learn_weights
-
         if k is not None and k < len(said.known) and said.known[k]:
-            learn_weights(said.logs, k, weight, _STEP, self.weights, self._squares)
+            kernels().learn_weights(said.logs, k, weight, _STEP, self.weights, self._squares)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""

@@ -1,13 +1,13 @@
 """The newest labels, and the correction they give the committee."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import Expert, Records
+from streamboost.stream.blend.experts import Expert, Records, kernels
 from streamboost.stream.checks import Label, as_array
 from streamboost.stream.labelled_rows.weights import by_half_life
 from streamboost.stream.training.schedule import Schedule
@@ -80,7 +80,7 @@ class Recent(Expert):
 
     def _move_to_front(self) -> None:
         """Let the newer half of the block be the older, and make room for another."""
-        blocks = [self._X, self._given]
+        blocks: list[np.ndarray] = [self._X, self._given]
         if self._base is not None:
             blocks += [self._base.scores, self._base.y]
         for block in blocks:
@@ -94,16 +94,14 @@ class Recent(Expert):
 
     def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`; of classes that committee and newest labels know."""
-        from streamboost.kernels.blending import say_corrected
-
-        corrected = self.over(records.committee)
-        if corrected is None or corrected is records.committee:
+        corrected: Any = self.over(records.committee)
+        if corrected is records.committee:
             return
         columns = records.columns
         if len(corrected.first_scores):
             columns = np.array([records.place[label] for label in corrected.classes.tolist()])
         how = corrected.first_scores, records.committee.temperature, *corrected.stumps
-        say_corrected(records.scores, *how, records.X, columns, said[0])
+        kernels().say_corrected(records.scores, *how, records.X, columns, said[0])
 
     def over(self, committee: "Committee | None") -> "Committee | Corrected | None":
         """Return `committee` corrected, or as it is where there is nothing to correct it by.
@@ -113,38 +111,35 @@ class Recent(Expert):
         ConfigurationError
             When its scores are not of the kind that can be corrected, and it must be.
         """
-        from streamboost.boosting.correction import correctable
-
         if not self._labels or committee is None:
             return committee
-        if self._is_optional and not correctable(committee):
+        if self._is_optional and not correcting().correctable(committee):
             return committee
         if self._corrected is None or self._corrected.committee is not committee:
             self._corrected = self._correct(committee)
         return self._corrected
 
     def _correct(self, committee: "Committee") -> "Corrected":
-        from streamboost.boosting.correction import Corrected, correct, first_scores
-
-        base, n = self._read(committee), len(self._labels)
-        rows = slice(self._start, self._start + n)
-        X, known, y, classes = self._X[rows], base.scores[rows], base.y[rows], committee.classes
-        first, scores = _NONE, known.astype(np.float32)
-        if base.strangers(rows):
-            y, classes = base.places(self._labels)
-            first = first_scores(known, y, len(classes))
-            scores = np.hstack([scores, np.tile(first.astype(np.float32), (n, 1))])
-        stumps = correct(
-            X if X.shape[1] == committee.n_features else X[:, : committee.n_features].copy(),
-            y,
-            by_age(n, self._half_life) * self._given[rows],
-            scores,
-            features=base.features,
-            n_stumps=self._n_stumps,
-            turn=self._total,
-            temperature=committee.temperature,
-        )
-        return Corrected(committee, classes, first * committee.temperature, stumps)
+        make, base, n = correcting(), self._read(committee), len(self._labels)
+        rows, D = slice(self._start, self._start + n), committee.n_features
+        X, scores = self._X[rows], base.scores[rows]
+        X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
+        weight = by_age(n, self._half_life), self._given[rows]
+        how = {
+            "features": base.features,
+            "n_stumps": self._n_stumps,
+            "turn": self._total,
+            "temperature": committee.temperature,
+        }
+        stumps = make.correct(X, base.y[rows], *weight, scores, **how)
+        if stumps is not None:
+            plain: Corrected = make.Corrected(committee, committee.classes, _NONE, stumps)
+            return plain
+        y, classes = base.places(self._labels)
+        first = make.first_scores(scores, y, len(classes))
+        stumps = make.correct(X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), **how)
+        wider: Corrected = make.Corrected(committee, classes, first * committee.temperature, stumps)
+        return wider
 
     def _read(self, committee: "Committee") -> "Base":
         """Return what `committee` says of the rows, after a look at those that are new to it."""
@@ -187,9 +182,7 @@ class Base:
     """
 
     def __init__(self, committee: "Committee", block: int) -> None:
-        from streamboost.boosting.correction import correctable
-
-        if not correctable(committee):
+        if not correcting().correctable(committee):
             raise ConfigurationError(
                 f"corrections at every label need scores that are logarithms of probabilities, and "
                 f"this committee's are {committee.link} scores: train it with an estimator such as "
@@ -204,12 +197,9 @@ class Base:
 
     def read(self, first: int, scores: np.ndarray, labels: list[Label]) -> None:
         """Take in the rows from place `first` on, which the committee gives `scores` (n, K)."""
-        self.scores[first : first + len(labels)] = scores / self.committee.temperature
-        self.y[first : first + len(labels)] = [self._place.get(label, -1) for label in labels]
-
-    def strangers(self, rows: slice) -> bool:
-        """Whether the committee does not know the classes of all these rows."""
-        return -1 in self.y[rows].tolist()
+        end = first + len(labels)
+        np.divide(scores, self.committee.temperature, out=self.scores[first:end])
+        self.y[first:end] = [self._place.get(label, -1) for label in labels]
 
     def places(self, labels: list[Label]) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels' places among the classes, int64 (n,), and the classes.
@@ -219,6 +209,14 @@ class Base:
         place = dict(self._place)
         y = [place.setdefault(label, len(place)) for label in labels]
         return np.array(y), as_array(place)
+
+
+@cache
+def correcting() -> Any:
+    """Return the module that corrects committees, imported when the first is to be."""
+    from streamboost.boosting import correction
+
+    return correction
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,7 @@
 """What an expert is, and which there are."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from streamboost.stream.checks import Label
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["EXPERTS", "MOST_CLASSES", "TREES", "Expert", "Records", "as_experts"]
+__all__ = ["EXPERTS", "MOST_CLASSES", "TREES", "Expert", "Records", "as_experts", "kernels"]
 
 EXPERTS = ("committee", "correction", "neighbours", "sequence", "linear", "words")
 
@@ -21,6 +22,17 @@ MOST_CLASSES = 256
 
 TREES = 64
 """Trees of a committee, the first, whose leaves are told."""
+
+
+@cache
+def kernels() -> Any:
+    """Return the experts' kernels, which are imported when the first of them is wanted.
+
+    An import statement costs half a microsecond also where there is nothing left to import.
+    """
+    from streamboost.kernels import blending
+
+    return blending
 
 
 class Records(NamedTuple):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import TREES, Expert, Records
+from streamboost.stream.blend.experts import TREES, Expert, Records, kernels
 from streamboost.stream.blend.scale import Scale
 from streamboost.stream.checks import Label
 
@@ -78,8 +78,6 @@ class Neighbours(Expert):
 
     def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`."""
-        from streamboost.kernels.neighbours import say_neighbours
-
         if not self._n:
             return
         self._read(records.committee)
@@ -87,7 +85,7 @@ class Neighbours(Expert):
             self._metric = self._measured(records.committee)
         ring = self._X, self._y, self._weight, self._leaves, self._n, self._newest
         metric = *self._metric, self._scale.rate
-        say_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, said)
+        kernels().say_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, said)
 
     def _read(self, committee: "Committee") -> None:
         """Find the leaves of the rows that are new, or of all if the committee is."""

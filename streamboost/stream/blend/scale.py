@@ -3,6 +3,7 @@
 import numpy as np
 
 from streamboost.storage import Arrays
+from streamboost.stream.blend.experts import kernels
 
 __all__ = ["Scale"]
 
@@ -31,9 +32,7 @@ class Scale:
 
     def learn(self, row: np.ndarray) -> None:
         """Take in one row (D,)."""
-        from streamboost.kernels.blending import learn_scale
-
-        learn_scale(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
+        kernels().learn_scale(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
 
     def state(self) -> Arrays:
         """Return all that changes."""
