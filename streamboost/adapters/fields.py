@@ -1,8 +1,9 @@
 """River's dictionaries as values of fields, which join as features come up."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from datetime import date
 from numbers import Real
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ class Fields:
         self._places: dict[Hashable, int] = {}  # that of the newest field of each feature
         self._feature: list[Hashable] = []  # that of each field
         self._judged: dict[Hashable, list[str]] = {}  # the first values of categories
+        self._plain: set[type] = set()  # types seen that are no dictionaries
+        self._all: Callable[[Mapping[Hashable, Any]], Values] | None = None
 
     def values(self, x: Mapping[Hashable, Any], *, grow: bool = False) -> Values:
         """Return the values of `x` by field, None where one is missing.
@@ -50,11 +53,18 @@ class Fields:
         DataError
             When `grow`, and a feature holds what nothing can be learned from.
         """
-        if any(isinstance(value, Mapping) for value in x.values()):
-            x = _flat(x)
+        types = {*map(type, x.values())}
+        if not types <= self._plain:
+            if any(issubclass(one, Mapping) for one in types):
+                x = _flat(x)
+            else:
+                self._plain |= types
         if grow:
             self._grow(x)
-        return tuple([x.get(feature) for feature in self._feature])
+        try:
+            return self._all(x) if self._all else tuple(map(x.get, self._feature))
+        except KeyError:
+            return tuple(map(x.get, self._feature))
 
     def _grow(self, x: Mapping[Hashable, Any]) -> None:
         if not x.keys() <= self._places.keys():
@@ -73,6 +83,7 @@ class Fields:
     def _add(self, name: Hashable, feature: Hashable, field: Field) -> None:
         self._places[feature] = len(self._feature)
         self._feature.append(feature)
+        self._all = itemgetter(*self._feature) if len(self._feature) > 1 else None
         self._features.add(name, field)
 
     def _judge(self, feature: Hashable, value: Any) -> None:

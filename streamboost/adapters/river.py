@@ -150,8 +150,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         """Learn that the record `x` has the label `y`; in training it counts as `w` records."""
         if y is None or y != y:
             raise DataError(f"y is {y!r}: leave the record out until its label is known")
-        weight = as_weights([w], 1)
-        if not weight[0]:
+        weight = 1.0 if w == 1.0 else float(as_weights([w], 1)[0])
+        if not weight:
             self._given.take(self._fields.values(x))
             return
         known = len(self._features)
@@ -164,13 +164,13 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             self._labels.append(y)
             self._tell_class_weights()
         row, id = self._given.take(values) if self._remembers else (None, "")
-        if row is None or not self._moves:
-            row = self._learner.arrive([values])[0]
-        else:
+        if row is not None and self._moves:
             self._features.note(values)
+        elif row is None or len(row) < len(self._features) or np.isnan(row).any():
+            row = self._learner.arrive([values])[0]  # which counts what cannot be read
         if self.coverage is not None:
             self._learner.judge.observe(self._learner.score([row]), [number])
-        self._learner.learn([id], [row], [number], records=[values], weight=weight)
+        self._learner.learn_unasked(id, row, number, values, weight)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order.
@@ -250,7 +250,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def _score(self, values: list[Values], asked: str) -> Scored:
         """Return what is predicted now of records, which are remembered so with what was asked."""
         rows = self._learner.rows(values)
-        scored = self._learner.score(rows)
+        scored = self._learner.score_rows(rows)
         if self._remembers:
             self._learner.remember(self._given.note(values, rows, asked), scored)
         return scored

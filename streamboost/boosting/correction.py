@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.links import NO_COSTS, class_probabilities
-from streamboost.kernels.stumps import boost_stumps
-from streamboost.kernels.traverse import FOREST_NODE
-from streamboost.trees.forest import Forest
+from streamboost.kernels.stumps import correct_rows
+from streamboost.kernels.traverse import FOREST_NODE, add_scores
 
-__all__ = ["Corrected", "correct", "correctable", "first_scores"]
+__all__ = ["Corrected", "Stumps", "correct", "correctable", "first_scores"]
 
 RATE = 0.8
 L2 = 1.0
@@ -22,6 +22,21 @@ a point of each other."""
 LEAST = 0.02  # of the Hessians in a leaf: the newest labels may be two or three
 CLAMP = 4.0  # a Newton step on a nearly pure leaf may point anywhere; this far it is trusted
 N_DIRECTIONS = 256  # drawn once, and gone through label by label
+
+
+class Stumps(NamedTuple):
+    """A correction, packed as forests are: made and thrown away with every label."""
+
+    nodes: np.ndarray
+    """FOREST_NODE (nodes,)."""
+    roots: np.ndarray
+    """Int32 (stumps,), negative where a stump is one leaf."""
+    values: np.ndarray
+    """Float32 (leaves, K)."""
+
+    def add_scores(self, X: np.ndarray, scores: np.ndarray) -> None:
+        """Add the values of all stumps to `scores` float64 (n, K)."""
+        add_scores(self.nodes, self.roots, self.values, X, scores, 0, len(self.roots))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +58,7 @@ class Corrected:
     committee: Committee
     classes: np.ndarray
     first_scores: np.ndarray
-    stumps: Forest
+    stumps: Stumps
 
     @property
     def n_features(self) -> int:
@@ -109,26 +124,29 @@ def first_scores(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarra
 def correct(
     X: np.ndarray,
     y: np.ndarray,
-    weight: np.ndarray,
+    age: np.ndarray,
+    given: np.ndarray,
     scores: np.ndarray,
     *,
     features: np.ndarray,
     n_stumps: int,
     turn: int,
     temperature: float = 1.0,
-) -> Forest:
+) -> Stumps | None:
     """Boost stumps on top of `scores`: rounds of the sketch with two leaves each.
+
+    None where a row's class is none of the K.
 
     Parameters
     ----------
     X
         float32 (n, D), C-order, NaN where missing; few rows, as every column is sorted.
     y
-        int64 (n,), places among the K classes.
-    weight
-        float64 (n,), with mean 1 unless some records count as several.
+        int64 (n,), places among the K classes, -1 for another.
+    age, given
+        float64 (n,), whose product weighs the rows; the former with mean 1.
     scores
-        float32 (n, K) at temperature 1; overwritten.
+        float64 (n, K) at temperature 1.
     features
         int64 (d,), the columns that may be split, none of them categories.
     n_stumps
@@ -142,31 +160,33 @@ def correct(
     --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
-    >>> y, scores = np.array([0, 0, 1, 1]), np.zeros((4, 2), dtype=np.float32)
+    >>> y, one = np.array([0, 0, 1, 1]), np.ones(4)
     >>> stumps = correct(
-    ...     X, y, np.ones(4), scores, features=np.array([0]), n_stumps=1, turn=0
+    ...     X, y, one, one, np.zeros((4, 2)), features=np.array([0]), n_stumps=1, turn=0
     ... )
     >>> stumps.nodes["threshold"]
     array([1.5], dtype=float32)
     """
     n_classes = scores.shape[1]
-    table = _directions(n_classes)
-    drawn = table[(turn * n_stumps + np.arange(n_stumps)) % N_DIRECTIONS]
+    first = turn * n_stumps % N_DIRECTIONS
+    drawn = _directions(n_classes, n_stumps)[first : first + n_stumps]
     nodes = np.empty(n_stumps, dtype=FOREST_NODE)
     roots = np.empty(n_stumps, dtype=np.int32)
     values = np.empty((2 * n_stumps, n_classes), dtype=np.float32)
-    n_nodes = boost_stumps(
-        X, features, y, weight, scores, drawn, RATE, L2, LEAST, CLAMP, nodes, roots, values
-    )
-    if temperature != 1.0:
-        values *= np.float32(temperature)
-    return Forest(nodes[:n_nodes], roots, values, np.arange(n_stumps + 1, dtype=np.int32))
+    rows, how = (X, features, y, age, given, scores), (RATE, L2, LEAST, CLAMP, temperature)
+    n_nodes = correct_rows(*rows, drawn, *how, nodes, roots, values)
+    return Stumps(nodes[:n_nodes], roots, values) if n_nodes >= 0 else None
 
 
 @lru_cache(maxsize=16)
-def _directions(n_classes: int) -> np.ndarray:
-    """Return centred random class directions, float32 (N_DIRECTIONS, K), largest entry ±1."""
+def _directions(n_classes: int, more: int) -> np.ndarray:
+    """Return centred random class directions, float32 (N_DIRECTIONS + `more`, K).
+
+    Their largest entry is ±1. Behind the last come the first `more` again.
+    """
     u = np.random.default_rng(n_classes).standard_normal((N_DIRECTIONS, n_classes))
     u -= u.mean(axis=1, keepdims=True)
-    table: np.ndarray = (u / np.abs(u).max(axis=1, keepdims=True)).astype(np.float32)
-    return table
+    if n_classes > 1:
+        u /= np.abs(u).max(axis=1, keepdims=True)
+    table: np.ndarray = u.astype(np.float32)
+    return table[np.arange(N_DIRECTIONS + more) % N_DIRECTIONS]

@@ -45,6 +45,14 @@ class WeakLearners(Protocol):
     def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
         """Return the leaves of rows `X` (n, D) in the first trees, uint8 (n, T); T may be 0."""
 
+    def scores_and_leaves(
+        self, base: np.ndarray, X: np.ndarray, n_trees: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return `base` float64 (K,) and what all rounds say, float64 (n, K), and `leaves`.
+
+        `X` float32 (n, D), in C-order, may have columns behind those that are known.
+        """
+
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
         """Add one round after another to `scores` float64 (n, K), and yield it after each."""
 

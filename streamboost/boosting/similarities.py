@@ -152,6 +152,14 @@ class Similarities:
         """Return that there are no leaves, uint8 (n, 0)."""
         return np.zeros((len(X), 0), dtype=np.uint8)
 
+    def scores_and_leaves(
+        self, base: np.ndarray, X: np.ndarray, n_trees: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return `base` float64 (K,) and what all rounds say, float64 (n, K), and `leaves`."""
+        scores = np.tile(base, (len(X), 1))
+        self.add_scores(np.ascontiguousarray(X[:, : len(self.frame.centre)]), scores)
+        return scores, self.leaves(X, n_trees)
+
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
         """Add one round after another to `scores` float64 (n, K), and yield it after each."""
         Z = self.frame(X)

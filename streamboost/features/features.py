@@ -72,6 +72,8 @@ class Features:
         self._classes: dict[Label, int] = {}
         self._layout = Layout()
         self._numbers = Numbers(self._layout)
+        self.fixed = True
+        """Whether a record's row depends on nothing but its values."""
         self._texts: Texts | None = None
         self._makers: dict[str, Maker] = {"numbers": self._numbers}
         for name, given in fields.items():
@@ -98,11 +100,6 @@ class Features:
         )
 
     @property
-    def fixed(self) -> bool:
-        """Whether a record's row depends on nothing but its values."""
-        return all(field.kind in ("number", "vector") for field in self.fields.values())
-
-    @property
     def classes(self) -> list[Label]:
         """The labels learned, each once, in the order first seen."""
         return list(self._classes)
@@ -116,6 +113,7 @@ class Features:
         """Take on a field, the last of every record's values; records before miss it."""
         place = len(self.fields)
         self.fields[name] = field
+        self.fixed = self.fixed and field.kind in ("number", "vector")
         if field.kind == "number":
             self._numbers.add(name, place)
         elif field.kind == "text":
@@ -150,8 +148,8 @@ class Features:
                 for i in range(len(values)):
                     self.unreadable.update(maker.fill(values[i : i + 1], X[i : i + 1]))
                     maker.note(values[i])
-            else:
-                self.unreadable.update(maker.fill(values, X))
+            elif unreadable := maker.fill(values, X):
+                self.unreadable.update(unreadable)
         return X
 
     def note(self, values: Values) -> None:
@@ -181,12 +179,14 @@ class Features:
 
     def _whole(self, values: Sequence[Values]) -> Sequence[Values]:
         n = len(self.fields)
-        if all(len(value) == n for value in values):
+        if {*map(len, values)} <= {n}:
             return values
         return [value + (None,) * (n - len(value)) for value in values]
 
     def _empty(self, n: int) -> np.ndarray:
-        return np.full((n, len(self._layout)), np.nan, dtype=np.float32)
+        X = np.empty((n, len(self._layout)), dtype=np.float32)
+        X.fill(np.nan)
+        return X
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all there is: one part as JSON can hold it, the other as arrays."""

@@ -8,10 +8,13 @@ import numpy as np
 
 from streamboost.storage import Arrays
 
-__all__ = ["Layout", "Maker", "Values", "is_missing"]
+__all__ = ["ALL_READ", "Layout", "Maker", "Values", "is_missing"]
 
 Values = tuple[Any, ...]
 """A record's values as they came, in the order of the fields; None where one is missing."""
+
+ALL_READ: Counter[Hashable] = Counter()
+"""What `Maker.fill` returns where every value could be read; nobody writes to it."""
 
 
 def is_missing(value: Any) -> bool:

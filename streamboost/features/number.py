@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Maker, Values, is_missing
+from streamboost.features.layout import ALL_READ, Layout, Maker, Values, is_missing
 
 __all__ = ["Numbers", "as_number"]
 
@@ -47,12 +47,18 @@ class Numbers(Maker):
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """See `Maker`."""
         places = self._places
-        rows = [[value[place] for place in places] for value in values]
+        if not places:
+            return ALL_READ
+        rows: Sequence[Sequence[Any]] = values
+        if len(values) and len(places) < len(values[0]):
+            rows = [[value[place] for place in places] for value in values]
         try:
             table = np.array(rows, dtype=np.float64)
             if table.ndim <= 2 and not (np.abs(table) > _LARGEST).any():
-                X[:, self.columns] = table.reshape(len(rows), len(places))
-                return Counter()
+                first, end = self.columns[0], self.columns[-1] + 1
+                together = slice(first, end) if end - first == len(places) else self.columns
+                X[:, together] = table.reshape(len(rows), len(places))
+                return ALL_READ
         except (TypeError, ValueError, OverflowError):
             pass  # one of them is no number
         unreadable: Counter[Hashable] = Counter()

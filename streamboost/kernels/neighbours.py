@@ -68,9 +68,26 @@ def _enter(shared, r, best, most):
         best[at], most[at] = r, shared
 
 
+@inner_kernel
+def _count(y, weight, n_rows, newest, share):
+    """Write to `share` (K,) what each class has of all weights and one label of each."""
+    total = 0.0
+    for k in range(share.size):
+        share[k] = 1.0
+    for age in range(n_rows):
+        r = newest - age
+        if r < 0:
+            r += y.size
+        share[y[r]] += weight[r]
+    for k in range(share.size):
+        total += share[k]
+    for k in range(share.size):
+        share[k] /= total
+
+
 @kernel
 def say_neighbours(
-    rows, y, weight, leaves, n_rows, newest, n_near, X, own, columns, scale, apart, counts, said
+    rows, y, weight, leaves, n_rows, newest, n_near, X, own, columns, root, apart, rate, said
 ):
     """Write what the neighbours' labels say of rows `X`, as log probabilities.
 
@@ -86,24 +103,19 @@ def say_neighbours(
         Among how many of the newest the nearest by features is looked for.
     X, own
         float32 (n, D), and the leaves uint8 (n, T).
-    columns, scale, apart
-        int64 (d,), the columns that count; float32 (d,), what a difference is multiplied by, 0 for
-        categories; float32 (d,), the squared distance of two categories, and of a number from
-        what is missing.
-    counts
-        float64 (K,), the weights by class.
+    columns, root, apart, rate
+        int64 (d,), the columns that count; float64 (d,) and float64 (D,), which multiply a
+        difference, the first by place among these, 0 for categories; float32 (d,), the squared
+        distance of two categories, and of a number from what is missing.
     said
         float64 (3, n, K): what the nearest by features says, the nearest by leaves, and the five
         nearest by leaves. The last two stay as they are where T is 0.
     """
-    size, n_classes, n_trees = rows.shape[1], counts.size, leaves.shape[0]
-    share = np.empty(n_classes)
-    total = 0.0
-    for k in range(n_classes):
-        share[k] = counts[k] + 1.0
-        total += share[k]
-    for k in range(n_classes):
-        share[k] /= total
+    size, n_classes, n_trees = rows.shape[1], said.shape[2], leaves.shape[0]
+    share, scale = np.empty(n_classes), np.empty(columns.size, np.float32)
+    _count(y, weight, n_rows, newest, share)
+    for c in range(columns.size):
+        scale[c] = np.float32(root[c] * rate[columns[c]])
     votes = np.empty(n_classes)
     best, most = np.empty(_BY_LEAVES, np.int64), np.empty(_BY_LEAVES, np.int64)
     far, shared = np.empty(size, np.float32), np.empty(size, np.uint8)

@@ -7,39 +7,42 @@ all of its cuts.
 import numpy as np
 
 from streamboost.kernels.growing.criteria import TIE
-from streamboost.kernels.jit import kernel
+from streamboost.kernels.jit import inner_kernel, kernel
 from streamboost.kernels.softmax import add_leaf, leaf_newton, softmax
 
-__all__ = ["boost_stumps"]
+__all__ = ["boost_stumps", "correct_rows"]
+
+_VECTOR = 16  # rows that are compared together
 
 
-@kernel
-def _sort_column(X, feature, order):
+@inner_kernel
+def _sort_column(X, feature, column, below, taken, order):
     """Write the rows by their value in a column, those where it is missing last.
 
-    Returns how many have one. Shell's sort; equal values keep their order.
+    Returns how many have one. Equal values keep their order. A row's place is how many values lie
+    below its own, counted for all rows at once: on a handful of rows vectors of comparisons are
+    faster than any sort, which never knows what comes out of the next. `column` float32,
+    `below` and `taken` int32 (at least n,) are room for that, `column` NaN behind the rows.
     """
     n = X.shape[0]
     known, gone = 0, n
     for i in range(n):
-        if X[i, feature] == X[i, feature]:
-            order[known] = i
+        column[i] = X[i, feature]
+    for i in range(below.size):
+        below[i] = taken[i] = 0
+    for j in range(n):
+        x = column[j]
+        for i in range(column.size):
+            below[i] += np.int32(x < column[i])
+    for i in range(n):
+        if column[i] == column[i]:
+            place = below[i]
+            order[place + taken[place]] = i
+            taken[place] += 1  # those that follow with the same value come behind
             known += 1
         else:
             gone -= 1
             order[gone] = i
-    for gap in (57, 23, 10, 4, 1):
-        for i in range(gap, known):
-            row = order[i]
-            x = X[row, feature]
-            j = i
-            while j >= gap and (
-                X[order[j - gap], feature] > x
-                or (X[order[j - gap], feature] == x and order[j - gap] > row)
-            ):
-                order[j] = order[j - gap]
-                j -= gap
-            order[j] = row
     return known
 
 
@@ -143,6 +146,46 @@ def _gather(leaf, rows, start, stop):
 
 
 @kernel
+def correct_rows(
+    X,
+    features,
+    y,
+    age,
+    given,
+    known,
+    directions,
+    rate,
+    l2,
+    least,
+    clamp,
+    unit,
+    nodes,
+    roots,
+    values,
+):
+    """Do what `boost_stumps` does on top of what is known of rows, which stays as it is.
+
+    `age` float64 (n,) and `given` float64 (n,) multiply to the rows' weights; `known` float64
+    (n, K) are the scores; `values` come in `unit`. Returns -1 where a row's class is none of the K.
+    """
+    n, n_classes = known.shape
+    weight, scores = np.empty(n), np.empty((n, n_classes), np.float32)
+    for i in range(n):
+        if y[i] < 0:
+            return -1
+        weight[i] = age[i] * given[i]
+        for k in range(n_classes):
+            scores[i, k] = known[i, k]
+    n_nodes = boost_stumps(
+        X, features, y, weight, scores, directions, rate, l2, least, clamp, nodes, roots, values
+    )
+    for leaf in range(values.shape[0]):
+        for k in range(n_classes):
+            values[leaf, k] *= np.float32(unit)
+    return n_nodes
+
+
+@kernel
 def boost_stumps(
     X, features, y, weight, scores, directions, rate, l2, least, clamp, nodes, roots, values
 ):
@@ -156,8 +199,11 @@ def boost_stumps(
     """
     n, n_classes = scores.shape
     order, known = np.empty((features.size, n), np.int64), np.empty(features.size, np.int64)
+    whole = (n + _VECTOR - 1) // _VECTOR * _VECTOR
+    column = np.full(whole, np.float32(np.nan))
+    below, taken = np.empty(whole, np.int32), np.empty(whole, np.int32)
     for j in range(features.size):
-        known[j] = _sort_column(X, features[j], order[j])
+        known[j] = _sort_column(X, features[j], column, below, taken, order[j])
     probabilities, step = np.empty((n, n_classes), np.float32), np.empty((2, n_classes))
     gradient, hessian = np.empty(n), np.empty(n)
     leaf, rows = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -14,7 +14,9 @@ __all__ = [
     "add_scores",
     "add_scores_until",
     "code_rows",
+    "leaf_of",
     "leaf_places",
+    "score_and_place",
 ]
 
 FOREST_NODE = np.dtype(
@@ -30,10 +32,12 @@ FOREST_NODE = np.dtype(
 
 _BLOCK = 64  # rows that go down a tree together, while it is in the cache
 _FEW = 128  # rows up to which walking is faster
+_FEW_PLACED = 24  # and where no values are added
 
 
 @kernel
-def _leaf(nodes, at, X, i):
+def leaf_of(nodes, at, X, i):
+    """Return the leaf of row i of `X` below `at`: a node, or the complement of a leaf."""
     while at >= 0:
         node = nodes[at]
         x = X[i, node.feature]
@@ -66,7 +70,7 @@ def _add_leaves(values, leaves, place, scores, first, n):
 @inner_kernel
 def _walk(nodes, root, values, X, scores, first, end):
     for i in range(first, end):
-        leaf = _leaf(nodes, root, X, i)
+        leaf = leaf_of(nodes, root, X, i)
         for k in range(values.shape[1]):
             scores[i, k] += values[leaf, k]
 
@@ -142,11 +146,45 @@ def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop)
 
 
 @kernel
+def _place_many(nodes, roots, X, places):
+    """Do what `leaf_places` does, a tree's nodes at a time; trees without sets."""
+    n, most = X.shape[0], CHUNK // VECTOR
+    columns = np.empty((X.shape[1], CHUNK), np.float32)
+    rows, stack = np.empty((LEAVES, most, WORDS), np.uint64), np.empty(LEAVES, np.int64)
+    last, tests = np.empty(X.shape[1], np.int64), np.empty((X.shape[1], most, WORDS), np.uint64)
+    planes = np.empty((most, 8, WORDS), np.uint64)
+    test_bytes, plane_bytes = tests.view(np.uint8), planes.view(np.uint8)
+    leaves, place = np.empty(LEAVES, np.int64), np.empty(VECTOR, np.uint8)
+    for chunk in range(0, n, CHUNK):
+        end = min(chunk + CHUNK, n)
+        n_vectors = (end - chunk + VECTOR - 1) // VECTOR
+        lay_out(X, chunk, end - chunk, columns)
+        last[:] = -1
+        for t in range(roots.size):
+            n_leaves = part(
+                nodes, roots[t], columns, n_vectors, stack, rows, last, tests, test_bytes, planes,
+                leaves,
+            )  # fmt: skip
+            if n_leaves == 0:
+                for i in range(chunk, end):
+                    places[i, t] = np.uint8(leaf_of(nodes, roots[t], X, i) & 255)
+                continue
+            for v in range(n_vectors):
+                first = chunk + v * VECTOR
+                read_places(plane_bytes[v], place)
+                for i in range(min(VECTOR, end - first)):
+                    places[first + i, t] = np.uint8(leaves[place[i]] & 255)
+
+
+@kernel
 def leaf_places(nodes, set_of, sets, roots, X, places):
     """Write the leaf of each row in each tree to `places` uint8 (n, T), modulo 256.
 
     Arrays as for `add_mixed_scores`; `set_of` may be empty where there are no sets.
     """
+    if sets.shape[0] == 0 and X.shape[0] > _FEW_PLACED:
+        _place_many(nodes, roots, X, places)
+        return
     for t in range(roots.size):
         for i in range(X.shape[0]):
             at = roots[t]
@@ -161,6 +199,34 @@ def leaf_places(nodes, set_of, sets, roots, X, places):
                     left = x <= node.threshold or (node.missing_left and x != x)
                 at = node.left if left else node.right
             places[i, t] = np.uint8(~at & 255)
+
+
+@kernel
+def score_and_place(nodes, set_of, sets, roots, values, base, X, scores, places):
+    """Write what `add_scores` adds to `base` float64 (K,), and what `leaf_places` finds.
+
+    `scores` float64 (n, K), and `places` uint8 (n, T) of the first T trees. Few rows go down each
+    tree but once.
+    """
+    n = X.shape[0]
+    for i in range(n):
+        for k in range(base.size):
+            scores[i, k] = base[k]
+    n_placed = places.shape[1]
+    if sets.shape[0] > 0:
+        add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, 0, roots.size)
+    elif n > _FEW:
+        add_scores(nodes, roots, values, X, scores, 0, roots.size)
+    if sets.shape[0] > 0 or n > _FEW:
+        leaf_places(nodes, set_of, sets, roots[:n_placed], X, places)
+        return
+    for t in range(roots.size):
+        for i in range(n):
+            leaf = leaf_of(nodes, roots[t], X, i)
+            for k in range(base.size):
+                scores[i, k] += values[leaf, k]
+            if t < n_placed:
+                places[i, t] = np.uint8(leaf & 255)
 
 
 @kernel
@@ -215,7 +281,7 @@ def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, used):
             for t in range(start, ends[place]):
                 for a in range(n_alive):
                     i = alive[a]
-                    leaf = _leaf(nodes, roots[t], X, i)
+                    leaf = leaf_of(nodes, roots[t], X, i)
                     for k in range(n_classes):
                         scores[i, k] += values[leaf, k]
             start = ends[place]

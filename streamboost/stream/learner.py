@@ -1,5 +1,6 @@
 """A committee that is kept current: it scores, asks, learns and can be stopped at any step."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
 __all__ = ["StreamLearner"]
+
+_UNASKED = np.full(1, np.nan)
 
 
 class StreamLearner(Predictor):
@@ -226,36 +229,63 @@ class StreamLearner(Predictor):
         self.judge.label([ids[i] for i in taught], [labels[i] for i in taught])
         started: list[Training] = []
         for i in taught:
-            label, guess = labels[i], guesses[i]
             is_made_now = self.features is not None and X[i] is None
             row = self.arrive([values[i]])[0] if is_made_now else rows[i]
-            chance, weighs = float(chances[i]), float(weights[i])
-            judges = self._drift.judges and self.committee is not None
-            if judges and guess is None:
-                guess = self.predict(row[None])[0]
-            row = self._teach(ids[i], row, label, values[i], weighs)
-            self._rows.append(row, label, tick, chance, self._asking.records, weighs)
-            if judges:
-                assert guess is not None
-                self._drift.judge(guess, label, self._rows)
-            self._lags.add(label)
-            started += self.trainer.follow(row, label)
+            known = float(chances[i]), guesses[i]
+            weighs = float(weights[i])
+            started += self._learn(ids[i], row, labels[i], values[i], weighs, tick, *known)
         return tuple(started)
+
+    def learn_unasked(
+        self, id: str, row: np.ndarray, label: Label, values: Values, weight: float
+    ) -> tuple[Training, ...]:
+        """Do what `learn` does for one label that nobody asked for, without looking at it first.
+
+        `row` float32 (D,) is what `arrive` or `rows` made of `values`, `label` of the kind of the
+        others, and `weight` positive.
+        """
+        self._asking.answer([id], _UNASKED)
+        self.judge.label([id], [label])
+        return self._learn(id, row, label, values, weight)
+
+    def _learn(
+        self,
+        id: str,
+        row: np.ndarray,
+        label: Label,
+        values: Values,
+        weight: float,
+        tick: int = 0,
+        chance: float = math.nan,
+        guess: Label | None = None,
+    ) -> tuple[Training, ...]:
+        judges = self._drift.judges and self.committee is not None
+        if judges and guess is None:
+            guess = self.predict(row[None])[0]
+        row = self._teach(id, row, label, values, weight)
+        self._rows.append(row, label, tick, chance, self._asking.records, weight)
+        if judges:
+            assert guess is not None
+            self._drift.judge(guess, label, self._rows)
+        self._lags.add(label)
+        return self.trainer.follow(row, label)
 
     def _teach(
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float
     ) -> np.ndarray:
         """Let blend and features learn a label; return its `row` with as many columns as then."""
-        row = np.asarray(as_wide(row[None], self.n_features or 0)[0])  # labels before add columns
+        row = self._wide(row)  # labels before add columns
         weight *= class_weight_of(self.estimator, label, self._rows.counts)
-        if self.features is None:
-            self._blend.learn(id, row, label, weight, self.committee)
-            return row
-        row = as_wide(row[None], self.n_features or 0)[0]  # the label before may have brought some
         self._blend.learn(id, row, label, weight, self.committee)
+        if self.features is None:
+            return row
         self.features.learn(value, label)
         self.follow_features()
-        return np.asarray(as_wide(row[None], self.n_features or 0)[0])
+        return self._wide(row)
+
+    def _wide(self, row: np.ndarray) -> np.ndarray:
+        n_features = self.n_features or 0
+        return row if len(row) >= n_features else np.asarray(as_wide(row[None], n_features)[0])
 
     def expire(self, ids: Sequence[str]) -> None:
         """Give up the requests among `ids`, whose tokens stay spent; pass over other ids."""

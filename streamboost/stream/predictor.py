@@ -116,7 +116,10 @@ class Predictor:
 
         Before there is a committee, every record gets the commonest label so far.
         """
-        rows = self._admit(X)
+        return self.score_rows(self._admit(X))
+
+    def score_rows(self, rows: np.ndarray) -> Scored:
+        """Do what `score` does for what `rows` or `arrive` returned, with no look at it first."""
         if self.committee is None:
             return score_with_shares(self._rows.counts, len(rows))
         return self.judge.calibrated(self._blend.score(self.committee, rows))
@@ -165,12 +168,16 @@ class Predictor:
     def follow_features(self) -> None:
         """Take on the columns that features have gained; fields may have joined them."""
         assert self.features is not None
-        self.widen(self._lags.n + len(self.features))
+        n_features = self._lags.n + len(self.features)
+        if n_features == self.n_features:
+            return
+        self.widen(n_features)
         lags = list(range(self._lags.n))
         columns = lags + [self._lags.n + column for column in self.features.categorical]
         if columns == self._told or not self.features.categorical:
             return
         if "categorical_features" not in self.estimator.get_params():
+            self.n_features = None  # so that whoever goes on all the same is told again
             raise ConfigurationError(
                 f"{type(self.estimator).__name__} takes no categories: choose an estimator with "
                 "categorical_features, or leave out the fields that are categories"

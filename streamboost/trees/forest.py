@@ -7,7 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamboost.kernels.traverse import FOREST_NODE, add_mixed_scores, add_scores, leaf_places
+from streamboost.kernels.traverse import (
+    FOREST_NODE,
+    add_mixed_scores,
+    add_scores,
+    leaf_places,
+    score_and_place,
+)
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import Categories, Reading
@@ -129,6 +135,20 @@ class Forest:
         places = np.empty((len(X), len(roots)), dtype=np.uint8)
         leaf_places(self.nodes, self.set_of, self.sets, roots, coded, places)
         return places
+
+    def scores_and_leaves(
+        self, base: np.ndarray, X: np.ndarray, n_trees: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return `base` float64 (K,) and all rounds added, float64 (n, K), and `leaves`.
+
+        `X` float32 (n, D), in C-order, may have columns behind those that trees know.
+        """
+        coded = self.categories.transform(X) if self.sets.size else X
+        scores = np.empty((len(X), len(base)))
+        places = np.empty((len(X), min(n_trees, len(self.roots))), dtype=np.uint8)
+        nodes = self.nodes, self.set_of, self.sets, self.roots, self.values
+        score_and_place(*nodes, base, coded, scores, places)
+        return scores, places
 
     def widened(self, n_classes: int) -> "Forest":
         """Return the forest with zero values for classes it does not know yet."""

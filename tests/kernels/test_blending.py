@@ -9,20 +9,31 @@ from tests import naive_blending
 FURTHEST = 5.0
 
 
+def mixed(weights, said, least):
+    _, n, K = said.shape
+    filled = np.empty((n, K)), np.empty(n, dtype=np.int64), np.empty(n)
+    mix(weights, said, least, *filled)
+    return filled
+
+
 @settings(deadline=None)
 @given(seed=st.integers(0, 10**6), E=st.integers(1, 8), n=st.integers(0, 5), K=st.integers(1, 6))
 def test_the_sum_of_experts_is_the_slow_twins(seed, E, n, K):
     rng = np.random.default_rng(seed)
     said, weights = -6 * rng.random((E, n, K)), 2 * rng.random(E)
-    logs = np.empty((n, K))
-    mix(weights, said, logs)
-    np.testing.assert_allclose(logs, naive_blending.mix(weights, said).reshape(n, K), atol=1e-12)
+    logs, best, margins = mixed(weights, said, -5.0)
+    wanted = naive_blending.mix(weights, np.maximum(said, -5.0)).reshape(n, K)
+    np.testing.assert_allclose(logs, wanted, atol=1e-12)
+    assert (said >= -5.0).all()
+    np.testing.assert_array_equal(best, logs.argmax(axis=1))
+    ordered = np.sort(logs, axis=1)
+    np.testing.assert_array_equal(margins, ordered[:, -1] - ordered[:, -2] if K > 1 else 0.0)
 
 
 def test_experts_without_weight_leave_every_class_alike():
-    logs = np.empty((1, 4))
-    mix(np.zeros(2), -np.arange(8.0).reshape(2, 1, 4), logs)
+    logs, best, margins = mixed(np.zeros(2), -np.arange(8.0).reshape(2, 1, 4), -6.0)
     np.testing.assert_allclose(np.exp(logs), 0.25)
+    assert best[0] == margins[0] == 0
 
 
 def random_rows(seed, n=5, D=3):

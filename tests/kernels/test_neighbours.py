@@ -20,10 +20,10 @@ def random_ring(seed, n_rows, newest, *, values=4, trees=3, columns=4):
     X[rng.random(X.shape) < 0.15] = np.nan
     own = rng.integers(0, 3, (6, trees)).astype(np.uint8)
     chosen = np.sort(rng.permutation(columns)[: rng.integers(1, columns + 1)])
-    scale = rng.choice([0.0, 0.5, 2.0], len(chosen)).astype(np.float32)  # 0: a category
+    root = rng.choice([0.0, 0.5, 2.0], len(chosen))  # 0: a category
+    rate = rng.choice([0.0, 0.25, 1.0], columns)
     apart = rng.choice([0.5, 1.0], len(chosen)).astype(np.float32)
-    counts = rng.integers(0, 5, K).astype(float)
-    return (rows, y, weight, leaves, n_rows, newest), (X, own, chosen, scale, apart, counts)
+    return (rows, y, weight, leaves, n_rows, newest), (X, own, chosen, root, apart, rate)
 
 
 def say(ring, rest, n_near=200):
@@ -37,7 +37,11 @@ def say(ring, rest, n_near=200):
 def say_slowly(ring, rest, n_near=200):
     *held, n_rows, newest = ring
     order = (newest - np.arange(n_rows)) % SIZE
-    return naive_neighbours.say_neighbours(*(one[order] for one in held), n_near, *rest)
+    X, own, chosen, root, apart, rate = rest
+    scale = (root * rate[chosen]).astype(np.float32)
+    held = [one[order] for one in held]
+    counts = np.bincount(held[1], weights=held[2], minlength=K)
+    return naive_neighbours.say_neighbours(*held, n_near, X, own, chosen, scale, apart, counts)
 
 
 @settings(deadline=None, max_examples=150)

@@ -34,6 +34,28 @@ def test_scores_do_not_depend_on_the_batch_or_the_threads(fitted):
         np.testing.assert_array_equal(model.set_params(n_jobs=n_jobs).decision_function(X), whole)
 
 
+@pytest.mark.parametrize("n_categories", [0, 12])
+def test_scores_and_leaves_are_those_of_each_row_alone_also_of_wider_rows(n_categories):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 4)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    categories = [3] if n_categories else None
+    X[:, 3] = rng.integers(0, 12, 300)
+    y = (np.nan_to_num(X[:, 0]) > 0) + 2 * (X[:, 3] % 3 == 1)
+    model = SketchLogitBoostClassifier(n_estimators=15, categorical_features=categories)
+    committee = model.set_params(random_state=0).fit(X, y).committee_
+    forest, wide = committee.learners, np.hstack([X, X])
+    alone = [forest.scores_and_leaves(committee.base, row[None], 9) for row in X]
+    for n in (1, 20, 128, 129, 300):
+        scores, leaves = forest.scores_and_leaves(committee.base, wide[:n], 9)
+        np.testing.assert_array_equal(scores, committee.decision(X[:n]))
+        np.testing.assert_array_equal(scores, np.concatenate([one for one, _ in alone[:n]]))
+        np.testing.assert_array_equal(leaves, np.concatenate([one for _, one in alone[:n]]))
+        np.testing.assert_array_equal(leaves, forest.leaves(X[:n], 9))
+    assert leaves.shape == (300, 9)
+    assert len(np.unique(leaves)) > 4
+
+
 def test_a_value_equal_to_the_threshold_goes_left_as_in_training():
     X = np.array([[0.0], [1.0], [2.0]], np.float32)
     model = SketchLogitBoostClassifier(n_estimators=5, min_child_weight=0.0, random_state=0)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.features import Features
-from streamboost.features.text import normalized
 from streamboost.storage import Arrays, part
 from streamboost.stream.blend.correction import Recent
-from streamboost.stream.blend.experts import Expert, Records
+from streamboost.stream.blend.experts import TREES, Expert, Records, kernels
 from streamboost.stream.blend.linear import Linear
 from streamboost.stream.blend.memory import Memory, Said
 from streamboost.stream.blend.neighbours import Neighbours
 from streamboost.stream.blend.scale import Scale
+from streamboost.stream.blend.seats import Seats
 from streamboost.stream.blend.sequence import Sequences
 from streamboost.stream.blend.words import Words
-from streamboost.stream.checks import Label, as_array
-from streamboost.stream.scoring import Scored, gap_of, score_with_committee
+from streamboost.stream.checks import Label
+from streamboost.stream.scoring import Scored, score_with_committee
 from streamboost.stream.training.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ _SQUARES = 10.0
 
 _LEAST = -6.0
 """Log probability: whoever says less is too sure."""
+
+_NOBODY = np.zeros(0)
+"""The shares of classes that a committee does not know, where it knows all."""
 
 _NEWEST = 50
 """Labels whose shares are the chances of classes that the committee does not know."""
@@ -105,7 +108,9 @@ class Blend:
         self._place: dict[Label, int] = {}  # the classes' numbers, in the order first learned
         self._labels: deque[int] = deque(maxlen=_NEWEST)  # the newest, as numbers
         self._memory = Memory()
-        self._newest: tuple[Committee, bytes, Said] | None = None
+        self._seats: Seats | None = None
+        # The newest record scored alone, its bytes and what was said, until the next label.
+        self._newest: tuple[Records, bytes, Scored] | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -140,66 +145,58 @@ class Blend:
         """
         if not self._blends(committee):
             return score_with_committee(self.leader(committee), X)
-        from streamboost.kernels.blending import mix
-
-        scores = committee.decision(X[:, : committee.n_features])
-        place = self._places(committee)
-        columns = [place[label] for label in committee.classes.tolist()]
-        known = np.zeros(len(place), dtype=bool)
-        known[columns] = True
-        said = self._alone(committee.probabilities(scores), columns, known)
-        self._join(Records(committee, X, scores, place), said)
-        logs = np.empty(said.shape[1:])
-        mix(self.weights, said, logs)
-        classes, n_learned = as_array(place), len(self._place)
+        seats, n = self._seated(committee), len(X)
+        scores, leaves = committee.learners.scores_and_leaves(committee.base, X, TREES)
+        records = Records(committee, X, scores, seats.place, seats.columns, leaves)
+        said = self._alone(records, seats.known)
+        self._join(records, said)
+        logs, best, margins = np.empty(said.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
+        kernels().mix(self.weights, said, _LEAST, logs, best, margins)
         scored = Scored(
-            labels=classes[logs.argmax(axis=1)].astype(object),
-            classes=classes,
+            labels=seats.names[best],
+            classes=seats.classes,
             probabilities=np.exp(logs),
-            margins=gap_of(logs),
+            margins=margins,
             version=committee.version,
-            experts=said[:, :, :n_learned],
-            known=known[:n_learned],
+            experts=said[:, :, : seats.n_learned],
+            known=seats.known[: seats.n_learned],
             scores=scores,
         )
-        if len(X) == 1:
-            self._newest = committee, X.tobytes(), self._kept(scored)[0]
+        if n == 1:
+            self._newest = records, X.tobytes(), scored
         return scored
 
     def _blends(self, committee: "Committee") -> bool:
         # Where mistakes cost, the likeliest class is not the one to name.
         return bool(self._experts) and committee.costs.size == 0
 
-    def _places(self, committee: "Committee") -> dict[Label, int]:
-        """Return the classes' numbers, those that only the committee knows behind the others."""
-        place = self._place
-        for label in committee.classes.tolist():
-            if label not in place:
-                place = place | {label: len(place)}
-        return place
+    def _seated(self, committee: "Committee") -> Seats:
+        seats = self._seats
+        if seats is None or seats.committee is not committee or seats.n_learned < len(self._place):
+            seats = self._seats = Seats.of(committee, self._place)
+        return seats
 
-    def _alone(self, P: np.ndarray, columns: list[int], known: np.ndarray) -> np.ndarray:
-        """Return the committee's log probabilities in the place of every expert's, (E, n, K).
-
-        `P` (n, its classes) stand in `columns`, which are those `known` (K,).
-        """
-        said = np.empty((len(self.names), len(P), len(known)))
-        said[:, :, columns] = np.log(np.maximum(P, np.exp(_LEAST)))
-        if not known.all():
-            share = np.bincount(list(self._labels), minlength=len(known)) + 1.0
-            share /= share.sum()
-            said[:, :, known] += np.log(share[known].sum())
-            said[:, :, ~known] = np.log(share[~known])
+    def _alone(self, records: Records, known: np.ndarray) -> np.ndarray:
+        """Return the committee's log probabilities in the place of every expert's, (E, n, K)."""
+        committee, scores = records.committee, records.scores
+        temperature, share = committee.temperature, _NOBODY
+        if committee.link != "softmax":
+            with np.errstate(divide="ignore"):
+                scores, temperature = np.log(committee.probabilities(scores)), 1.0
+        if len(records.columns) < len(known):
+            counts = np.bincount(list(self._labels), minlength=len(known)) + 1.0
+            share = np.asarray(counts / counts.sum())
+        said = np.empty((len(self.names), len(scores), len(known)))
+        kernels().say_alone(scores, temperature, records.columns, share, _LEAST, said)
         return said
 
     def _join(self, records: Records, said: np.ndarray) -> None:
-        """Let each expert say what it knows, at least `_LEAST`."""
+        """Let each expert say what it knows."""
         start = 1
         for expert in self._experts.values():
             end = start + len(expert.opinions)
             expert.say(records, said[start:end])
             start = end
-        np.maximum(said, _LEAST, out=said)
 
     def leader(self, committee: "Committee") -> "Committee | Corrected":
         """Return `committee`, as it is corrected where it speaks alone."""
@@ -221,8 +218,11 @@ class Blend:
     def _kept(self, scored: Scored) -> list[Said]:
         assert scored.experts is not None
         assert scored.known is not None
-        logs = scored.experts.transpose(1, 0, 2).astype(np.float32)
-        return [Said(self._sequences.newest, one, scored.known) for one in logs]
+        logs = scored.experts.astype(np.float32)
+        return [
+            Said(self._sequences.newest, logs[:, i].copy(), scored.known)
+            for i in range(len(scored))
+        ]
 
     def learn(
         self,
@@ -236,36 +236,37 @@ class Blend:
         if not self._experts:
             self._recent.learn(committee, row, label, 0, weight)
             return
+        before, newest = self._sequences.newest, self._of_newest(committee, row)
         if committee is not None and self._blends(committee):
-            said = self._memory.take(id) or self._says_now(committee, row)
+            said = self._memory.take(id)
+            if said is None:
+                said = self._kept(newest[2] if newest else self.score(committee, row[None]))[0]
             self._weigh(said, self._place.get(label), weight)
             before = said.before
-        else:
-            before = self._sequences.newest
         k = self._place.setdefault(label, len(self._place))
         self._scale.learn(row)
         for expert in self._experts.values():
-            expert.learn(committee, row, label, k, weight)
+            expert.learn(committee, row, label, k, weight, newest[0] if newest else None)
         self._sequences.learn_after(before, k, weight)
         self._labels.append(k)
         self._newest = None
 
-    def _says_now(self, committee: "Committee", row: np.ndarray) -> Said:
-        if self._newest is None or self._newest[:2] != (committee, row.tobytes()):
-            self.score(committee, row[None])
-        assert self._newest is not None
-        return self._newest[2]
+    def _of_newest(
+        self, committee: "Committee | None", row: np.ndarray
+    ) -> tuple[Records, bytes, Scored] | None:
+        """Return what was said last, if of this row, by this committee, and since the last label.
+
+        It is what would be said of it now.
+        """
+        newest = self._newest
+        if newest is None or newest[0].committee is not committee:
+            return None
+        return newest if newest[1] == row.tobytes() else None
 
     def _weigh(self, said: Said, k: int | None, weight: float) -> None:
         """Learn weights of what was said of a record of class number `k`."""
-        if k is None or k >= len(said.known) or not said.known[k]:
-            return
-        logs = said.logs.astype(np.float64)
-        off = np.exp(normalized(self.weights @ logs))
-        off[k] -= 1.0
-        slope = weight * (logs @ off)
-        self._squares += slope * slope
-        self.weights = np.maximum(self.weights - _STEP * slope / np.sqrt(self._squares), 0.0)
+        if k is not None and k < len(said.known) and said.known[k]:
+            kernels().learn_weights(said.logs, k, weight, _STEP, self.weights, self._squares)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
@@ -296,7 +297,7 @@ class Blend:
         """Go on from what `state` returned for the same experts, schedule and features."""
         self.weights = np.array(state["weights"])
         self._squares = np.array(state["squares"])
-        self._place = {label: k for k, label in enumerate(state["labels"])}
+        self._place, self._seats = {label: k for k, label in enumerate(state["labels"])}, None
         self._labels = deque(state["newest"], maxlen=_NEWEST)
         self._scale.resume(part(arrays, "scale."))
         for name, expert in ({"correction": self._recent} | self._experts).items():

@@ -1,12 +1,13 @@
 """The newest labels, and the correction they give the committee."""
 
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import Expert, Records
+from streamboost.stream.blend.experts import Expert, Records, kernels
 from streamboost.stream.checks import Label, as_array
 from streamboost.stream.labelled_rows.weights import by_half_life
 from streamboost.stream.training.schedule import Schedule
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Recent"]
 
-_LEAST = 1e-6
+_NONE = np.zeros(0)
 
 
 class Recent(Expert):
@@ -33,21 +34,30 @@ class Recent(Expert):
         self._is_optional = optional  # leaves out committees that cannot be corrected
         self._n_stumps = schedule.correction_rounds
         self._size = schedule.correction_rows
-        self._weights = by_half_life(self._size, schedule.correction_half_life)
+        self._half_life = schedule.correction_half_life
         self._total = 0
         self._labels: list[Label] = []
-        self._given = np.ones(self._size)  # as how many records each of the labels counts
-        self._X = np.zeros((self._size, 0), dtype=np.float32)
+        # The rows stand in a block with room for as many more, from `_start` on.
+        self._start = 0
+        self._given = np.ones(2 * self._size)  # as how many records each of the labels counts
+        self._X = np.zeros((2 * self._size, 0), dtype=np.float32)
         self._base: Base | None = None
+        self._unread = 0  # rows that the base does not know yet, the newest
         self._corrected: Corrected | None = None
 
     def widen(self, n_features: int) -> None:
         """See `Expert`."""
-        filler = np.full((self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
+        filler = np.full((2 * self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
 
     def learn(
-        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: Records | None = None,
     ) -> None:
         """See `Expert`."""
         if not self._n_stumps:
@@ -55,12 +65,27 @@ class Recent(Expert):
         self._total += 1
         if len(self._labels) == self._size:
             del self._labels[0]
-            self._X[:-1] = self._X[1:]
-            self._given[:-1] = self._given[1:]
-        self._X[len(self._labels)] = row
-        self._given[len(self._labels)] = weight
+            self._start += 1
+            if self._start == self._size:
+                self._move_to_front()
+        end = self._start + len(self._labels)
+        self._X[end], self._given[end] = row, weight
         self._labels.append(label)
         self._corrected = None
+        base = self._base
+        if base and scored and scored.committee is base.committee and not self._unread:
+            base.read(end, scored.scores, [label])
+        else:
+            self._unread = min(self._unread + 1, self._size)
+
+    def _move_to_front(self) -> None:
+        """Let the newer half of the block be the older, and make room for another."""
+        blocks: list[np.ndarray] = [self._X, self._given]
+        if self._base is not None:
+            blocks += [self._base.scores, self._base.y]
+        for block in blocks:
+            block[: self._size] = block[self._size :]
+        self._start = 0
 
     @property
     def total(self) -> int:
@@ -69,14 +94,14 @@ class Recent(Expert):
 
     def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`; of classes that committee and newest labels know."""
-        from streamboost.boosting.correction import Corrected
-
-        corrected = self.over(records.committee)
-        if not isinstance(corrected, Corrected):
+        corrected: Any = self.over(records.committee)
+        if corrected is records.committee:
             return
-        P = corrected.probabilities(corrected.corrected(records.scores.copy(), records.X))
-        columns = [records.place[label] for label in corrected.classes.tolist()]
-        said[0][:, columns] = np.log(np.maximum(P, _LEAST))
+        columns = records.columns
+        if len(corrected.first_scores):
+            columns = np.array([records.place[label] for label in corrected.classes.tolist()])
+        how = corrected.first_scores, records.committee.temperature, *corrected.stumps
+        kernels().say_corrected(records.scores, *how, records.X, columns, said[0])
 
     def over(self, committee: "Committee | None") -> "Committee | Corrected | None":
         """Return `committee` corrected, or as it is where there is nothing to correct it by.
@@ -86,64 +111,78 @@ class Recent(Expert):
         ConfigurationError
             When its scores are not of the kind that can be corrected, and it must be.
         """
-        from streamboost.boosting.correction import correctable
-
         if not self._labels or committee is None:
             return committee
-        if self._is_optional and not correctable(committee):
+        if self._is_optional and not correcting().correctable(committee):
             return committee
         if self._corrected is None or self._corrected.committee is not committee:
             self._corrected = self._correct(committee)
         return self._corrected
 
     def _correct(self, committee: "Committee") -> "Corrected":
-        from streamboost.boosting.correction import Corrected, correct, first_scores
-
-        base = self._base
-        if base is None or base.committee is not committee:
-            base = self._base = Base(committee)
-        n = len(self._labels)
-        X = self._X[:n, : committee.n_features]
-        known = base.scores(X, self._total)
+        make, base, n = correcting(), self._read(committee), len(self._labels)
+        rows, D = slice(self._start, self._start + n), committee.n_features
+        X, scores = self._X[rows], base.scores[rows]
+        X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
+        weight = by_age(n, self._half_life), self._given[rows]
+        how = {
+            "features": base.features,
+            "n_stumps": self._n_stumps,
+            "turn": self._total,
+            "temperature": committee.temperature,
+        }
+        stumps = make.correct(X, base.y[rows], *weight, scores, **how)
+        if stumps is not None:
+            plain: Corrected = make.Corrected(committee, committee.classes, _NONE, stumps)
+            return plain
         y, classes = base.places(self._labels)
-        first = first_scores(known, y, len(classes))
-        scores = np.empty((n, len(classes)), dtype=np.float32)
-        scores[:, : known.shape[1]] = known
-        scores[:, known.shape[1] :] = first
-        weight = self._weights[-n:]
-        stumps = correct(
-            np.ascontiguousarray(X),
-            y,
-            weight / weight.mean() * self._given[:n],
-            scores,
-            features=base.features,
-            n_stumps=self._n_stumps,
-            turn=self._total,
-            temperature=committee.temperature,
-        )
-        return Corrected(committee, classes, first * committee.temperature, stumps)
+        first = make.first_scores(scores, y, len(classes))
+        stumps = make.correct(X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), **how)
+        wider: Corrected = make.Corrected(committee, classes, first * committee.temperature, stumps)
+        return wider
+
+    def _read(self, committee: "Committee") -> "Base":
+        """Return what `committee` says of the rows, after a look at those that are new to it."""
+        base, end = self._base, self._start + len(self._labels)
+        if base is None or base.committee is not committee:
+            base = self._base = Base(committee, len(self._X))
+            self._unread = len(self._labels)
+        if self._unread:
+            new = slice(end - self._unread, end)
+            scores = committee.decision(self._X[new, : committee.n_features])
+            base.read(new.start, scores, self._labels[-self._unread :])
+            self._unread = 0
+        return base
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`."""
-        n = len(self._labels)
-        rows: Arrays = {"X": self._X[:n].copy(), "weight": self._given[:n].copy()}
-        return {"total": self._total, "labels": list(self._labels)}, rows
+        rows = slice(self._start, self._start + len(self._labels))
+        arrays: Arrays = {"X": self._X[rows].copy(), "weight": self._given[rows].copy()}
+        return {"total": self._total, "labels": list(self._labels)}, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """See `Expert`; for the same schedule."""
         self._total, self._labels = state["total"], list(state["labels"])
-        self._X = np.full((self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
-        self._X[: len(self._labels)] = arrays["X"]
-        self._given[: len(self._labels)] = arrays.get("weight", np.ones(1))
+        self._start, n = 0, len(self._labels)
+        self._X = np.full((2 * self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
+        self._X[:n] = arrays["X"]
+        self._given[:n] = arrays.get("weight", np.ones(1))
+        self._base = self._corrected = None
 
 
 class Base:
-    """A committee before its correction, with what it says about the newest rows."""
+    """A committee before its correction, with what it says about the newest rows.
 
-    def __init__(self, committee: "Committee") -> None:
-        from streamboost.boosting.correction import correctable
+    Attributes
+    ----------
+    scores
+        float64 (block, its classes), at temperature 1.
+    y
+        int64 (block,), the places of the labels among the committee's classes, -1 for others.
+    """
 
-        if not correctable(committee):
+    def __init__(self, committee: "Committee", block: int) -> None:
+        if not correcting().correctable(committee):
             raise ConfigurationError(
                 f"corrections at every label need scores that are logarithms of probabilities, and "
                 f"this committee's are {committee.link} scores: train it with an estimator such as "
@@ -153,28 +192,35 @@ class Base:
         categories = committee.learners.categories.features
         self.features = np.setdiff1d(np.arange(committee.n_features), categories)
         self._place = {label: k for k, label in enumerate(committee.classes.tolist())}
-        self._scores = np.zeros((0, len(committee.classes)))
-        self._scored = 0
+        self.scores = np.zeros((block, len(committee.classes)))
+        self.y = np.zeros(block, dtype=np.int64)
 
-    def scores(self, X: np.ndarray, total: int) -> np.ndarray:
-        """Return the scores (n, known) of the newest rows `X`, the last being label `total`.
-
-        Those of rows scored before are taken from then.
-        """
-        n_new = min(total - self._scored, len(X))
-        new = self.committee.decision(X[len(X) - n_new :]) / self.committee.temperature
-        kept = self._scores[len(self._scores) - (len(X) - n_new) :]
-        self._scores, self._scored = np.concatenate([kept, new]), total
-        return self._scores
+    def read(self, first: int, scores: np.ndarray, labels: list[Label]) -> None:
+        """Take in the rows from place `first` on, which the committee gives `scores` (n, K)."""
+        end = first + len(labels)
+        np.divide(scores, self.committee.temperature, out=self.scores[first:end])
+        self.y[first:end] = [self._place.get(label, -1) for label in labels]
 
     def places(self, labels: list[Label]) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels' places among the classes, int64 (n,), and the classes.
 
         Those that the committee does not know join behind the others.
         """
-        try:
-            return np.array([self._place[label] for label in labels]), self.committee.classes
-        except KeyError:
-            place = dict(self._place)
-            y = [place.setdefault(label, len(place)) for label in labels]
-            return np.array(y), as_array(place)
+        place = dict(self._place)
+        y = [place.setdefault(label, len(place)) for label in labels]
+        return np.array(y), as_array(place)
+
+
+@cache
+def correcting() -> Any:
+    """Return the module that corrects committees, imported when the first is to be."""
+    from streamboost.boosting import correction
+
+    return correction
+
+
+@lru_cache(maxsize=64)
+def by_age(n: int, half_life: float) -> np.ndarray:
+    """Return the weights (n,), oldest first and 1 in the mean, of labels by their age."""
+    weight = by_half_life(n, half_life)
+    return np.asarray(weight / weight.mean())

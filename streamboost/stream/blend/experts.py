@@ -1,6 +1,7 @@
 """What an expert is, and which there are."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,12 +13,26 @@ from streamboost.stream.checks import Label
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["EXPERTS", "MOST_CLASSES", "Expert", "Records", "as_experts"]
+__all__ = ["EXPERTS", "MOST_CLASSES", "TREES", "Expert", "Records", "as_experts", "kernels"]
 
 EXPERTS = ("committee", "correction", "neighbours", "sequence", "linear", "words")
 
 MOST_CLASSES = 256
 """Classes that experts with tables of their own tell apart, the first to be learned."""
+
+TREES = 64
+"""Trees of a committee, the first, whose leaves are told."""
+
+
+@cache
+def kernels() -> Any:
+    """Return the experts' kernels, which are imported when the first of them is wanted.
+
+    An import statement costs half a microsecond also where there is nothing left to import.
+    """
+    from streamboost.kernels import blending
+
+    return blending
 
 
 class Records(NamedTuple):
@@ -31,6 +46,10 @@ class Records(NamedTuple):
     """The committee's, float64 (n, its classes)."""
     place: Mapping[Label, int]
     """The classes' numbers."""
+    columns: np.ndarray
+    """Those of the committee's classes, int64 (its classes,)."""
+    leaves: np.ndarray
+    """In the committee's first trees, uint8 (n, T); T is 0 where there are none."""
 
 
 class Expert:
@@ -53,9 +72,18 @@ class Expert:
         raise NotImplementedError
 
     def learn(
-        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: "Records | None" = None,
     ) -> None:
-        """Learn that a record (D,) is of the class `label`, number `k`."""
+        """Learn that a record (D,) is of the class `label`, number `k`.
+
+        `scored` is that record alone as this committee scored it, if that is known.
+        """
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import MOST_CLASSES, Expert, Records
+from streamboost.stream.blend.experts import MOST_CLASSES, Expert, Records, kernels
 from streamboost.stream.blend.scale import Scale
 from streamboost.stream.checks import Label
 
@@ -48,18 +48,20 @@ class Linear(Expert):
 
     def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`."""
-        from streamboost.kernels.blending import say_linear
-
         if len(self._weights):
             scale = self._scale.mean, self._rate(records.committee), _FURTHEST
-            say_linear(records.X, *scale, self._weights, said[0])
+            kernels().say_linear(records.X, *scale, self._weights, said[0])
 
     def learn(
-        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: Records | None = None,
     ) -> None:
         """See `Expert`; without a committee nobody knows which numbers are categories."""
-        from streamboost.kernels.blending import learn_linear
-
         if committee is None or k >= MOST_CLASSES:
             return
         if k >= len(self._weights):
@@ -67,7 +69,7 @@ class Linear(Expert):
             self._weights = np.pad(self._weights, more)
             self._squares = np.pad(self._squares, more, constant_values=_LEAST)
         scale = self._scale.mean, self._rate(committee), _FURTHEST
-        learn_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
+        kernels().learn_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import Expert, Records
+from streamboost.stream.blend.experts import TREES, Expert, Records, kernels
 from streamboost.stream.blend.scale import Scale
 from streamboost.stream.checks import Label
 
@@ -20,7 +20,6 @@ _SIZE = 1_000
 _NEAR = 200
 """Of these, the newest among which the nearest by its features is looked for."""
 
-_TREES = 64
 _COLUMNS = 64
 """Columns by which features are compared, those that the committee splits most often."""
 
@@ -59,41 +58,47 @@ class Neighbours(Expert):
         self._metric = None
 
     def learn(
-        self, committee: "Committee | None", row: np.ndarray, label: Label, k: int, weight: float
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: Records | None = None,
     ) -> None:
         """See `Expert`."""
-        self._newest = (self._newest + 1) % _SIZE
-        self._X[:, self._newest], self._y[self._newest] = row, k
-        self._weight[self._newest] = weight
+        self._newest = newest = (self._newest + 1) % _SIZE
+        self._X[:, newest], self._y[newest] = row, k
+        self._weight[newest] = weight
         self._n = min(self._n + 1, _SIZE)
-        self._unread = min(self._unread + 1, _SIZE)
+        if scored is not None and scored.committee is self._committee and not self._unread:
+            self._leaves[:, newest] = scored.leaves[0]
+        else:
+            self._unread = min(self._unread + 1, _SIZE)
 
     def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`."""
-        from streamboost.kernels.neighbours import say_neighbours
-
         if not self._n:
             return
         self._read(records.committee)
         if self._metric is None:
             self._metric = self._measured(records.committee)
-        columns, root, apart = self._metric
-        scale = (root * self._scale.rate[columns]).astype(np.float32)
-        own = _leaves(records.committee, records.X)
-        n, n_classes = self._n, said.shape[2]
-        counts = np.bincount(self._y[:n], weights=self._weight[:n], minlength=n_classes)
-        ring = self._X, self._y, self._weight, self._leaves, n, self._newest
-        say_neighbours(*ring, _NEAR, records.X, own, columns, scale, apart, counts, said)
+        ring = self._X, self._y, self._weight, self._leaves, self._n, self._newest
+        metric = *self._metric, self._scale.rate
+        kernels().say_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, said)
 
     def _read(self, committee: "Committee") -> None:
         """Find the leaves of the rows that are new, or of all if the committee is."""
         if committee is not self._committee:
             self._committee, self._metric, self._unread = committee, None, self._n
-            n_trees = _leaves(committee, self._X[:, :0].T).shape[1]
-            self._leaves = np.zeros((n_trees, _SIZE), dtype=np.uint8)
+            self._leaves = np.zeros((0, _SIZE), dtype=np.uint8)
         if self._unread:
             rows = (self._newest - np.arange(self._unread)) % _SIZE
-            self._leaves[:, rows] = _leaves(committee, self._X[:, rows].T).T
+            X = np.ascontiguousarray(self._X[: committee.n_features, rows].T)
+            leaves = committee.learners.leaves(X, TREES).T
+            if len(self._leaves) < len(leaves):
+                self._leaves = np.zeros((len(leaves), _SIZE), dtype=np.uint8)
+            self._leaves[:, rows] = leaves
             self._unread = 0
 
     def _measured(self, committee: "Committee") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -123,9 +128,3 @@ class Neighbours(Expert):
         self._X[:, : self._n], self._y[: self._n] = arrays["X"].T, arrays["y"]
         self._weight[: self._n] = arrays["weight"]
         self._committee, self._metric = None, None
-
-
-def _leaves(committee: "Committee", X: np.ndarray) -> np.ndarray:
-    """Return the leaves of rows `X` (n, D) in the committee's first trees, uint8 (n, T)."""
-    rows = np.ascontiguousarray(X[:, : committee.n_features])
-    return committee.learners.leaves(rows, _TREES)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import MOST_CLASSES, Expert, Records
+from streamboost.stream.blend.experts import MOST_CLASSES, Expert, Records, kernels
 
 __all__ = ["Sequences"]
 
@@ -30,8 +30,7 @@ class Sequences(Expert):
     def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`."""
         if self.newest >= 0:
-            counts = self._counts[self.newest] + _SMOOTHING
-            said[0, :, : len(counts)] = np.log(counts / counts.sum())
+            kernels().say_sequence(self._counts[self.newest], _SMOOTHING, said[0])
 
     def learn_after(self, before: int, k: int, weight: float) -> None:
         """Learn that a record is of class number `k`, `before` being the newest on its arrival."""

@@ -22,11 +22,11 @@ class Words(Expert):
 
     def say(self, records: Records, said: np.ndarray) -> None:
         """See `Expert`; of classes that the texts do not tell apart it says what they do."""
-        known = self._features.classes
-        for label, column in zip(known, self._features.expert, strict=False):
+        if not self._features.expert:
+            return
+        for label, column in zip(self._features.classes, self._features.expert, strict=False):
             k = records.place.get(label)
             if k is not None:
                 words = records.X[:, self._n_before + column]
                 said[0, :, k] = np.where(np.isnan(words), said[0, :, k], words)
-        if self._features.expert:
-            said[0] = normalized(said[0])
+        said[0] = normalized(said[0])

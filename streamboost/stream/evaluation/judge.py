@@ -137,7 +137,7 @@ class Judge:
 
     def label(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
         """Take in labels in the order they came; those of no record that waits estimate nothing."""
-        self.evaluation.label(ids, labels)
+        self.evaluation.label_checked(ids, labels)
         for id, label in zip(ids, labels, strict=True):
             if (asked := self._asked.pop(id, None)) is not None:
                 self._learn(asked, label)

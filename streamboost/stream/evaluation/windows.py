@@ -195,7 +195,11 @@ class Evaluation:
             When the labels are not all text or all whole numbers.
         """
         kind = type(next(iter(self._codes))) if self._codes else None
-        for id, label in zip(ids, as_labels(labels, len(ids), kind, name="labels"), strict=True):
+        self.label_checked(ids, as_labels(labels, len(ids), kind, name="labels"))
+
+    def label_checked(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
+        """Do what `label` does for labels that are of one kind, without looking at them first."""
+        for id, label in zip(ids, labels, strict=True):
             code = self._last = self._code(label)
             self._counts[code] += 1
             if self._commonest < 0 or self._counts[code] > self._counts[self._commonest]:

@@ -12,6 +12,9 @@ __all__ = ["Kind", "Progress", "Schedule", "Training"]
 _SHARE = 100
 """One label in so many more brings an extension: fewer teach too little for what it costs."""
 
+_MANY = 20_000
+"""Labels from which on retrainings cost as much as all else, and teach the less."""
+
 _NEVER = 2**63
 """More labels than a stream has; a product of floats may be infinite."""
 
@@ -88,7 +91,8 @@ class Schedule:
     growth
         Factor by which the labels grow from one retraining to the next, above 1.
     retrain_every
-        Most labels from one retraining to the next; None: growth and seconds decide.
+        Most labels from one retraining to the next, twice as many once there are 40,000 (from
+        20,000 on in proportion); None: growth and seconds decide.
     retrain_seconds
         Most seconds from one retraining to the next; None: labels decide.
     extend_every
@@ -238,7 +242,9 @@ class Schedule:
         # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
         growth = (progress.retrained - origin) * (float(self.growth) - 1) + 1e-9
         step = max(1, floor(min(growth, _NEVER)))
-        grown = labels - progress.retrained >= min(step, self.retrain_every or step)
+        kept = min(max(progress.retrained - origin, _MANY), 2 * _MANY)
+        most = (self.retrain_every or step) * kept // _MANY
+        grown = labels - progress.retrained >= min(step, most)
         if grown or _passed(self.retrain_seconds, progress.retrained_tick, tick):
             return "retrain"
         least = max(self.extend_every or 0, (labels - origin) // _SHARE)

@@ -116,6 +116,17 @@ def test_a_record_that_nobody_remembers_is_judged_by_what_is_said_of_it_now():
     assert asked.weights.tolist() != blend_of("sequence", "linear").weights.tolist()
 
 
+def test_a_row_that_was_overwritten_since_it_was_scored_is_judged_as_it_is_now():
+    reused, fresh = blend_of("neighbours", "linear"), blend_of("neighbours", "linear")
+    row = X[:1].copy()
+    reused.score(two(), row)
+    row[:] = X[1:2]
+    for blend in (reused, fresh):
+        blend.learn("x", row[0], "b", 1.0, two())
+    assert reused.weights.tolist() == fresh.weights.tolist()
+    assert reused.weights.tolist() != blend_of("neighbours", "linear").weights.tolist()
+
+
 def test_no_expert_is_surer_than_it_may_be():
     sure = SketchLogitBoostClassifier(n_estimators=60, learning_rate=1.0, min_child_weight=0.0)
     committee = sure.train(X[:100], np.where(np.arange(100) < 50, "a", "b"), seed=1)

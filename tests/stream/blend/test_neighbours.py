@@ -6,7 +6,7 @@ from stream.small_learner import IDS, X, Y, learn, small
 
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner
 from streamboost.stream.blend import neighbours
-from streamboost.stream.blend.experts import Records
+from streamboost.stream.blend.experts import TREES, Records
 from streamboost.stream.blend.neighbours import Neighbours
 from streamboost.stream.blend.scale import Scale
 
@@ -29,7 +29,8 @@ def taught(n, width=3):
 def say(expert, rows, committee=None):
     committee = committee or the_committee()
     said = np.full((3, len(rows), 3), -9.0)
-    expert.say(Records(committee, rows, committee.decision(rows[:, :3]), {}), said)
+    scores, leaves = committee.learners.scores_and_leaves(committee.base, rows, TREES)
+    expert.say(Records(committee, rows, scores, {}, np.arange(3), leaves), said)
     return said
 
 

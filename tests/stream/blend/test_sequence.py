@@ -10,7 +10,7 @@ from streamboost.stream.blend.sequence import Sequences
 
 def says(expert, n_classes):
     said = np.full((1, 2, n_classes), -9.0)
-    expert.say(Records(None, None, None, {}), said)
+    expert.say(Records(None, None, None, {}, None, None), said)
     np.testing.assert_array_equal(said[0, 0], said[0, 1])
     return said[0, 0]
 

@@ -82,6 +82,25 @@ def test_retrain_every_bounds_what_growth_asks():
     assert times == [2, 4, 8, 16, 26, 36, 46]
 
 
+@pytest.mark.parametrize(
+    ("labels", "origin", "wanted"),
+    [
+        (19_999, 0, 500),
+        (30_000, 0, 750),
+        (40_000, 0, 1000),
+        (10**7, 0, 1000),
+        (40_000, 20_000, 500),
+    ],
+)
+def test_of_tens_of_thousands_of_labels_it_takes_up_to_twice_as_many(labels, origin, wanted):
+    schedule, progress = plain(growth=2, retrain_every=500), Progress(labels, labels)
+    before, then = (
+        schedule.due(labels=labels + more, progress=progress, rounds=1, origin=origin)
+        for more in (wanted - 1, wanted)
+    )
+    assert (before, then) == (None, "retrain")
+
+
 def test_extensions_fill_the_time_between_retrainings():
     assert trainings(plain(growth=2, extend_every=3), 16) == [
         (2, "first"),
