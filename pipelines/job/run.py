@@ -253,6 +253,7 @@ def build_loop(
         poll_interval=section.poll_interval,
         watchers=watchers,
         watched=partial(sources, config),
+        ahead=not config.sections.labels.listens_to,
     )
     fingerprint = state.fingerprint()
     configuration = toml.write(bound(config))
