@@ -233,11 +233,13 @@ def append(
         "(offset INTEGER PRIMARY KEY AUTOINCREMENT, payload NOT NULL)"
     )
     start = max(end_of(connection, stream), at_least)
-    for first in range(0, len(payloads), _AT_ONCE):
-        rows = enumerate(payloads[first : first + _AT_ONCE], start + first)
-        values = [value for offset, payload in rows for value in (offset, as_stored(payload))]
-        places = ", ".join(["(?, ?)"] * (len(values) // 2))
-        connection.execute(f'INSERT INTO "{stream}" (offset, payload) VALUES {places}', values)
+    values: list[object] = []
+    for offset, payload in enumerate(payloads, start):
+        values += offset, as_stored(payload)
+    for first in range(0, len(values), 2 * _AT_ONCE):
+        part = values[first : first + 2 * _AT_ONCE]
+        places = ", ".join(["(?, ?)"] * (len(part) // 2))
+        connection.execute(f'INSERT INTO "{stream}" (offset, payload) VALUES {places}', part)
 
 
 def as_stored(payload: bytes) -> str | bytes:
