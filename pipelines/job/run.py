@@ -48,9 +48,6 @@ INFERRED_FROM = 500
 CHECKED_BYTES = 1_000_000_000
 """Of the log, whose structure is checked at the start; of a larger one by `inspect --verify`."""
 
-_YOUNG = 50_000
-"""Objects made and not freed before the collector looks at them: more than a batch has."""
-
 QUIET = 1.0
 """Seconds without a further record after which fewer must do."""
 
@@ -218,7 +215,7 @@ def _set_aside() -> Iterator[None]:
     """
     thresholds = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(_YOUNG, *thresholds[1:])
+    gc.set_threshold(50_000, *thresholds[1:])  # more than a batch has
     try:
         yield
     finally:
