@@ -20,18 +20,23 @@ STEPS = {
     "write messages": (step, "predictions"),
     "chain the digest": (step, "chain"),
     "the step's rest": (Pipeline, "step"),
-    "commit": (Loop, "commit"),
+    "begin the commit": (Loop, "commit"),
+    "wait for the commit": (Loop, "settle"),
 }
 """The steps of the loop; the time of one within another counts for the inner one only."""
 
+BESIDE = "other threads"
+"""What commits, and what clients do in threads of their own, beside the loop's steps."""
+
 
 class Steps:
-    """Measures what the steps of the loop take, on the clock and of this process's CPU."""
+    """Measures what the steps of the loop take, on the clock and of its thread's CPU."""
 
     def __init__(self):
         self.wall, self.cpu = Counter(), Counter()
         self._originals = []
         self._within = [(0.0, 0.0)]  # of each step under way, what inner ones took
+        self._begun = (0.0, 0.0)
 
     def __enter__(self):
         for name, (owner, attribute) in STEPS.items():
@@ -44,19 +49,22 @@ class Steps:
         """Leave out what has been: the first batch loads the kernels."""
         self.wall.clear()
         self.cpu.clear()
+        self._begun = (time.process_time(), time.thread_time())
 
     def __exit__(self, *error):
+        process, own = self._begun
+        self.cpu[BESIDE] = time.process_time() - process - (time.thread_time() - own)
         for owner, attribute, original in self._originals:
             setattr(owner, attribute, original)
 
     def _timed(self, name, original):
         def timed(*arguments, **more):
-            wall, cpu = time.perf_counter(), time.process_time()
+            wall, cpu = time.perf_counter(), time.thread_time()
             self._within.append((0.0, 0.0))
             try:
                 return original(*arguments, **more)
             finally:
-                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+                wall, cpu = time.perf_counter() - wall, time.thread_time() - cpu
                 inner_wall, inner_cpu = self._within.pop()
                 self.wall[name] += wall - inner_wall
                 self.cpu[name] += cpu - inner_cpu

@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from streamboost.errors import ConnectorError
 
@@ -27,8 +29,7 @@ Position = dict[str, int]
 """For each partition of a source, the offset of the next message: where reading goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """One message as it was read.
 
     `payload` may be cut short when the message is larger than the source was told to hold;
@@ -41,8 +42,8 @@ class Message:
     partition: str
     offset: int
     size: int
-    time: int | None = field(default=None, repr=False)
-    damage: str | None = field(default=None, repr=False)
+    time: int | None = None
+    damage: str | None = None
 
 
 class Source(ABC):

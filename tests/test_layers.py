@@ -35,7 +35,7 @@ ROOMS = (
     {"monitoring", "config"},
     {"endpoints", "engine"},
     {"state"},
-    {"span", "stop", "wording"},
+    {"beside", "span", "stop", "wording"},
 )
 """The rooms of pipelines: each imports itself and those further down."""
 

@@ -84,6 +84,7 @@ class KafkaCluster:
             "auto_offset_reset": "none",
             "allow_auto_create_topics": False,
             "metadata_max_age_ms": 30_000,  # how soon new partitions are seen
+            "metrics_enabled": False,  # nobody reads them
         } | settings
         return self._client(KafkaConsumer, CONSUMER, settings)
 
@@ -99,6 +100,7 @@ class KafkaCluster:
             "delivery_timeout_ms": 40_000,
             # The broker turns a transaction away while it still writes the end of the one before.
             "retry_backoff_ms": 5,
+            "metrics_enabled": False,
         } | settings
         return self._client(KafkaProducer, PRODUCER, settings)
 

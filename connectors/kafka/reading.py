@@ -65,7 +65,7 @@ def as_message(record: Any, max_bytes: int) -> Message:
     value = record.value or b""
     kept = value if len(value) <= max_bytes else value[: max_bytes + 1]
     written = record.timestamp if record.timestamp >= 0 else None
-    return Message(bytes(kept), str(record.partition), record.offset, len(value), written)
+    return Message(kept, str(record.partition), record.offset, len(value), written)
 
 
 def numbers_of(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:

@@ -1,7 +1,7 @@
 """Apache Kafka: sending messages, and naming what is refused until somebody mends it."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from threading import Event, Thread
 from typing import Any
@@ -40,6 +40,13 @@ class Dispatch:
         self._refused: list[ConnectorError] = []
         self._is_refused = Event()
 
+    def send_all(self, topic: str, payloads: Iterable[bytes]) -> None:
+        """Send messages, in their order within a partition."""
+        # Choosing from one takes the library a tenth of the time that sending takes.
+        only = 0 if self._producer.partitions_for(topic) == {0} else None
+        for payload in payloads:
+            self.send(topic, payload, partition=only)
+
     def send(self, topic: str, payload: bytes, called: str | None = None, **more: Any) -> None:
         """Send a message; `called` is what it is, where it does not say so itself."""
         try:
@@ -55,7 +62,8 @@ class Dispatch:
         # Not by the producer's `flush`, which gives up where it cuts a batch to a topic's size.
         deadline = time.monotonic() + patience
         for future in self._sent:
-            future.get(timeout=max(0.0, deadline - time.monotonic()))
+            if not future.succeeded():
+                future.get(timeout=max(0.0, deadline - time.monotonic()))
 
     def in_time(self, where: str, mends: Mapping[str, str], write: Callable[[], None]) -> None:
         """Call `write`, which sends, but do not wait for ever.

@@ -59,6 +59,5 @@ class KafkaSink(Sink):
             self._producer = None
 
     def _write(self, dispatch: Dispatch) -> None:
-        for payload in self._written:
-            dispatch.send(self.topic, payload)
+        dispatch.send_all(self.topic, self._written)
         dispatch.arrive(MOMENT_MS / 1000)

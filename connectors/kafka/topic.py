@@ -7,6 +7,7 @@ where it reads on is kept with the pipeline's journal. Only what was committed i
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import OffsetSpec
@@ -46,20 +47,18 @@ class KafkaSource(Source):
     cluster : KafkaCluster
     topic : str
     max_bytes : int
-        What of a payload is held in memory: of a longer one, the first `max_bytes` + 1 bytes are
-        given, with its true size. A message without a value is an empty payload.
+        What of a payload is held: of a longer one, the first `max_bytes` + 1 bytes, with its true
+        size. A message without a value is an empty payload.
     on_gap : {"stop", "continue"}
-        What is done where retention has deleted messages unread: "continue" passes over them and
-        says so in `gaps`.
+        Where retention has deleted messages unread: "continue" passes over them, as `gaps` says.
     on_corrupt : {"stop", "skip"}
-        What is done with messages that do not match their checksum: "skip" gives one message in
-        their place, which says so.
+        Where messages do not match their checksum: "skip" gives one in their place that says so.
 
     Raises
     ------
     ConnectorError
-        While polling, when the topic does not exist, is another than before, no longer holds what
-        comes next, or what comes next is damaged.
+        While polling, when there is no such topic, or it is another than before, or what comes
+        next is damaged or gone.
     UnavailableError
         When the cluster cannot be reached.
     """
@@ -94,7 +93,8 @@ class KafkaSource(Source):
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages.
 
-        What was there before it was last sent somewhere is waited for.
+        What was there before it was last sent somewhere is waited for, and so is, for a moment, the
+        rest of a poll that one answer of the broker did not fill.
         """
         self._gaps = {}
         if limit < 1:
@@ -108,6 +108,10 @@ class KafkaSource(Source):
                 self._leave()
                 raise UnavailableError(f"{self._where} gives nothing from {where} on")
             messages = self._fetch(limit, _POLL_MS)
+        if 0 < len(messages) < limit and self.is_behind:
+            with suppress(ConnectorError):  # the next poll meets it again
+                messages += self._fetch(limit - len(messages), _POLL_MS)
+                messages.sort(key=lambda message: (int(message.partition), message.offset))
         return messages
 
     def position(self) -> Position:
@@ -140,8 +144,7 @@ class KafkaSource(Source):
     def is_behind(self) -> bool:
         """Whether a partition has more than was read, by what is known of its end.
 
-        That is where it ended when reading began there, or was found to end since; what a
-        transaction that is open holds back lies beyond.
+        That is where it ended when reading began there, or since; an open transaction lies beyond.
         """
         return bool(self._behind(self._ends) or self._behind(self._noted))
 
@@ -157,10 +160,7 @@ class KafkaSource(Source):
         return dict(self._gaps)
 
     def lag(self) -> int:
-        """Return how many offsets lie between what was read and the end, over all partitions.
-
-        Messages of a transaction that is still open count, though they are not given yet.
-        """
+        """Return how many offsets lie between what was read and the ends, committed or not."""
         place = self.position()
         ends = self._offsets(place, OffsetSpec.LATEST)
         return sum(end - place[name] for name, end in ends.items())
@@ -186,7 +186,7 @@ class KafkaSource(Source):
         self._end_replay()
         if self._admin is not None:
             self._admin.close()
-            self._admin = None
+        self._admin = None
 
     @property
     def _where(self) -> str:
@@ -208,10 +208,7 @@ class KafkaSource(Source):
             self._replay = None
 
     def _offsets(self, partitions: Iterable[str], which: OffsetSpec) -> Position:
-        """Ask for an offset of each partition.
-
-        The consumer's own connection answers only after the fetch before, which waits for messages.
-        """
+        """Ask for offsets, not by the consumer, whose fetch would have to be answered first."""
         if self._admin is None:
             self._admin = self._cluster.admin()
         asked = {TopicPartition(self.topic, int(name)): which for name in partitions}

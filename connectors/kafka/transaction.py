@@ -191,13 +191,13 @@ class KafkaTransaction(Transaction):
         entry: StoredEntry,
     ) -> None:
         producer.begin_transaction()
-        for sink, payloads in writes:
-            if isinstance(sink, KafkaSink) and self.binds(sink):
-                for payload in payloads:
-                    dispatch.send(sink.topic, payload)
         topic, partition = self._journal.partition
         called = f"the journal's entry of batch {entry.committed.sequence}"
         dispatch.send(topic, entry.payload, called, partition=partition, headers=entry.headers())
+        # The few first: a request makes all partitions known by then part of the transaction.
+        for sink, payloads in sorted(writes, key=lambda write: len(write[1])):
+            if isinstance(sink, KafkaSink) and self.binds(sink):
+                dispatch.send_all(sink.topic, payloads)
         if offsets := self._offsets(entry.committed.positions):
             producer.send_offsets_to_transaction(offsets, self._name)
         producer.commit_transaction()

@@ -135,6 +135,7 @@ class Desk:
         """
         kept: list[int] = []
         parsed: list[tuple[Any, ...]] = []
+        first = slice(len(required))
         for index, message in enumerate(self._messages):
             payload = message.payload
             if message.damage is not None:
@@ -150,22 +151,29 @@ class Desk:
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 self.reject(index, *explain(payload, error))
                 continue
-            for value, (name, reason) in zip(values, required.items(), strict=False):
-                if value is None or value == "":
-                    missing = "absent or null" if value is None else "empty"
-                    self.reject(index, reason, f"field {name!r} is {missing}")
-                    break
-            else:
-                if type(values[0]) is str and len(values[0]) > self._longest_id:
-                    self.reject(index, "bad_id", self._explain_id(values[0], required))
-                    continue
-                kept.append(index)
-                parsed.append(values)
+            if None in (needed := values[first]) or "" in needed:
+                self._reject_missing(index, needed, required)
+                continue
+            if type(values[0]) is str and len(values[0]) > self._longest_id:
+                self.reject(index, "bad_id", self._explain_id(values[0], required))
+                continue
+            kept.append(index)
+            parsed.append(values)
         return kept, parsed
 
     def _explain_id(self, id: str, required: dict[str, Reason]) -> str:
         name = next(iter(required))
         return f"field {name!r} has {len(id)} characters: give at most {self._longest_id}"
+
+    def _reject_missing(
+        self, index: int, needed: Sequence[Any], required: dict[str, Reason]
+    ) -> None:
+        """Make message `index`, in which something `needed` is missing, a dead letter."""
+        for value, (name, reason) in zip(needed, required.items(), strict=True):
+            if value is None or value == "":
+                missing = "absent or null" if value is None else "empty"
+                self.reject(index, reason, f"field {name!r} is {missing}")
+                return
 
     def _explain_size(self, message: Message) -> str:
         if message.size > self._max_bytes:

@@ -12,7 +12,7 @@ from streamboost.active.query import Requests
 from streamboost.connectors.base import Message, Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import LabelKind, as_json
-from streamboost.connectors.messages.written import DeadLetter, Prediction
+from streamboost.connectors.messages.written import DeadLetter, Prediction, encode_all
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JOINED, JournalEntry, Ranges
@@ -154,24 +154,18 @@ def predictions(
     rows = zip(
         records.ids,
         records.times,
-        scored.labels.tolist(),
+        [as_json(label, kind) for label in scored.labels.tolist()],
         np.where(best < 0, np.nan, best).tolist(),
         scored.margins.tolist(),
         strict=True,
     )
-    return [
-        Prediction(
-            id,
-            time,
-            as_json(label, kind),
-            probability,
-            margin,
-            scored.version,
-            id in known,
-            sequence,
-        ).encode()
-        for id, time, label, probability, margin in rows
-    ]
+    version = scored.version
+    return encode_all(
+        [
+            Prediction(id, time, label, probability, margin, version, id in known, sequence)
+            for id, time, label, probability, margin in rows
+        ]
+    )
 
 
 def chain(
@@ -190,8 +184,7 @@ def chain(
     hashed.update(records.X.tobytes())
     for written in (messages.predictions, messages.requests, messages.dead_letters):
         hashed.update(f"{len(written)}\n".encode())
-        for message in written:
-            hashed.update(message + b"\n")
+        hashed.update(b"\n".join([*written, b""]))
     learned = [joined.ids, joined.labels, joined.propensity]
     hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
     return hashed.hexdigest()

@@ -1,14 +1,41 @@
 """What changes a pipeline besides its data: commands, and fields added to the file."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from streamboost.errors import ModelFileError, StateError
 from streamboost.features.fields import Field, as_field
+from streamboost.pipelines.engine.intake import refuse
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Training
 
-__all__ = ["gain", "obey"]
+__all__ = ["accepted", "gain", "obey"]
+
+
+def accepted(
+    commands: Sequence[Command],
+    learner: StreamLearner,
+    versions: Versions,
+    tell: Callable[[str], None],
+) -> list[Command]:
+    """Return the commands that can be obeyed, with the versions they name at hand.
+
+    Of the others, `tell` is told why not.
+    """
+    found = []
+    for command in commands:
+        try:
+            if command.version is not None:
+                versions.fetch(command.version)
+            if command.command == "promote" and learner.trainer.challenger is None:
+                raise StateError("no challenger is being judged")
+            found.append(command)
+        except (ModelFileError, StateError) as error:
+            refuse(str(command), error)
+            tell(f"the command {command} is not obeyed: {error}")
+    return found
 
 
 def obey(command: Command, learner: StreamLearner, versions: Versions) -> tuple[Training, ...]:

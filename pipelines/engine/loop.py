@@ -2,21 +2,24 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Position, Transaction
-from streamboost.errors import ConnectorError, ModelFileError, StateError
+from streamboost.errors import ConnectorError, ModelFileError
+from streamboost.pipelines.beside import Action, Beside
 from streamboost.pipelines.engine.backlog import Backlog, OpenSources
 from streamboost.pipelines.engine.batch import Effects, Inputs, Outputs
-from streamboost.pipelines.engine.intake import Intake, refuse
+from streamboost.pipelines.engine.changes import accepted
+from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.watchers import Stopwatch, Watcher
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
-from streamboost.pipelines.state.commands import Command, CommandSource
+from streamboost.pipelines.state.commands import CommandSource
 from streamboost.pipelines.stop import Stop
 from streamboost.storage import Arrays
 from streamboost.stream.training.trainer import Trainer
@@ -29,6 +32,9 @@ _log = logging.getLogger(__name__)
 class Loop:
     """Has a pipeline take batch after batch, commits what each led to, and keeps checkpoints.
 
+    While a batch is committed it may work on the next one: what a commit waits for, brokers and
+    disks, takes as long as a batch's work. Checkpoints, and watchers that are due, wait for it.
+
     Parameters
     ----------
     pipeline : what is known, and the step that changes it
@@ -40,6 +46,8 @@ class Loop:
     watchers : those who look on; more may be added
     watched : makes the sources once more, for a thread to ask how far they have come; None: lag
         and retention are not looked after
+    ahead : whether it works on while a batch is committed; not where labels answer what it asks,
+        as they would come a batch later
 
     Attributes
     ----------
@@ -67,6 +75,7 @@ class Loop:
         poll_interval: float = 0.1,
         watchers: Iterable[Watcher] = (),
         watched: OpenSources | None = None,
+        ahead: bool = False,
     ) -> None:
         self.pipeline = pipeline
         self.intake = intake
@@ -85,6 +94,9 @@ class Loop:
         self.retrying = False
         self.checkpointed = 0
         self.lacks_checkpoint = False
+        self._ahead = ahead
+        self._commits = Beside("commit", at_once=not ahead)
+        self._begun: tuple[Effects, Action, Action, bool] | None = None
         self._tried = 0
         self._had_room = True
         self._checkpoint_every = checkpoint_every
@@ -103,7 +115,7 @@ class Loop:
         """
         self.is_running = True
         self.pipeline.lap = self.stopwatch.lap
-        with closing(self.backlog):
+        with closing(self.backlog), closing(self._commits):
             while not self.stop.requested:
                 self._between_batches()
                 self.stopwatch.begin()
@@ -113,10 +125,13 @@ class Loop:
                     self.stopwatch.lap("poll")
                     self.commit(self.step(inputs, self._trainer.finished()))
                     self.checkpoint_if_due()
+                elif self._begun is not None:
+                    self.settle()
                 elif until_idle and self._is_idle:
                     return
                 else:
                     self.stop.rest(self.poll_interval)
+            self.settle()
 
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in, and the committee a thread has trained; return all that follows."""
@@ -134,21 +149,35 @@ class Loop:
     def commit(self, effects: Effects) -> None:
         """Make a step's effects durable, with the place where the sources go on.
 
+        Where it works ahead, the commit only begins here, once the one before is done.
+        """
+        self.settle()
+        what = effects.messages.writes(self.outputs), self.intake.positions(), effects.journal
+        attempt = partial(self.transaction.commit, effects.sequence, *what)
+        self.pipeline.notes = {}
+        self._begun = (effects, attempt, self._commits.begin(attempt), self.stop.requested)
+        if not self._ahead:
+            self.settle()
+
+    def settle(self) -> None:
+        """See the commit through that has begun, if one has.
+
         Once asked to stop, it gives up after one more attempt: what the batch taught is lost then.
         """
-        writes, positions = effects.messages.writes(self.outputs), self.intake.positions()
-        while not self.is_settled:
-            is_last = self.stop.requested
+        if self._begun is None:
+            return
+        effects, attempt, end, is_last = self._begun
+        while self._begun is not None:
             try:
                 with self.stop.interruptible():
-                    self.transaction.commit(effects.sequence, writes, positions, effects.journal)
-                self.is_settled = True
+                    end()
+                self._begun = None
             except ConnectorError as error:
                 if is_last or not error.retriable:
                     raise
                 self._rest_after(error)
-        self.pipeline.notes = {}
-        self.retrying = False
+                end, is_last = attempt, self.stop.requested
+        self.is_settled, self.retrying = effects.sequence == self.pipeline.sequence, False
         self.stopwatch.lap("commit")
         for watcher in self.watchers:
             watcher.committed(effects)
@@ -156,6 +185,7 @@ class Loop:
     def checkpoint_if_due(self) -> None:
         """Take a checkpoint once enough batches have passed."""
         if self.pipeline.sequence - self._tried >= self._checkpoint_every:
+            self.settle()
             self.try_checkpoint()
 
     def try_checkpoint(self) -> None:
@@ -210,12 +240,14 @@ class Loop:
             except ConnectorError as error:
                 if not error.retriable:
                     raise
+                self.settle()
                 self._rest_after(error)
                 continue
             self.retrying = False
             if inputs is None:
                 return self.intake.empty() if self._trainer.finished() else None
-            return replace(inputs, commands=self._accepted(inputs.commands))
+            learner, versions = self.pipeline.learner, self.pipeline.versions
+            return replace(inputs, commands=accepted(inputs.commands, learner, versions, self.tell))
         return None
 
     def _has_room(self) -> bool:
@@ -246,7 +278,7 @@ class Loop:
             _log.warning("%s. It is tried again until it succeeds", error)
             self.tell(f"{error}. It was tried again until it succeeded, or is being")
         self.retrying = True
-        self._between_batches()
+        self._tell_watchers()
         self.stop.rest(self.poll_interval)
 
     def tell(self, trouble: str) -> None:
@@ -255,24 +287,14 @@ class Loop:
             watcher.trouble(trouble)
 
     def _between_batches(self) -> None:
+        if any(watcher.is_due for watcher in self.watchers):
+            self.settle()
+        self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
         for watcher in self.watchers:
             watcher.between_batches()
 
     @property
     def _trainer(self) -> Trainer:
         return self.pipeline.learner.trainer
-
-    def _accepted(self, commands: Sequence[Command]) -> list[Command]:
-        """Return the commands that can be obeyed, with the versions they name at hand."""
-        accepted = []
-        for command in commands:
-            try:
-                if command.version is not None:
-                    self.pipeline.versions.fetch(command.version)
-                if command.command == "promote" and self._trainer.challenger is None:
-                    raise StateError("no challenger is being judged")
-                accepted.append(command)
-            except (ModelFileError, StateError) as error:
-                refuse(str(command), error)
-                self.tell(f"the command {command} is not obeyed: {error}")
-        return accepted

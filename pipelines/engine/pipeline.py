@@ -103,7 +103,7 @@ class Pipeline:
         self.lap("query")
         joined = self._hold(records, X, scored, asked)
         unusable = self._take_known(inputs, joined)
-        requested = requests_of(asked, self.join, self.learner, self.schema, self.sequence)
+        requested = self._requests(asked, records, scored)
         unread = self._take_labels(inputs, joined)
         self.lap("join")
         with training_once(self.learner.trainer, started) if inputs.bootstrap else nullcontext():
@@ -234,6 +234,10 @@ class Pipeline:
             f"join_window ({self.join.window})"
         )
         return DeadLetter.of(message, "duplicate_id", detail, source="records", time=self.tick)
+
+    def _requests(self, asked: Requests, records: Records, scored: Scored) -> list[bytes]:
+        known = self.join, self.learner, self.schema, self.sequence
+        return requests_of(asked, records.ids, scored, *known)
 
     def _hold(self, records: Records, X: np.ndarray, scored: Scored, asked: Requests) -> Joined:
         """Hold the records of a batch for their labels; return those that waited for them."""

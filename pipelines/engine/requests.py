@@ -17,25 +17,37 @@ __all__ = ["request_of", "requests_of"]
 
 
 def requests_of(
-    asked: Requests, join: Join, learner: StreamLearner, schema: Schema, sequence: int
+    asked: Requests,
+    ids: Sequence[str],
+    scored: Scored,
+    join: Join,
+    learner: StreamLearner,
+    schema: Schema,
+    sequence: int,
 ) -> list[bytes]:
-    """Put what is asked for into messages, as the committee that asks sees it."""
+    """Put what is asked for into messages, as the committee that asks sees it.
+
+    `scored` is what is predicted for the batch's records `ids`; earlier ones are scored here.
+    """
     held = [join.held(id) for id in asked.ids]
-    scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
+    rows = dict(zip(ids, range(len(ids)), strict=True)) if asked.ids else {}
+    if not rows.keys() >= set(asked.ids):
+        scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
+        rows = dict(zip(asked.ids, range(len(held)), strict=True))
     expires = join.expires_after.end(join.now)
     return [
         request_of(
             id,
-            held[row],
+            held[place],
             scored,
-            row,
+            rows[id],
             schema=schema,
-            utility=float(asked.utility[row]),
-            propensity=float(asked.propensity[row]),
+            utility=float(asked.utility[place]),
+            propensity=float(asked.propensity[place]),
             expires=expires,
             sequence=sequence,
         ).encode()
-        for row, id in enumerate(asked.ids)
+        for place, id in enumerate(asked.ids)
     ]
 
 

@@ -21,8 +21,16 @@ class Watcher:
     def replayed(self, effects: Effects) -> None:
         """Take note of a batch that an earlier run had committed, and that is taken once more."""
 
+    @property
+    def is_due(self) -> bool:
+        """Whether `between_batches` is about to read off the pipeline how it stands."""
+        return False
+
     def between_batches(self) -> None:
-        """Do what is due, between two batches, and while nothing comes or something is retried."""
+        """Do what is due, between two batches, and while nothing comes or something is retried.
+
+        Where it `is_due`, all that the pipeline has done is committed then, or is being retried.
+        """
 
     def trouble(self, text: str) -> None:
         """Take note of what goes wrong without ending the run."""

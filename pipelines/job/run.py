@@ -149,8 +149,7 @@ def run(
 
     It also goes on after a kill or a power cut, by replaying from the newest checkpoint; batches
     that another release made are replayed with `upgrade` alone. With `rebuild` it makes a state
-    folder that was lost again. Every other end leaves a checkpoint, but for one within a batch:
-    what was learned and what was committed have parted then.
+    folder that was lost again. Every other end leaves a checkpoint, but for one within a batch.
 
     Where signals end its waits (`Stop.end_waits`), that is Interrupted.
     """
@@ -217,15 +216,18 @@ def _work(loop: Loop, state: State, *, until_idle: bool) -> int:
 
 @contextmanager
 def _set_aside() -> Iterator[None]:
-    """Let the collector pass over what is there already.
+    """Let the collector pass over what is there already, and seldom look at what comes.
 
-    It is little that dies of modules, kernels and a recovered state, and going through it again
-    and again takes as long as half of the sending of messages does.
+    Little dies of modules, kernels and a recovered state, and what a batch makes dies without the
+    collector: going through both dozens of times a batch takes as long as sending its messages.
     """
+    thresholds = gc.get_threshold()
     gc.freeze()
+    gc.set_threshold(50_000, *thresholds[1:])  # more than a batch has
     try:
         yield
     finally:
+        gc.set_threshold(*thresholds)
         gc.unfreeze()
 
 
@@ -261,6 +263,7 @@ def build_loop(
         poll_interval=section.poll_interval,
         watchers=watchers,
         watched=partial(sources, config),
+        ahead=not config.sections.labels.listens_to,
     )
     fingerprint = state.fingerprint()
     configuration = toml.write(bound(config))

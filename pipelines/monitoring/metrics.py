@@ -122,9 +122,14 @@ class Metrics(Watcher):
         self._committed.set(now)
         self._is_stale = True
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to renew the figures of accuracy."""
+        return self._is_stale and self._clock() - self._judged >= _EVERY
+
     def between_batches(self) -> None:
         """Renew the figures of accuracy now and then."""
-        if not self._is_stale or self._clock() - self._judged < _EVERY:
+        if not self.is_due:
             return
         self._is_stale, self._judged = False, self._clock()
         report = self._loop.pipeline.learner.evaluation.recent()

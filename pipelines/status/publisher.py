@@ -84,9 +84,14 @@ class Publisher(Watcher):
         with self._unfelt():
             self._requests(effects)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to publish, and nothing is being written."""
+        return self._clock() >= self._due and self._writer.is_idle
+
     def between_batches(self) -> None:
         """Publish if it is time and there is something new."""
-        if self._clock() >= self._due and self._writer.is_idle:
+        if self.is_due:
             with self._unfelt():
                 self._look()
 

@@ -73,8 +73,8 @@ class World:
     def pipeline(self):
         return self.loop.pipeline
 
-    def fresh(self, on_commit=None):
-        """Return a loop over the same logs whose pipeline knows nothing."""
+    def fresh(self, on_commit=None, **more):
+        """Return a loop over the same logs whose pipeline knows nothing; `more` is for the loop."""
         window, expires_after, batch, rounds = self.settings
         intake = Intake(
             MemorySource(self.records),
@@ -104,6 +104,7 @@ class World:
                 "records": MemorySource(self.records),
                 "labels": MemorySource(self.labels),
             },
+            **more,
         )
 
     def feed(self, records=(), labels=()):

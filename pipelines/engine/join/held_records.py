@@ -1,6 +1,6 @@
 """The newest records of a stream, in arrays."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -144,11 +144,22 @@ class Window:
 
         Each is held still while its id is looked at.
         """
-        while self._start < self._end and span.over(self._arrived(self._start), now):
-            id = self._ids[self._start]
+        for id in self._ids[self._start : self._start + self._n_over(span, now)]:
             yield id
             del self._number[id]
             self._start += 1
+
+    def _n_over(self, span: Span, now: Moment) -> int:
+        """Return how many records, from the oldest on, have been held for all of `span`."""
+        live = slice(self._start, self._end)
+        began, end = self._ticks[live], now.tick - (span.milliseconds or 0)
+        if span.records is not None:
+            began, end = self._records[live], now.records - span.records
+        return int(np.searchsorted(began, end, side="right"))
+
+    def has_any(self, ids: Iterable[str]) -> bool:
+        """Tell whether one of these records is held."""
+        return not self._number.keys().isdisjoint(ids)
 
     def rows(self) -> np.ndarray:
         """Return the features of the records held, float32 of shape (n, n_features)."""

@@ -142,8 +142,11 @@ class Join:
 
     def fresh(self, ids: Sequence[str]) -> list[bool]:
         """Tell for each id whether no held record, nor an earlier one of `ids`, has it."""
-        seen: set[str] = set()
-        fresh = []
+        seen = set(ids)
+        is_held = self._window.has_any(seen) or not self._pinned.keys().isdisjoint(seen)
+        if len(seen) == len(ids) and not is_held:
+            return [True] * len(ids)
+        seen, fresh = set(), []
         for id in ids:
             fresh.append(not (id in self._window or id in self._pinned or id in seen))
             seen.add(id)
@@ -175,9 +178,10 @@ class Join:
         for id, p in zip(asked, propensity, strict=True):
             self._requests[id] = Request(self._for_labels.at(self._now), float(p), self._now)
         joined = Joined()
-        for id in ids:
-            self._gone.pop(id, None)
-            if self._waiting and id in self._waiting:
+        for id in self._gone.keys() & ids:
+            del self._gone[id]
+        for id in ids if self._waiting else ():
+            if id in self._waiting:
                 self._met = self._now
                 self._learn(joined, id, self._waiting.pop(id)[1])
         return joined
@@ -262,20 +266,26 @@ class Join:
 
     def _shrink_window(self) -> None:
         now = self._held_at
+        unasked = Gone(now, None, expired=False)
         for id in self._window.leave(self.window, now):
             if id in self._requests:
                 self._pinned[id] = self._window[id]
-                continue
-            label = self._answers.pop(id, None)
-            self._gone[id] = Gone(now, label, expired=id in self._lapsed)
-            self._lapsed.discard(id)
+            elif id in self._answers or id in self._lapsed:
+                label = self._answers.pop(id, None)
+                self._gone[id] = Gone(now, label, expired=id in self._lapsed)
+                self._lapsed.discard(id)
+            else:
+                self._gone[id] = unasked
 
     def _run_out(self, table: dict[str, Any], span: Span, now: Moment) -> list[str]:
         """Return the ids at the front of `table` whose `span`, from their first field, is over."""
-        over = []
+        over, seen = [], None
         for id, entry in table.items():
-            if not span.over(entry[0], now):
-                break
+            since = entry[0]
+            if since is not seen:  # those of a batch have the same
+                if not span.over(since, now):
+                    break
+                seen = since
             over.append(id)
         return over
 

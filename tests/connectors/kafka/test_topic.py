@@ -93,6 +93,16 @@ def test_messages_stand_by_partition_then_offset_and_positions_by_number(cluster
     assert source.position() == {"0": 4, "1": 4, "2": 4}
 
 
+def test_a_poll_is_full_wherever_an_answer_of_the_broker_ends(cluster, topic, opened, monkeypatch):
+    put(cluster, topic, [b"%06d" % n + b"-" * 300 for n in range(3_000)], partition=1)
+    monkeypatch.setattr("streamboost.connectors.kafka.topic._POLL_MS", 10_000)
+    source = opened(KafkaSource(cluster, topic))
+    polls = [source.poll(500) for _ in range(6)]
+    assert [len(poll) for poll in polls] == [500] * 6
+    assert [m.offset for poll in polls for m in poll] == list(range(3_000))
+    assert source.poll(500) == []
+
+
 def test_ranges_are_read_again_alike_whatever_partition_comes_first(cluster, topic, opened):
     for partition in range(3):
         put(cluster, topic, [b"%d.%d" % (partition, n) for n in range(20)], partition)

@@ -55,6 +55,17 @@ def payloads(messages):
     return [message.payload for message in messages]
 
 
+@pytest.mark.parametrize("n", [1, 99, 100, 101, 250])
+def test_any_number_of_rows_is_appended_in_order_as_it_is(path, opened, n):
+    many = [b"%d\x00" % i if i % 3 else b"\xff%d" % i for i in range(n)]
+    put(path, "labels", b"before")
+    put(path, "labels", *many)
+    source = opened(SqliteSource(path, "labels"))
+    found = source.poll(1_000)
+    assert payloads(found) == [b"before", *many]
+    assert [message.offset for message in found] == list(range(n + 1))
+
+
 def test_a_stream_or_a_file_that_is_not_there_yet_gives_nothing(path, opened):
     source = opened(SqliteSource(path, "labels"))
     assert source.poll(5) == []
