@@ -60,15 +60,11 @@ class Querier:
 
     def __init__(self, strategy: QueryStrategy, seeds: np.random.SeedSequence) -> None:
         self.strategy = strategy
-        self._by_chance = strategy.rule == "chance" and strategy.mode == "stream"
-        budget = Strata if self._by_chance else Budget
-        self.budget = budget(
-            strategy.share,
-            strategy.burst,
-            strategy.audit_share,
-            strategy.loan,
-            strategy.expected_records or 0,
-        )
+        earns = strategy.share, strategy.burst, strategy.audit_share
+        lent = strategy.loan, strategy.expected_records or 0
+        self.budget = Budget(*earns, *lent)
+        by_chance = strategy.rule == "chance" and strategy.mode == "stream"
+        self._strata = Strata(*earns, *lent) if by_chance else None
         self._densities = Densities(float(strategy.share))
         self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
         self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
@@ -77,6 +73,11 @@ class Querier:
         self._draws, self._places, self._lots = (
             np.random.default_rng(seed) for seed in seeds.spawn(3)
         )
+
+    @property
+    def spending(self) -> Budget | Strata:
+        """What counts the records and requests: strata where each record has its own chance."""
+        return self.budget if self._strata is None else self._strata
 
     def follow(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
         """Measure the kept records again if their utilities are not those of `version`.
@@ -123,8 +124,8 @@ class Querier:
             self._collect(asked, self._pool, ids, X, utility, cold=cold)
             return asked.requests()
         draws = self._draws.random(len(ids))
-        if self._by_chance:
-            return self._draw(ids, X, utility, sure, draws, cold=cold)
+        if self._strata is not None:
+            return self._draw(self._strata, ids, X, utility, sure, draws, cold=cold)
         at_once = max(1, _AT_ONCE // self.strategy.window)
         for start in range(0, len(ids), at_once):
             part = slice(start, start + at_once)
@@ -133,6 +134,7 @@ class Querier:
 
     def _draw(
         self,
+        strata: Strata,
         ids: Sequence[str],
         X: np.ndarray,
         utility: np.ndarray,
@@ -153,7 +155,7 @@ class Querier:
             density = self._densities.of(np.concatenate(ranks), sure)
         elif by_rank:
             self._window.extend(X, utility)
-        asked, chances = self.budget.ask(density, draws)
+        asked, chances = strata.ask(density, draws)
         return Requests(
             ids=[ids[i] for i in asked],
             utility=utility[asked],
@@ -260,7 +262,7 @@ class Querier:
 
     def ledger(self, *, answered: int, expired: int) -> Ledger:
         """Return the budget's counts beside those of the answers, which the caller keeps."""
-        budget = self.budget
+        budget = self.spending
         return Ledger(
             records=budget.records,
             requests=budget.requests,
@@ -274,7 +276,7 @@ class Querier:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
         version, arrays = self._window.state()
         state = {
-            "budget": self.budget.state(),
+            "budget": self.spending.state(),
             "draws": self._draws.bit_generator.state,
             "places": self._places.bit_generator.state,
             "lots": self._lots.bit_generator.state,
@@ -287,7 +289,7 @@ class Querier:
 
     def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Go on from what `state` returned for a querier of the same strategy."""
-        self.budget.resume(state["budget"])
+        self.spending.resume(state["budget"])
         self._draws.bit_generator.state = state["draws"]
         self._places.bit_generator.state = state["places"]
         self._lots.bit_generator.state = state["lots"]

@@ -184,7 +184,7 @@ class Densities:
     A part follows the rank of its utility, r in [0, 1), by the density k (1 - r)^(k - 1), and a
     part the doubt about the predicted label, of probability c, sqrt(c (1 - c)) by its mean over
     some 500 records: chances proportional to the latter make the variance of the estimated
-    accuracy least (Zrnic and Candès 2024, eq. 5). Each has a mean of 1.
+    accuracy least (Zrnic and Candès 2024). Each has a mean of 1.
     """
 
     def __init__(self, share: float) -> None:
@@ -198,8 +198,9 @@ class Densities:
         above = (1.0 - low) ** self._power - (1.0 - high) ** self._power
         by_rank = above / (high - low)
         if sure is None:
-            return by_rank
-        return _DOUBT * self._by_mean(np.sqrt(sure * (1.0 - sure))) + (1.0 - _DOUBT) * by_rank
+            return np.asarray(by_rank)
+        by_doubt = self._by_mean(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
+        return np.asarray(_DOUBT * by_doubt + (1.0 - _DOUBT) * by_rank)
 
     def _by_mean(self, doubt: np.ndarray) -> np.ndarray:
         means = np.empty(len(doubt))

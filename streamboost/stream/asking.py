@@ -52,12 +52,12 @@ class Asking:
     @property
     def block(self) -> int:
         """m, the records in an audit's block, 0 without audits."""
-        return self._querier.budget.block
+        return self._querier.spending.block
 
     @property
     def records(self) -> int:
         """Records queried so far."""
-        return self._querier.budget.records
+        return self._querier.spending.records
 
     @property
     def ledger(self) -> Ledger:

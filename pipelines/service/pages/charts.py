@@ -113,7 +113,7 @@ def _unjudged(view: View) -> str:
 
 def spending(view: View) -> Curves:
     """Show how many labels were asked for and came, against how many the budget allows."""
-    series = (
+    series: tuple[Series, ...] = (
         Series("allowed", _column(view, "budget_allowed"), "grey", dash="dotted"),
         Series("asked", _column(view, "requests"), "series-1"),
         Series("answered", _column(view, "answered"), "series-2", dash="dashed"),
