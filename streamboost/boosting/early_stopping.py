@@ -10,8 +10,7 @@ The loss is the log loss of softmax(F / (T t)), T being the family's own tempera
 suits the held-out rows best. Boosters of exponential losses grow sure of themselves long before
 they cease to improve: by the plain log loss (t = 1) GAMBLE would end on satimage after 2 rounds, at
 19 % of errors, where it ends after 35 at 13.7 %; by the error alone, of which 200 rows tell half a
-percent, all families end too early. Rows count by their weights and their classes'; costs, REBEL's
-or AdaBoost.A's, do not enter.
+percent, all families end too early. Costs, REBEL's or AdaBoost.A's, do not enter.
 
 Which rows are held out depends on what they hold and, if it is an integer, on `random_state`; not
 on their order, nor on the other rows, but for how many there are. So equal rows are on one side, a
