@@ -10,12 +10,13 @@ The loss is the log loss of softmax(F / (T t)), T being the family's own tempera
 suits the held-out rows best. Boosters of exponential losses grow sure of themselves long before
 they cease to improve: by the plain log loss (t = 1) GAMBLE would end on satimage after 2 rounds, at
 19 % of errors, where it ends after 35 at 13.7 %; by the error alone, of which 200 rows tell half a
-percent, all families end too early. Rows count by their weights and their classes'; costs, REBEL's
-or AdaBoost.A's, do not enter.
+percent, all families end too early. Costs, REBEL's or AdaBoost.A's, do not enter.
 
 Which rows are held out depends on what they hold and, if it is an integer, on `random_state`; not
 on their order, nor on the other rows, but for how many there are. So equal rows are on one side, a
-row of weight 2 is two rows, and an extension on the same rows holds out the same again.
+row of weight 2 is two rows, and an extension on the same rows holds out the same again. Where
+rows are too few for any to be held out, all are trained on, for all rounds; `fit` and `extend` warn
+of it, and a stream's first trainings do not.
 """
 
 import warnings
@@ -70,19 +71,23 @@ class EarlyStopping:
         by = int(seed) if isinstance(seed, Integral) else 0
         out = held_out_rows(data, self.validation_fraction, by)
         if not out.any():
-            warnings.warn(
-                f"early_stopping holds out validation_fraction={self.validation_fraction} of each "
-                f"class, and of {len(data.y)} rows no class has so many that it comes to one: all "
-                "rounds are trained, on all rows. Give more rows, or a larger fraction",
-                UserWarning,
-                stacklevel=5,
-            )
             return data, None
         held = HeldOut(data.X[out], data.y[out], data.weight[out], self.n_iter_no_change, self.tol)
         return _only(data, ~out), held
 
     def _tell(self, held: "HeldOut | None") -> None:
         self.validation_score_ = -np.array([] if held is None else held.losses)
+
+    def _warn_of_none(self, n_rows: int, n_classes: int) -> None:
+        """Warn who has called `fit` or `extend` on rows too few for any to be held out."""
+        if self.early_stopping and n_classes > 1 and not self.validation_score_.size:
+            warnings.warn(
+                f"early_stopping holds out validation_fraction={self.validation_fraction} of each "
+                f"class, and of {n_rows} rows no class has so many that it comes to one: all "
+                "rounds are trained, on all rows. Give more rows, or a larger fraction",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def held_out_rows(data: TrainingData, fraction: float, seed: int) -> np.ndarray:

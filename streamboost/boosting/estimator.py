@@ -109,6 +109,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         X, y, weight = self._training_rows(X, y, sample_weight, reset=True)
         check_class_weight(self.class_weight, y)
         self._learn(X, y, weight)
+        self._warn_of_none(len(y), len(self.classes_))
         return self
 
     def check_parameters(self) -> None:
@@ -149,6 +150,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         seed = self._seed(after=known.n_rounds)
         self.committee_ = self._train(X, y, weight, seed=seed, committee=known, n_estimators=rounds)
         self.classes_ = self.committee_.classes
+        self._warn_of_none(len(y), len(self.classes_))
         warn_of_absent(known.classes, y[weight > 0])
         return self
 

@@ -129,6 +129,11 @@ class AOSOLogitBoostClassifier(LogLossClassifier):
     Several pair updates in a leaf (an iterative solution of the dense system) were behind it at
     the same cost.
 
+    Of the two choices of a pair neither wins throughout: with leaves of pairs and 400 trees
+    ``"gradient"`` errs more on satimage (8.6 against 8.3 %) and less on segment and vowel (4.2
+    against 4.3 %, 44.4 against 45.9 %); so it does on 4,000 rows of letter after 800 trees (9.1
+    against 9.5 %).
+
     Where the text gives the sums of gradients a minus sign in equation 23 and none in those after
     it, the signs here are those of the derivatives. Training ends before `n_estimators` rounds
     when a tree neither splits nor moves the scores. `extend` with a class the committee does not

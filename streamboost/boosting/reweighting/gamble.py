@@ -144,8 +144,7 @@ class GambleClassifier(ClassWeightClassifier):
         against 45.5 %): None is scaled up to 12 classes and exact beyond.
     weight_floor
         Least weight of a record where K > 2, as a share of the heaviest's, in [0, 1); 0, as in the
-        text, is none. More than 1e-4 mostly costs accuracy; what else was measured stands at
-        `streamboost.boosting.reweighting.gamble_step.LEAST_WEIGHT`.
+        text, is none. For what was measured see `gamble_step.LEAST_WEIGHT`, beside `leaf_step`.
     weak_learner
         A scikit-learn regressor that takes sample weights; None: trees of streamboost's own. The
         parameters below do not concern it, but for `random_state`, which seeds its clones, and
