@@ -1,6 +1,7 @@
 """What a file says of fields, against what a state was made with."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from streamboost.connectors.messages.schema import Schema
@@ -9,13 +10,21 @@ from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.config.sections import paths_of
 
-__all__ = ["added_fields", "field_changes"]
+__all__ = ["added_fields", "field_changes", "rules_for"]
 
 
 def added_fields(config: Config, known: Schema) -> dict[str, Field]:
     """Return the fields that the file names and a state's schema does not know yet."""
     named = config.sections.build_schema().named
     return {name: field for name, field in named.items() if name not in known.features}
+
+
+def rules_for(config: Config, known: Schema) -> dict[str, Any]:
+    """Return what labels and ids have to obey from now on, whatever release made the state.
+
+    Raises ConfigurationError where the file's classes are of another kind than labels are.
+    """
+    return replace(known, tidy=True, classes=config.sections.schema_.classes).rules
 
 
 def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from functools import partial
 
 from streamboost.connectors.base import Committed, Message, Source, Transaction
@@ -16,7 +15,7 @@ from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import DataError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.binding import adopt, bound
-from streamboost.pipelines.config.field_changes import added_fields
+from streamboost.pipelines.config.field_changes import added_fields, rules_for
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.in_step import APART
 from streamboost.pipelines.engine.intake import Intake
@@ -187,15 +186,10 @@ def run(
 
 
 def _follow_file(config: Config, pipeline: Pipeline) -> None:
-    """Have the next batch, and its journal entry, take on what the file says anew.
-
-    These are fields it adds, and what labels have to obey, which no release before asked of them.
-    """
+    """Have the next batch, and its journal entry, take on what the file says anew."""
     if fields := added_fields(config, pipeline.schema):
         pipeline.notes["fields"] = {name: field.given() for name, field in fields.items()}
-    classes = config.sections.schema_.classes
-    rules = replace(pipeline.schema, tidy=True, classes=classes).rules
-    if rules != pipeline.schema.rules:
+    if (rules := rules_for(config, pipeline.schema)) != pipeline.schema.rules:
         pipeline.notes["rules"] = rules
 
 

@@ -63,7 +63,7 @@ def logins(request: Request) -> list[LoggedIn]:
     ]
 
 
-@router.delete("/{name}", responses=_WRITES)
+@router.delete("/{name}", responses=described(403, 404, 409, 413, 422))
 def end_logins(request: Request, name: Annotated[str, Path(max_length=LONGEST_NAME)]) -> Ended:
     """Log somebody out everywhere, and take their login links back."""
     return Ended(ended=_people(request).log_out_all(name))
