@@ -61,10 +61,12 @@ class Fields:
                 self._plain |= types
         if grow:
             self._grow(x)
-        try:
-            return self._all(x) if self._all else tuple(map(x.get, self._feature))
-        except KeyError:
-            return tuple(map(x.get, self._feature))
+        if self._all is not None and type(x) is dict:  # others may answer for what is missing
+            try:
+                return self._all(x)
+            except KeyError:
+                pass
+        return tuple(map(x.get, self._feature))
 
     def _grow(self, x: Mapping[Hashable, Any]) -> None:
         if not x.keys() <= self._places.keys():

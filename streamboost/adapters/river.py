@@ -57,14 +57,15 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     working_set
         Which labelled records training sees. None: the newest 40,000, all of the same weight.
     schedule
-        When to train. None: whenever the labels have grown by 15 %, or by 500.
+        When to train. None: whenever the labels have grown by 15 %, or by 500 (by 1,000 where
+        there are 40,000).
     label_lags
         The newest so many labels learned are features too, as categories. A record is learned with
         the labels that were known when it was predicted, however late its own comes; where it was
         not predicted, or more than 10,000 others since, with the newest.
     experts
         Who has a voice in predictions beside the committee, see `StreamLearner`; "committee":
-        nobody, which is about three times as fast.
+        nobody, which is faster.
     coverage
         Share of the sets of `predict_set_one` that are to hold the true label, in (0, 1). Every
         record learned is then scored first, which also calibrates the probabilities. None: no
@@ -150,7 +151,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         """Learn that the record `x` has the label `y`; in training it counts as `w` records."""
         if y is None or y != y:
             raise DataError(f"y is {y!r}: leave the record out until its label is known")
-        weight = 1.0 if w == 1.0 else float(as_weights([w], 1)[0])
+        weight = 1.0 if type(w) is float and w == 1.0 else float(as_weights([w], 1)[0])
         if not weight:
             self._given.take(self._fields.values(x))
             return

@@ -1,5 +1,6 @@
 """What River's dictionaries are taken for, and in which order their features join."""
 
+from collections import Counter, defaultdict
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -41,6 +42,14 @@ class Learned:
     @property
     def kinds(self):
         return {name: field.kind for name, field in self.features.fields.items()}
+
+
+def test_what_dictionaries_answer_for_absent_features_is_not_asked_for():
+    learned = Learned({"a": 1, "b": 2})
+    counted, with_default = Counter(a=1), defaultdict(float, a=1.0)
+    for absent in (counted, with_default):
+        assert np.isnan(learned.row(absent)[0, 1])
+    assert list(with_default) == ["a"]
 
 
 @given(

@@ -145,6 +145,8 @@ class Blend:
         """
         if not self._blends(committee):
             return score_with_committee(self.leader(committee), X)
+        if X.shape[1] < committee.n_features:
+            committee.as_rows(X)  # says what is wrong
         seats, n = self._seated(committee), len(X)
         scores, leaves = committee.learners.scores_and_leaves(committee.base, X, TREES)
         records = Records(committee, X, scores, seats.place, seats.columns, leaves)
