@@ -7,7 +7,8 @@ A broker of its own runs on the same cores. Records of 16 features and 8 classes
 Throughput: a pipeline whose committee is trained predicts `--records` records, asks and commits
 exactly once; the bare loop polls the same records with kafka-python, writes the same predictions
 and commits them with its offsets, in batches of the same size. Wall-clock records per second from
-the first commit to the last, in turns. Then where the pipeline's time goes in between, by step.
+the first commit to the last, in turns. Then where the pipeline's time goes in between, by step of
+its loop; commits run in other threads, which the steps wait for where they are not done.
 Latency: from when a record is sent, at 1,000 a second, until its committed prediction is read, for
 `--seconds`. Restart: the pipeline has learned `--set` labels, is killed with SIGKILL, and is
 started; what passes until the next prediction.
