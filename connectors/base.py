@@ -34,7 +34,8 @@ class Message:
     `payload` may be cut short when the message is larger than the source was told to hold;
     `size` is the length in bytes it had where it came from. `time` is when it was written, in
     milliseconds since the epoch, where its source knows. `damage` says what keeps the message, and
-    perhaps some after it, from being read at all: its payload is empty then.
+    perhaps some after it, from being read at all: its payload is empty then. `is_row` says that it
+    was a row of a table, in which null is an empty cell.
     """
 
     payload: bytes
@@ -43,6 +44,7 @@ class Message:
     size: int
     time: int | None = field(default=None, repr=False)
     damage: str | None = field(default=None, repr=False)
+    is_row: bool = field(default=False, repr=False)
 
 
 class Source(ABC):

@@ -192,6 +192,8 @@ def chain(
         hashed.update(f"{len(written)}\n".encode())
         for message in written:
             hashed.update(message + b"\n")
-    learned = [joined.ids, joined.labels, joined.propensity]
+    learned: list[Any] = [joined.ids, joined.labels, joined.propensity]
+    if joined.again:
+        learned.append([one[:3] for one in joined.again])
     hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
     return hashed.hexdigest()

@@ -241,9 +241,12 @@ class Pipeline:
 
     def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the labels of a batch to those that are learned."""
-        labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=self.tick)
+        labels, unread = self.schema.decode_labels(
+            inputs.labels, source="labels", time=self.tick, nulls=True
+        )
         self.schema = self.schema.settled(labels.kind)
-        self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
+        given = list(zip(labels.ids, labels.labels, strict=True))
+        self.join.resolve(given, joined, labels.sources, self.learner)
         return unread
 
     def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:

@@ -120,6 +120,17 @@ class Categories(Maker):
         if self._codes[row] == _RARE and self._labels[row] >= self._min_frequency:
             self._number(row)
 
+    def correct(self, value: Values, before: int, k: int | None) -> None:
+        """See `Maker`: what was counted for the class of before is subtracted."""
+        row = self._rows.get(as_category(value[self._place]) or "")
+        if row is None:
+            return
+        self._labels[row] -= k is None
+        for one, step in ((before, -1.0), (k, 1.0)):
+            if one is not None and one < self._counts.shape[1]:
+                self._counts[row, one] += step
+                self._totals[one] += step
+
     def _number(self, row: int) -> None:
         """Give the value at `row` its number, or where all are taken, have rates beside them."""
         if self._numbered < _SET:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.active.query import QueryStrategy, Requests
+from streamboost.active.settings import check_choice
 from streamboost.errors import DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
@@ -21,13 +22,16 @@ from streamboost.stream.checks import (
     as_propensity,
     as_records,
     as_seed,
+    as_sources,
     as_tick,
     as_weights,
     as_wide,
 )
+from streamboost.stream.corrections import correct
 from streamboost.stream.estimators import Trainable, class_weight_of
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.labelled_rows.labelled import LabelledRows
+from streamboost.stream.labelled_rows.named import ON_CONFLICT
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.lags import Lags
 from streamboost.stream.predictor import Predictor
@@ -81,6 +85,11 @@ class StreamLearner(Predictor):
         Who has a voice in predictions beside the committee, with a weight that labels teach
         (`Blend`): "all"; "committee" for nobody; or a list of "committee" and any of "correction",
         "neighbours", "sequence", "linear", and "words" where features hold texts.
+    on_conflict
+        Which label of a record holds that was labelled before, found by its id in the working set:
+        "last", "first", or "vote", the one that most have given (of each source the newest); a tie
+        leaves what stands. An id that `query` is told of names a new record from then on, and ""
+        names none. None: every label is learned as that of another record.
 
     Raises
     ------
@@ -115,7 +124,11 @@ class StreamLearner(Predictor):
         label_lags: int = 0,
         features: Features | None = None,
         experts: str | Sequence[str] = "all",
+        on_conflict: str | None = "last",
     ) -> None:
+        if on_conflict is not None:
+            check_choice("on_conflict", on_conflict, ON_CONFLICT)
+        self.on_conflict = on_conflict
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
         self.strategy = query or QueryStrategy()
@@ -146,6 +159,7 @@ class StreamLearner(Predictor):
         ids = as_ids(ids, len(rows))
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
+        self._rows.release(ids)
         self._blend.note(ids, scored)
         self._drift.watch(scored, self.committee, self._rows, self._asking.records)
         asked = self._asking.arrive(ids, rows, scored, self.committee)
@@ -178,11 +192,13 @@ class StreamLearner(Predictor):
         predicted: Any = None,
         records: Sequence[Values] | None = None,
         weight: Any = None,
+        sources: Sequence[str | None] | None = None,
     ) -> tuple[Training, ...]:
         """Learn labels `y` (n,) of records `X` (n, D) in their order, training where it is due.
 
-        Returns the trainings that were started, each on the rows up to the one that made it due.
-        Trained inline, they have also taken place.
+        A label of a record that the working set holds already goes by `on_conflict`: the row keeps
+        its features, whatever `X` says. Returns the trainings that were started, each on the rows
+        up to the one that made it due. Trained inline, they have also taken place.
 
         Parameters
         ----------
@@ -205,6 +221,8 @@ class StreamLearner(Predictor):
         weight
             (n,), as how many records each counts in training; 0 teaches nothing and gives the
             request up. None: one each.
+        sources
+            (n,), who gave each label, None where nobody knows; None for all.
 
         Raises
         ------
@@ -219,14 +237,20 @@ class StreamLearner(Predictor):
         weights = as_weights(weight, len(rows))
         tick = as_tick(tick)
         values = as_records(records, len(rows), self.features is not None)
+        who = as_sources(sources, len(rows))
         taught = np.flatnonzero(weights).tolist()
         if len(taught) < len(ids):
             self.expire([ids[i] for i in range(len(ids)) if not weights[i]])
         self._asking.answer([ids[i] for i in taught], chances[taught])
-        self.judge.label([ids[i] for i in taught], [labels[i] for i in taught])
+        again = self._again(ids, taught)
+        new = [i for i in taught if i not in again]
+        self.judge.label([ids[i] for i in new], [labels[i] for i in new])
         started: list[Training] = []
         for i in taught:
             label, guess = labels[i], guesses[i]
+            if i in again:
+                started += correct(self, ids[i], label, who[i], tick, values[i] or None)
+                continue
             is_made_now = self.features is not None and X[i] is None
             row = self.arrive([values[i]])[0] if is_made_now else rows[i]
             chance, weighs = float(chances[i]), float(weights[i])
@@ -234,13 +258,80 @@ class StreamLearner(Predictor):
             if judges and guess is None:
                 guess = self.predict(row[None])[0]
             row = self._teach(ids[i], row, label, values[i], weighs)
-            self._rows.append(row, label, tick, chance, self._asking.records, weighs)
+            self._keep(ids[i], row, label, tick, chance, weighs, who[i], values[i])
             if judges:
                 assert guess is not None
                 self._drift.judge(guess, label, self._rows)
             self._lags.add(label)
             started += self.trainer.follow(row, label)
         return tuple(started)
+
+    def correct(
+        self,
+        ids: Sequence[str],
+        y: Sequence[Label | None],
+        *,
+        tick: int = 0,
+        sources: Sequence[str | None] | None = None,
+        records: Sequence[Values | None] | None = None,
+    ) -> tuple[Training, ...]:
+        """Take in labels `y` (n,) of records learned before; None takes a record's label back.
+
+        They are found by their ids in the working set, and others are passed over. The honest
+        figures count the other label, running rates of categories subtract what they counted, and
+        models trained label by label learn it as one more example. A row without a label leaves.
+        Returns the trainings that were started: each change counts as a label learned.
+
+        Parameters
+        ----------
+        ids, y, tick, sources
+            As for `learn`.
+        records
+            The values (n) that the rows were made of, where there are features; None where they
+            are not known any more: texts do not learn then.
+
+        Raises
+        ------
+        DataError
+            When anything given cannot be used; nothing has been learned then.
+        """
+        labels: list[Label | None] = list(y)
+        ids, who, tick = as_ids(ids, len(labels)), as_sources(sources, len(labels)), as_tick(tick)
+        given = [label for label in labels if label is not None]
+        as_labels(given, len(given), self._kind)
+        values = [None] * len(ids) if records is None else list(records)
+        started: list[Training] = []
+        for one in zip(ids, labels, who, values, strict=True):
+            started += correct(self, *one[:3], tick, one[3])
+        return tuple(started)
+
+    def _again(self, ids: Sequence[str], taught: Sequence[int]) -> set[int]:
+        """Return which of the labels `taught` are of records that have, or will have, a row."""
+        if self.on_conflict is None:
+            return set()
+        again, seen = set(), set()
+        for i in taught:
+            if ids[i] and (ids[i] in seen or self._rows.find(ids[i]) is not None):
+                again.add(i)
+            seen.add(ids[i])
+        return again
+
+    def _keep(
+        self,
+        id: str,
+        row: np.ndarray,
+        label: Label,
+        tick: int,
+        chance: float,
+        weight: float,
+        source: str | None,
+        values: Values,
+    ) -> None:
+        """Add a row to the working set, to be found by its id where labels may come again."""
+        id = id if self.on_conflict is not None else ""
+        kept = self.features.kept(values) if self.features is not None and id else None
+        records = self._asking.records
+        self._rows.append(row, label, tick, chance, records, weight, id, source, kept)
 
     def _teach(
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float

@@ -68,13 +68,18 @@ class Predictor:
 
     @property
     def n_labels(self) -> int:
-        """Labels learned so far."""
+        """Labels learned so far; one that took another's place, or took it back, is one more."""
         return self._rows.total
 
     @property
     def classes(self) -> list[Label]:
-        """The labels learned so far, each once, in the order first seen."""
-        return list(self._rows.counts)
+        """The labels of the records learned so far, each once, in the order first seen."""
+        return list(self._rows.shares)
+
+    def label_of(self, id: str) -> Label | None:
+        """Return the label that a record of the working set has; None where none is found."""
+        found = self._rows.find(id)
+        return None if found is None else found[2]
 
     @property
     def evaluation(self) -> Evaluation:
@@ -118,7 +123,7 @@ class Predictor:
         """
         rows = self._admit(X)
         if self.committee is None:
-            return score_with_shares(self._rows.counts, len(rows))
+            return score_with_shares(self._rows.shares, len(rows))
         return self.judge.calibrated(self._blend.score(self.committee, rows))
 
     def remember(self, ids: Sequence[str], scored: Scored) -> None:
@@ -133,7 +138,7 @@ class Predictor:
         """Return the labels, object (n,), that `score` predicts."""
         rows = self._admit(X)
         if self.committee is None:
-            return score_with_shares(self._rows.counts, len(rows)).labels
+            return score_with_shares(self._rows.shares, len(rows)).labels
         return self._blend.score(self.committee, rows).labels
 
     def predict_set(self, X: Any) -> list[list[Label | None]]:

@@ -47,6 +47,7 @@ def pack(learner: "StreamLearner") -> Arrays:
         "asking": asking,
         "drift": drift,
         "experts": learner.experts,
+        "on_conflict": learner.on_conflict,
         "blend": blend,
         "label_lags": learner._lags.n,
         "lags": learner._lags.state(),
@@ -101,6 +102,7 @@ def _from(
         label_lags=about["label_lags"],
         features=features,
         experts=about.get("experts", _BEFORE),
+        on_conflict=about.get("on_conflict"),  # earlier releases learned whatever they were given
     )
     if "experts" in about:
         learner._blend.resume(about["blend"], part(arrays, "blend."))

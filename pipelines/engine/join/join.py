@@ -17,14 +17,22 @@ after an unasked record left the window         dropped: its features are     ``
                                                 gone
 after its request expired                       dropped                       ``expired``
 again, with the value it had                    dropped                       ``duplicate``
-again, with another value                       dropped: the first stays      ``conflicting``
+again, with another value, for a record of the  by `on_conflict`: the newest  ``corrected``
+working set                                     holds, or it has a vote
+so, but the first is to stay, or the working    dropped                       ``conflicting``
+set has the record no more
+null, for a record that has a label             takes it back                 ``taken_back``
+null, for another; or it waited and was taken   dropped                       ``void``
+back
 and no record came while it waited              dropped                       ``unknown``
 ==============================================  ============================  ===============
 
 What a record's label was, or why it is gone, is remembered for one more window after the record
-left; a label later than that cannot be told from an early one, waits like it, and ends as
-``unknown``. A label of a class never seen before is simply learnt. A record whose id is still
-held is a duplicate: it is not predicted again, and goes to the dead letters.
+left. A label later than that is found by its id in the working set; where that has it not, it
+cannot be told from an early one, waits like it, and ends as ``unknown``. Of labels that wait for
+one record the newest holds, or else the first. A label of a class never seen before is simply
+learnt. A record whose id is still held is a duplicate: it is not predicted again, and goes to the
+dead letters.
 
 A step calls, in this order, `advance` (what has run out leaves), `fresh` (duplicates out), `add`
 (the batch's records) and `resolve` (the batch's labels).
@@ -40,7 +48,16 @@ import numpy as np
 
 from streamboost.connectors.messages.written import Time
 from streamboost.pipelines.engine.join.held_records import HeldRecord, Label, Window
-from streamboost.pipelines.engine.join.joined import IGNORED, Gone, JoinCounts, Joined, Request
+from streamboost.pipelines.engine.join.joined import (
+    IGNORED,
+    Gone,
+    JoinCounts,
+    Joined,
+    Learned,
+    Nothing,
+    Request,
+    Waiting,
+)
 from streamboost.pipelines.engine.join.snapshots import pack, unpack
 from streamboost.pipelines.span import Lived, Moment, Span
 from streamboost.pipelines.state.journal import JOINED
@@ -80,7 +97,7 @@ class Join:
         self._answers: dict[str, Label] = {}  # labels of the records in the window
         self._lapsed: set[str] = set()  # records in the window whose request has expired
         self._gone: dict[str, Gone] = {}
-        self._waiting: dict[str, tuple[Moment, Label]] = {}
+        self._waiting: dict[str, Waiting] = {}
         self._met = self._now  # the last time at which a label that waited was of use
         self._for_records = Lived(self._now, self._now)
         self._for_labels = Lived(self._now, self._now)
@@ -179,7 +196,7 @@ class Join:
             self._gone.pop(id, None)
             if self._waiting and id in self._waiting:
                 self._met = self._now
-                self._learn(joined, id, self._waiting.pop(id)[1])
+                self._learn(joined, id, *self._waiting.pop(id)[1:])
         return joined
 
     def held(self, id: str) -> HeldRecord:
@@ -195,38 +212,104 @@ class Join:
         """Return the record `id`, whose request is open."""
         return self._window[id] if id in self._window else self._pinned[id]
 
-    def resolve(self, labels: Sequence[tuple[str, Label]], joined: Joined) -> None:
-        """Give each label to its record, appending to `joined`, or count why it is dropped."""
+    def resolve(
+        self,
+        labels: Sequence[tuple[str, Label | None]],
+        joined: Joined,
+        sources: Sequence[str | None] | None = None,
+        learned: Learned = Nothing(),  # noqa: B008 - it holds nothing
+    ) -> None:
+        """Give each label to its record, appending to `joined`, or count why it is dropped.
+
+        A label None takes one back. `sources` say who gave each, and `learned` which label a record
+        has that was learned.
+        """
         counts = self.counts
         counts.labels += len(labels)
-        for id, label in labels:
+        for (id, label), source in zip(labels, sources or [None] * len(labels), strict=True):
             known = self._known(id)
-            if known is not None:
-                self._count_repeat(known, label)
+            if id in self._waiting:
+                self._wait_again(id, label, source, learned)
+            elif known is not None:
+                self._take_again(joined, id, label, source, learned, known)
             elif id in self._lapsed:
                 counts.expired += 1
             elif id in self._window or id in self._pinned:
-                self._learn(joined, id, label)
+                if label is None:
+                    counts.void += 1
+                else:
+                    self._learn(joined, id, label, source)
             elif id in self._gone:
                 self._count_gone(self._gone[id])
+            elif (known := learned.label_of(id)) is not None:
+                self._take_again(joined, id, label, source, learned, known)
+            elif label is None:
+                counts.void += 1
             else:
                 counts.early += 1
-                self._waiting[id] = (self._for_records.at(self._now), label)
+                self._waiting[id] = Waiting(self._for_records.at(self._now), label, source)
 
     def _known(self, id: str) -> Label | None:
-        """Return the label that `id` already has, here or while it waits."""
+        """Return the label that `id` already has, but for one that waits."""
         if id in self._answers:
             return self._answers[id]
-        if id in self._waiting:
-            return self._waiting[id][1]
         gone = self._gone.get(id)
         return gone.label if gone else None
 
-    def _count_repeat(self, known: Label, label: Label) -> None:
-        if known == label:
+    def _wait_again(
+        self, id: str, label: Label | None, source: str | None, learned: Learned
+    ) -> None:
+        """Take in another label of a record for which one waits."""
+        if label is None:
+            del self._waiting[id]
+            self.counts.taken_back += 1
+            self.counts.void += 1
+        elif label == self._waiting[id].label:
             self.counts.duplicate += 1
+        elif learned.on_conflict == "last":
+            self._waiting[id] = self._waiting[id]._replace(label=label, source=source)
+            self.counts.corrected += 1
         else:
             self.counts.conflicting += 1
+
+    def _take_again(
+        self,
+        joined: Joined,
+        id: str,
+        label: Label | None,
+        source: str | None,
+        learned: Learned,
+        known: Label,
+    ) -> None:
+        """Take in another label of a record whose label was `known`, if only here."""
+        counts, rule = self.counts, learned.on_conflict
+        standing = known if id in joined.ids else learned.label_of(id)
+        is_same = label == (known if standing is None else standing)
+        if standing is None or rule is None:
+            kind = "void" if label is None else "duplicate" if is_same else "conflicting"
+            setattr(counts, kind, getattr(counts, kind) + 1)
+            return
+        values = self._window[id].values if id in self._window else None
+        joined.take_again(id, label, source, values)
+        if label is None:
+            counts.taken_back += 1
+        elif is_same:
+            counts.duplicate += 1
+        elif rule == "first":
+            counts.conflicting += 1
+            return
+        else:
+            counts.corrected += 1
+        self._answer(id, label)
+
+    def _answer(self, id: str, label: Label | None) -> None:
+        """Remember another label of a record that had one; None: it has none."""
+        if id in self._gone:
+            self._gone[id] = self._gone[id]._replace(label=label)
+        elif label is None:
+            self._answers.pop(id, None)
+        elif id in self._answers:
+            self._answers[id] = label
 
     def _count_gone(self, gone: Gone) -> None:
         if gone.expired:
@@ -234,7 +317,7 @@ class Join:
         else:
             self.counts.late += 1
 
-    def _learn(self, joined: Joined, id: str, label: Label) -> None:
+    def _learn(self, joined: Joined, id: str, label: Label, source: str | None) -> None:
         request = self._requests.pop(id, None)
         if request is None:
             self.counts.unasked += 1
@@ -242,10 +325,10 @@ class Join:
             self.counts.answered += 1
         propensity = request.propensity if request else float("nan")
         if id in self._window:
-            joined.take(id, self._window[id], label, propensity)
+            joined.take(id, self._window[id], label, propensity, source)
             self._answers[id] = label
         else:
-            joined.take(id, self._pinned.pop(id), label, propensity)
+            joined.take(id, self._pinned.pop(id), label, propensity, source)
             self._gone[id] = Gone(self._held_at, label, expired=False)
 
     def _expire_requests(self) -> list[str]:

@@ -9,7 +9,7 @@ from streamboost.pipelines.engine.join.held_records import (
     values_from_arrays,
     values_in_arrays,
 )
-from streamboost.pipelines.engine.join.joined import Gone, JoinCounts, Request
+from streamboost.pipelines.engine.join.joined import Gone, JoinCounts, Request, Waiting
 from streamboost.pipelines.span import Lived, Moment
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_wide
@@ -69,4 +69,4 @@ def unpack(join: "Join", arrays: Arrays) -> None:
     join._answers = dict(state["answers"])
     join._lapsed = set(state["lapsed"])
     join._gone = {id: Gone(Moment(*at), *rest) for id, at, *rest in state["gone"]}
-    join._waiting = {id: (Moment(*at), label) for id, at, label in state["waiting"]}
+    join._waiting = {id: Waiting(Moment(*at), *rest) for id, at, *rest in state["waiting"]}

@@ -71,6 +71,13 @@ class Arrivals:
         self._start += n
         self.first += n
 
+    def find(self, id: str) -> int | None:
+        """Return the place of the newest record of that id; None where there is none."""
+        for place in range(len(self.ids) - 1, -1, -1):
+            if self.ids[place] == id:
+                return place
+        return None
+
     def probabilities(self, n_classes: int, n: int | None = None) -> np.ndarray:
         """Return those of the `n` oldest, or of all, (n, K); classes not known then had none."""
         known = self.rows["P"][:n]

@@ -142,6 +142,13 @@ class Judge:
             if (asked := self._asked.pop(id, None)) is not None:
                 self._learn(asked, label)
 
+    def correct(self, id: str, before: Label, label: Label | None) -> None:
+        """Take in that a record's label, known as `before`, is another; None: it is not known.
+
+        Temperature and label sets keep what the first one taught.
+        """
+        self.evaluation.correct(id, before, label)
+
     def observe(self, scored: Scored, labels: Sequence[Label]) -> None:
         """Take in the labels of records just scored, where every record's label comes."""
         if not scored.version:

@@ -174,7 +174,7 @@ def test_each_label_that_does_not_fit_is_counted_by_its_rule(make_world, make_re
     counts = world.pipeline.join.counts
     assert counts.early == 2
     assert counts.duplicate == 1
-    assert counts.conflicting == 1
+    assert counts.corrected == 1
     assert counts.unknown == 1
     assert counts.late == 1
     assert counts.expired == 1
