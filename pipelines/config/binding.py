@@ -49,7 +49,7 @@ _PIPELINE = {
 _ASIDE = {"label_studio"}
 """Sections that say nothing of the pipeline itself: they may come, change and go."""
 
-_OF_FIELDS = {"schema": ("exclude",), "labels": ("fields",)}
+_OF_FIELDS = {"schema": ("exclude",), "labels": ("fields", "on_conflict")}
 """Keys that are not there where they say nothing."""
 
 _BEFORE: tuple[tuple[str, str, Any, Any], ...] = (

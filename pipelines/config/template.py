@@ -91,6 +91,7 @@ delay = 20                  # records that pass before a label comes
 # path = "records.jsonl"    # a file of labelled records: id and label are read
 # of = "requests"           # what is answered; or "all": every record
 # delay = 20                # records that pass before a label comes; or "7d", by their own times
+# on_conflict = "last"      # which of several labels of a record holds; or "first", "vote"
 
 # Records whose labels are known beforehand: learned before the first record, at no cost. Each has
 # the features of a record and a field "label".
@@ -137,6 +138,7 @@ connector = "kafka"
 [labels]
 connector = "kafka"
 # topic = "segments.labels"
+# on_conflict = "last"      # which of several labels of a record holds; or "first", "vote"
 
 [predictions]
 connector = "kafka"

@@ -25,6 +25,7 @@ _IGNORED = {
     "duplicate": "came again, with the value it had",
     "conflicting": "came again with another value, and the first stays",
     "unknown": "was waited for by no record",
+    "void": "took back what nobody had said",
 }
 
 

@@ -56,6 +56,7 @@ MUST_NOT = {
         "max_record_bytes": 7,
     },
     "requests": {"expires_after": 7},
+    "labels": {"on_conflict": "vote"},
     "bootstrap": {"path": "known.csv"},
     "committee": {
         "estimator": "gamble",
