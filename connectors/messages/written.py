@@ -36,6 +36,7 @@ Reason = Literal[
     "bad_json",
     "bad_label",
     "corrupt",
+    "dropped_class",
     "duplicate_id",
     "empty",
     "infinite",

@@ -12,7 +12,7 @@ __all__ = ["gain", "obey"]
 
 
 def obey(command: Command, learner: StreamLearner, versions: Versions) -> tuple[Training, ...]:
-    """Obey a command; return the trainings it started."""
+    """Obey a command that is not about classes; return the trainings it started."""
     trainer = learner.trainer
     if command.version is not None:
         return learner.swap(versions[command.version])

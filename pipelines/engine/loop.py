@@ -269,6 +269,8 @@ class Loop:
             try:
                 if command.version is not None:
                     self.pipeline.versions.fetch(command.version)
+                if command.label is not None:
+                    self.pipeline.classes.check(command, self.pipeline.schema.labels_are)
                 if command.command == "promote" and self._trainer.challenger is None:
                     raise StateError("no challenger is being judged")
                 accepted.append(command)

@@ -18,6 +18,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
+from streamboost.errors import StateError
 from streamboost.pipelines.engine.batch import (
     Effects,
     Inputs,
@@ -27,6 +28,7 @@ from streamboost.pipelines.engine.batch import (
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
 from streamboost.pipelines.engine.changes import gain, obey
+from streamboost.pipelines.engine.classes import Classes
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
@@ -66,6 +68,7 @@ class Pipeline:
     deleted_unread : messages that retention took away before they were read
     lap : told the name of each part of a step at its end; nothing here depends on it
     fields : those that came later, counted
+    classes : which of them were merged or dropped
     notes : what the next journal entry says besides: `environment`, `origin`, `gap`, and `fields`,
         which the schema gains with it
     """
@@ -85,6 +88,7 @@ class Pipeline:
         self.lost_batches = 0
         self.deleted_unread = 0
         self.fields = FieldCounts()
+        self.classes = Classes()
         self.notes: dict[str, Any] = {}
         self.lap: Callable[[str], None] = _nothing
 
@@ -147,6 +151,7 @@ class Pipeline:
             "tick": self.tick,
             "notes": self.notes,
             "schema": self.schema.to_json(),
+            "classes": self.classes.to_json(),
             "evaluation": self.learner.evaluation.in_numbers(),
         }
         return arrays, manifest
@@ -188,6 +193,7 @@ class Pipeline:
         self.fields = FieldCounts(manifest.get("fields", {}).get("unknown"))
         if "schema" in manifest:
             self.schema = Schema.from_json(manifest["schema"])
+        self.classes = Classes.restore(manifest.get("classes", {}))
         self.notes = dict(manifest["notes"])
 
     def _begin(self, inputs: Inputs) -> "_Before":
@@ -208,8 +214,20 @@ class Pipeline:
         started: list[Training] = []
         for command in commands:
             _log.info("batch %d obeys: %s", self.sequence, command)
-            started += obey(command, self.learner, self.versions)
+            if command.label is None:
+                started += obey(command, self.learner, self.versions)
+            else:
+                started += self._mend(command)
         return started
+
+    def _mend(self, command: Command) -> tuple[Training, ...]:
+        """Merge or drop a class; return the trainings that were started."""
+        try:
+            label, into = self.classes.obey(command, self.schema.labels_are)
+        except StateError:  # another command of the batch, obeyed before it, has made it void
+            return ()
+        self.join.rename(self.classes.now)
+        return self.learner.rename(label, into)
 
     def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
         """Return the records of a batch, and in their order the dead letters of the others."""
@@ -245,13 +263,14 @@ class Pipeline:
             inputs.labels, source="labels", time=self.tick, nulls=True
         )
         self.schema = self.schema.settled(labels.kind)
+        labels, dropped = self.classes.sort(labels, "labels", self.tick)
         given = list(zip(labels.ids, labels.labels, strict=True))
         self.join.resolve(given, joined, labels.sources, self.learner)
-        return unread
+        return sorted([*unread, *dropped], key=_place) if dropped else unread
 
     def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the records whose labels are known beforehand to those that are learned."""
-        known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick)
+        known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick, self.classes)
         self.schema = self.schema.settled(known.kind)
         known.give(joined, self.learner, Moment(self.join.counts.records, inputs.tick))
         self.bootstrapped += len(known.ids)

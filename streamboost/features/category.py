@@ -131,6 +131,17 @@ class Categories(Maker):
                 self._counts[row, one] += step
                 self._totals[one] += step
 
+    def rename(self, before: int, k: int | None) -> None:
+        """See `Maker`."""
+        n = self._counts.shape[1]
+        if before >= n:
+            return
+        if k is not None and k < n:
+            self._counts[:, k] += self._counts[:, before]
+            self._totals[k] += self._totals[before]
+        self._counts[:, before] = 0.0
+        self._totals[before] = 0.0
+
     def _number(self, row: int) -> None:
         """Give the value at `row` its number, or where all are taken, have rates beside them."""
         if self._numbered < _SET:

@@ -182,6 +182,13 @@ class Features:
         for maker in self._makers.values():
             maker.correct(values, self._classes[before], k)
 
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another, or none; its columns stay, and come to say nothing."""
+        if label in self._classes:
+            k = None if into is None else self._number(into)
+            for maker in self._makers.values():
+                maker.rename(self._classes[label], k)
+
     def _number(self, label: Label) -> int:
         """Return the number of a class, which may be a new one."""
         k = self._classes.get(label)

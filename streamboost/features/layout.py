@@ -78,6 +78,9 @@ class Maker:
         What can be subtracted is; the rest learns it as one more example.
         """
 
+    def rename(self, before: int, k: int | None) -> None:
+        """Let class number `before` be `k`, or none."""
+
     def grow(self, classes: Sequence[Hashable]) -> None:
         """Let these be the classes, in the order first learned; more join behind."""
 

@@ -43,7 +43,7 @@ class Asking:
     ) -> None:
         self.strategy = strategy
         self._rows = rows
-        self._blend = blend
+        self.blend = blend
         self._querier = Querier(strategy, seeds)
         self._answered = 0
         self._expired = 0
@@ -100,7 +100,7 @@ class Asking:
         """Return the utility (n,) of records, `scored` by the committee or not yet."""
         if committee is None:
             return np.ones(len(X))
-        leader = self._blend.leader(committee)
+        leader = self.blend.leader(committee)
         return self.strategy.measure(evidence(self.strategy.needs, leader, X, scored))
 
     def _noted(self, asked: Requests) -> Requests:
@@ -128,7 +128,7 @@ class Asking:
 
     def _follow(self, committee: "Committee | None") -> None:
         """Let what is kept be rated by `committee`, anew where it or the blend has changed."""
-        self._querier.follow(self._blend.edition(committee), lambda X: self.measure(X, committee))
+        self._querier.follow(self.blend.edition(committee), lambda X: self.measure(X, committee))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""

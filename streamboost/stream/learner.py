@@ -27,7 +27,7 @@ from streamboost.stream.checks import (
     as_weights,
     as_wide,
 )
-from streamboost.stream.corrections import correct
+from streamboost.stream.corrections import correct, rename
 from streamboost.stream.estimators import Trainable, class_weight_of
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.labelled_rows.labelled import LabelledRows
@@ -144,6 +144,7 @@ class StreamLearner(Predictor):
         self._drift = DriftWatch(self.schedule, watching)
         pool = self.strategy.window if self.strategy.mode == "pool" else 0
         self.judge = Judge(self._asking.block, calibrate=calibrate, coverage=coverage, pool=pool)
+        self._renamed = {}
         self.n_features = None
         if features is not None:
             self.follow_features()
@@ -232,6 +233,8 @@ class StreamLearner(Predictor):
         rows = self._admit(X)
         ids = as_ids(ids, len(rows))
         labels = as_labels(y, len(rows), self._kind)
+        for label in self._renamed.keys() & {*labels}:  # it is there again
+            del self._renamed[label]
         chances = as_propensity(propensity, len(rows))
         guesses = as_predictions(predicted, len(rows))
         weights = as_weights(weight, len(rows))
@@ -304,6 +307,23 @@ class StreamLearner(Predictor):
         for one in zip(ids, labels, who, values, strict=True):
             started += correct(self, *one[:3], tick, one[3])
         return tuple(started)
+
+    def rename(self, label: Label, into: Label | None) -> tuple[Training, ...]:
+        """Let one class be another, or none: the records labelled so are no longer labelled then.
+
+        The committee is trained anew; until its successor serves, its predictions are understood in
+        the classes there are now. Experts learn the working set's newest records again. What the
+        honest figures have summed stays as it was judged. Returns the trainings that were started.
+
+        Raises
+        ------
+        DataError
+            When they are not of the kind of the labels, or the same.
+        """
+        as_labels([label] if into is None else [label, into], 1 + (into is not None), self._kind)
+        if label == into:
+            raise DataError(f"the class {label!r} is itself: name another that it is to be")
+        return rename(self, label, into)
 
     def _again(self, ids: Sequence[str], taught: Sequence[int]) -> set[int]:
         """Return which of the labels `taught` are of records that have, or will have, a row."""

@@ -17,7 +17,7 @@ from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.lags import Lags
-from streamboost.stream.scoring import Scored, score_with_shares
+from streamboost.stream.scoring import Scored, renamed, score_with_shares
 from streamboost.stream.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Predictor:
     _lags: Lags
     _told: list[int] | None = None  # the categorical columns that the estimator knows of
     _asking: Asking
+    _renamed: dict[Label, Label | None]  # classes that are others now, or none
 
     @property
     def estimator(self) -> Trainable:
@@ -124,7 +125,8 @@ class Predictor:
         rows = self._admit(X)
         if self.committee is None:
             return score_with_shares(self._rows.shares, len(rows))
-        return self.judge.calibrated(self._blend.score(self.committee, rows))
+        scored = self.judge.calibrated(self._blend.score(self.committee, rows))
+        return renamed(scored, self._renamed)
 
     def remember(self, ids: Sequence[str], scored: Scored) -> None:
         """Keep what the experts said of records until they are learned by these `ids`.
@@ -139,7 +141,7 @@ class Predictor:
         rows = self._admit(X)
         if self.committee is None:
             return score_with_shares(self._rows.shares, len(rows)).labels
-        return self._blend.score(self.committee, rows).labels
+        return renamed(self._blend.score(self.committee, rows), self._renamed).labels
 
     def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.

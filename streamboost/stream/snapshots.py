@@ -48,6 +48,7 @@ def pack(learner: "StreamLearner") -> Arrays:
         "drift": drift,
         "experts": learner.experts,
         "on_conflict": learner.on_conflict,
+        "renamed": list(learner._renamed.items()),
         "blend": blend,
         "label_lags": learner._lags.n,
         "lags": learner._lags.state(),
@@ -104,6 +105,7 @@ def _from(
         experts=about.get("experts", _BEFORE),
         on_conflict=about.get("on_conflict"),  # earlier releases learned whatever they were given
     )
+    learner._renamed = dict(about.get("renamed", []))
     if "experts" in about:
         learner._blend.resume(about["blend"], part(arrays, "blend."))
     else:

@@ -117,8 +117,9 @@ class World:
             self.feed(records[start : start + size])
             self.run()
 
-    def tell(self, command, version=None):
-        self.commands.append([msgspec.json.encode(commands.Command(command, version))])
+    def tell(self, command, *about):
+        order = commands.Command(command, *about)
+        self.commands.append([msgspec.json.encode(order)])
 
     def run(self):
         self.loop.run(until_idle=True)

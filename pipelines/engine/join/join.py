@@ -38,7 +38,7 @@ A step calls, in this order, `advance` (what has run out leaves), `fresh` (dupli
 (the batch's records) and `resolve` (the batch's labels).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from types import MappingProxyType
@@ -248,6 +248,20 @@ class Join:
             else:
                 counts.early += 1
                 self._waiting[id] = Waiting(self._for_records.at(self._now), label, source)
+
+    def rename(self, to: Callable[[Label], Label | None]) -> None:
+        """Let the labels that are known, or wait, be what `to` has them be; None: nobody's."""
+        answers = {id: to(label) for id, label in self._answers.items()}
+        self._answers = {id: label for id, label in answers.items() if label is not None}
+        for id, gone in self._gone.items():
+            if gone.label is not None:
+                self._gone[id] = gone._replace(label=to(gone.label))
+        for id, waiting in list(self._waiting.items()):
+            if (label := to(waiting.label)) is None:
+                del self._waiting[id]
+                self.counts.unknown += 1
+            else:
+                self._waiting[id] = waiting._replace(label=label)
 
     def _known(self, id: str) -> Label | None:
         """Return the label that `id` already has, but for one that waits."""

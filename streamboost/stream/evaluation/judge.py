@@ -149,6 +149,10 @@ class Judge:
         """
         self.evaluation.correct(id, before, label)
 
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another from now on; what has been judged stays so."""
+        self.evaluation.rename(label, into)
+
     def observe(self, scored: Scored, labels: Sequence[Label]) -> None:
         """Take in the labels of records just scored, where every record's label comes."""
         if not scored.version:

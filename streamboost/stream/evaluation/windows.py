@@ -234,6 +234,23 @@ class Evaluation:
             if -newest <= len(self._recent):
                 self._recent[newest].merge(change)
 
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another from now on, or none.
+
+        Records that are part of the sums stay as they were judged; of a class that is none any
+        more, all do.
+        """
+        if label not in self._codes:
+            return
+        before, counted = self._codes[label], self._counts[self._codes[label]]
+        self._counts[before] = 0
+        if into is not None:
+            self._counts[self._code(into)] += counted
+            self._queue.recode(before, self._codes[into], len(self._codes))
+        self._commonest = int(np.argmax(self._counts)) if any(self._counts) else -1
+        if self._last == before:
+            self._last = -1 if into is None else self._codes[into]
+
     def expire(self, ids: Sequence[str]) -> None:
         """Wait no longer for the labels of these requests."""
         for id in ids:

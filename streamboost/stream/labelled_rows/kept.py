@@ -61,6 +61,15 @@ class SlidingRows:
         """Drop the row of `order`, which is there."""
         self._block.drop(order)
 
+    def rename(self, code: int, into: int | None) -> None:
+        """Give the rows of one class to another; None: drop them."""
+        rows = self.view()
+        for order in rows.order[rows.codes == code].tolist():
+            if into is None:
+                self.drop(order)
+            else:
+                self._block.recode(order, into)
+
     def forget(self, before: int) -> None:
         """Drop every row whose order is below `before`."""
         for _ in range(int(np.searchsorted(self.view().order, before))):
@@ -124,6 +133,11 @@ class BalancedRows(SlidingRows):
     def recode(self, order: int, code: int) -> None:
         """Give the row of `order`, which is there, another class."""
         super().recode(order, code)
+        self._sort_by_class()
+
+    def rename(self, code: int, into: int | None) -> None:
+        """Give the rows of one class to another; None: drop them."""
+        super().rename(code, into)
         self._sort_by_class()
 
     def drop(self, order: int) -> None:

@@ -129,6 +129,23 @@ class LabelledRows:
         self.counts[label] = self.counts.get(label, 0) + 1
         self._rows.recode(named.order, self._codes.setdefault(label, len(self._codes)))
 
+    def rename(self, label: Label, into: Label | None) -> bool:
+        """Give the rows of one class to another, or drop them; tell whether there was the class.
+
+        That counts as one more label learned.
+        """
+        if label not in self.counts:
+            return False
+        counted, self.counts[label] = self.counts[label], 0
+        self.total += 1
+        if into is None:
+            self._rows.rename(self._codes[label], None)
+        else:
+            self.counts[into] = self.counts.get(into, 0) + counted
+            self._rows.rename(self._codes[label], self._codes.setdefault(into, len(self._codes)))
+        self._named.rename(lambda one: into if one == label else one)
+        return True
+
     def first_after(self, records: int) -> int:
         """Return the order of the first label kept that came after `records` were queried."""
         rows = self._rows.view()

@@ -124,6 +124,11 @@ class Trainer:
             self._underway.shadow.add(row, label)
         return self.proceed()
 
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another, or none, among the labels that judge a challenger."""
+        if self._underway is not None:
+            self._underway.shadow.rename(label, into)
+
     def arrive(self, challenger: "Committee") -> tuple[Training, ...]:
         """Take in what the running training made; return the training that was started."""
         assert self._underway is not None
