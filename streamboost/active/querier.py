@@ -65,6 +65,7 @@ class Querier:
             strategy.audit_share,
             strategy.loan,
             strategy.expected_records or 0,
+            strategy.relabel_share,
         )
         self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
         self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
@@ -214,6 +215,7 @@ class Querier:
             answered=answered,
             expired=expired,
             tokens=budget.tokens,
+            again=budget.again,
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -53,6 +53,10 @@ class QueryStrategy:
         (with audits, less 1), and at most a third of what the budget buys until then.
     expected_records
         Length of the stream, for the loan; None without one.
+    relabel
+        Share of the budget, in [0, 1), for asking again, by somebody else, for labels that look
+        wrong; above 0 training also trusts each label as far as what was predicted on arrival and
+        the reliability of who gave it speak for it.
 
     Raises
     ------
@@ -77,6 +81,7 @@ class QueryStrategy:
     round_size: int = 1
     loan: int = 0
     expected_records: int | None = None
+    relabel: float = 0.0
 
     def __post_init__(self) -> None:
         check_choice("query utility", self.utility, UTILITIES)
@@ -95,6 +100,11 @@ class QueryStrategy:
         if not 0 <= self.audit_share <= 1:
             raise ConfigurationError(
                 f"query audit is {self.audit!r}: give a share of the budget from 0 to 1"
+            )
+        if not 0 <= self.relabel_share < 1 or self.audit_share + self.relabel_share > 1:
+            raise ConfigurationError(
+                f"query relabel is {self.relabel!r}: give a share of the budget from 0 to below 1, "
+                "which leaves the audit its own"
             )
         check_whole("query window", self.window)
         check_whole("query round_size", self.round_size)
@@ -137,6 +147,11 @@ class QueryStrategy:
     def audit_share(self) -> Fraction:
         """The audit as an exact fraction."""
         return as_decimal("query audit", self.audit)
+
+    @cached_property
+    def relabel_share(self) -> Fraction:
+        """What is set apart for asking again, as an exact fraction of the budget."""
+        return as_decimal("query relabel", self.relabel)
 
     @property
     def needs(self) -> Needs:

@@ -48,6 +48,7 @@ class Asking:
         self._answered = 0
         self._expired = 0
         self._open: dict[str, None] = {}  # in the order they were asked for
+        self._again: dict[str, None] = {}  # those that were asked about again
 
     @property
     def block(self) -> int:
@@ -90,6 +91,25 @@ class Asking:
             if not math.isnan(chance):
                 self._answered += self._closes(id)
 
+    @property
+    def due_again(self) -> int:
+        """How many labels may be asked for again now."""
+        return self._querier.budget.due_again
+
+    def is_free(self, id: str) -> bool:
+        """Whether no request of that record is open."""
+        return id not in self._open and id not in self._again
+
+    def ask_again(self, ids: Sequence[str]) -> None:
+        """Ask again about these records, for a token each."""
+        self._querier.budget.ask_again(len(ids))
+        self._again |= dict.fromkeys(ids)
+
+    def close(self, id: str) -> None:
+        """Take note that somebody answered for a record that was asked about again, if it was."""
+        if id in self._again:
+            self._answered += self._closes(id)
+
     def expire(self, ids: Sequence[str]) -> None:
         """Give up the requests among `ids`."""
         self._expired += sum(map(self._closes, ids))
@@ -109,10 +129,11 @@ class Asking:
 
     def _closes(self, id: str) -> bool:
         """Tell whether a request waited under `id`; it does not any more."""
-        if id not in self._open:
-            return False
-        del self._open[id]
-        return True
+        for waiting in (self._open, self._again):
+            if id in waiting:
+                del waiting[id]
+                return True
+        return False
 
     def _is_cold(self, committee: "Committee | None") -> bool:
         """Whether to ask at random.
@@ -138,6 +159,7 @@ class Asking:
             "answered": self._answered,
             "expired": self._expired,
             "open": list(self._open),
+            "again": list(self._again),
         }
         return state, window
 
@@ -146,3 +168,4 @@ class Asking:
         self._querier.resume(state["querier"], arrays)
         self._answered, self._expired = state["answered"], state["expired"]
         self._open = dict.fromkeys(state["open"])
+        self._again = dict.fromkeys(state.get("again", []))

@@ -36,13 +36,17 @@ def correct(
     are still known. Returns the trainings that were started.
     """
     rows = learner._rows
+    learner._asking.close(id)
     found = rows.find(id)
     if found is None:
         return ()
     named, row, before = found
     after = label
     if label is not None:
+        is_new = source is None or all(source != who for who, _ in named.votes)
         named.say(source, label)
+        if is_new:
+            learner.annotators.note(named)
         after = verdict(learner.on_conflict or "first", named.votes, before)
     if after == before:
         return ()

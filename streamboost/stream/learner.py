@@ -1,6 +1,6 @@
 """A committee that is kept current: it scores, asks, learns and can be stopped at any step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from streamboost.errors import DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.storage import Arrays
+from streamboost.stream.annotators import Annotators, guess_of
 from streamboost.stream.asking import Asking
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.blend.experts import as_experts
@@ -28,10 +29,11 @@ from streamboost.stream.checks import (
     as_wide,
 )
 from streamboost.stream.corrections import correct, rename
+from streamboost.stream.doubts import Doubts, Relabels
 from streamboost.stream.estimators import Trainable, class_weight_of
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.labelled_rows.named import ON_CONFLICT
+from streamboost.stream.labelled_rows.named import ON_CONFLICT, NamedRow
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.lags import Lags
 from streamboost.stream.predictor import Predictor
@@ -141,6 +143,10 @@ class StreamLearner(Predictor):
         self.experts = as_experts(experts)
         self._blend = Blend(self.experts, self.schedule, features, label_lags)
         self._asking = Asking(self.strategy, asking, self._rows, self._blend)
+        self.annotators = Annotators()
+        self._doubts = Doubts(self._rows, self.annotators)
+        if self.strategy.relabel:
+            self._rows.trust = self._doubts.weights
         self._drift = DriftWatch(self.schedule, watching)
         pool = self.strategy.window if self.strategy.mode == "pool" else 0
         self.judge = Judge(self._asking.block, calibrate=calibrate, coverage=coverage, pool=pool)
@@ -181,6 +187,19 @@ class StreamLearner(Predictor):
         asked = self._asking.ask(n, self.committee)
         self.judge.ask(asked)
         return asked
+
+    def query_again(self, may: Callable[[str], bool] = lambda id: True) -> Relabels:
+        """Ask again about labels that look wrong, as far as the budget's `relabel` share goes.
+
+        Each costs a token. The answers are told to `learn` or `correct`, as other labels that come
+        again. Only records of which `may` approves, given their ids, are asked about.
+        """
+        n = self._asking.due_again
+        if not n:
+            return Relabels([], np.zeros(0), [])
+        again = self._doubts.worst(n, lambda id: self._asking.is_free(id) and may(id))
+        self._asking.ask_again(again.ids)
+        return again
 
     def learn(
         self,
@@ -247,6 +266,7 @@ class StreamLearner(Predictor):
         self._asking.answer([ids[i] for i in taught], chances[taught])
         again = self._again(ids, taught)
         new = [i for i in taught if i not in again]
+        said = [self.judge.said(id) for id in ids]
         self.judge.label([ids[i] for i in new], [labels[i] for i in new])
         started: list[Training] = []
         for i in taught:
@@ -261,7 +281,8 @@ class StreamLearner(Predictor):
             if judges and guess is None:
                 guess = self.predict(row[None])[0]
             row = self._teach(ids[i], row, label, values[i], weighs)
-            self._keep(ids[i], row, label, tick, chance, weighs, who[i], values[i])
+            kept = self._keep(ids[i], row, label, tick, chance, weighs)
+            self._note(kept, label, who[i], said[i], values[i])
             if judges:
                 assert guess is not None
                 self._drift.judge(guess, label, self._rows)
@@ -344,14 +365,28 @@ class StreamLearner(Predictor):
         tick: int,
         chance: float,
         weight: float,
-        source: str | None,
-        values: Values,
-    ) -> None:
+    ) -> NamedRow:
         """Add a row to the working set, to be found by its id where labels may come again."""
         id = id if self.on_conflict is not None else ""
-        kept = self.features.kept(values) if self.features is not None and id else None
-        records = self._asking.records
-        self._rows.append(row, label, tick, chance, records, weight, id, source, kept)
+        return self._rows.append(row, label, tick, chance, self._asking.records, weight, id)
+
+    def _note(
+        self,
+        kept: NamedRow,
+        label: Label,
+        source: str | None,
+        said: tuple[list[Label], np.ndarray] | None,
+        values: Values,
+    ) -> None:
+        """Note of a row just kept who labelled it, and what was said of it on arrival."""
+        kept.votes.append((source, label))
+        if said is not None:
+            kept.guess = guess_of(*said)
+            if self.strategy.relabel:
+                kept.said = said[0], said[1].astype(np.float32)
+        if self.features is not None and self.on_conflict is not None:
+            kept.values = self.features.kept(values)
+        self.annotators.note(kept)
 
     def _teach(
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float

@@ -9,6 +9,7 @@ from streamboost.active.budget import Ledger
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
+from streamboost.stream.annotators import Annotators
 from streamboost.stream.asking import Asking
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.checks import Label, as_labels, as_rows, as_wide
@@ -39,12 +40,15 @@ class Predictor:
         What the labels asked for say of the predictions.
     features
         What makes columns of records' fields; None where records are arrays.
+    annotators
+        What the labels of each who gave some came to.
     """
 
     n_features: int | None
     trainer: Trainer
     judge: Judge
     features: Features | None
+    annotators: Annotators
     _blend: Blend
     _rows: LabelledRows
     _lags: Lags

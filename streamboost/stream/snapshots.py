@@ -48,6 +48,8 @@ def pack(learner: "StreamLearner") -> Arrays:
         "drift": drift,
         "experts": learner.experts,
         "on_conflict": learner.on_conflict,
+        "annotators": learner.annotators.state(),
+        "doubts": learner._doubts.state(),
         "renamed": list(learner._renamed.items()),
         "blend": blend,
         "label_lags": learner._lags.n,
@@ -105,6 +107,8 @@ def _from(
         experts=about.get("experts", _BEFORE),
         on_conflict=about.get("on_conflict"),  # earlier releases learned whatever they were given
     )
+    learner.annotators.resume(about.get("annotators", []))
+    learner._doubts.resume(about.get("doubts", -1))
     learner._renamed = dict(about.get("renamed", []))
     if "experts" in about:
         learner._blend.resume(about["blend"], part(arrays, "blend."))

@@ -1,12 +1,11 @@
 """The labelled rows with the classes they belong to."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Values
 from streamboost.storage import Arrays
 from streamboost.stream.checks import Label, as_array
 from streamboost.stream.labelled_rows.named import Named, NamedRow
@@ -53,6 +52,8 @@ class LabelledRows:
         self._codes: dict[Label, int] = {}
         self._rows = working_set.keep(seeds)
         self._named = Named()
+        self.trust: Callable[[np.ndarray], np.ndarray] | None = None
+        """What rows of such orders (n,) weigh, (n,), besides all else."""
 
     @property
     def kind(self) -> type | None:
@@ -78,23 +79,34 @@ class LabelledRows:
         records: int,
         weight: float = 1.0,
         id: str = "",
-        source: str | None = None,
-        values: Values | None = None,
-    ) -> None:
+    ) -> NamedRow:
         """Add one row (D,) and its label, which came after `records` records were queried.
 
         `weight` is as how many records it counts in training. By its `id` it is found again, with
-        what `source` said of it and what `NamedRow.values` are; without one it is not.
+        what is noted in the answer; without one it is not.
         """
         code = self._codes.setdefault(label, len(self._codes))
         self.counts[label] = self.counts.get(label, 0) + 1
         self.total += 1
         self.tick = tick
         self._rows.append(row, code, tick, propensity, self.total, records, weight)
+        named = NamedRow(self.total, [])
         if id:
-            self._named.add(id, NamedRow(self.total, [(source, label)], values))
+            self._named.add(id, named)
             if len(self._named) > 2 * len(self._rows) + _FEW:
                 self._named.keep(self._rows.view().order)
+        return named
+
+    def named(self) -> Iterator[tuple[str, NamedRow, Label]]:
+        """Give the ids of the rows that have one, what is noted of them, and their labels."""
+        rows, labels = self._rows.view(), list(self._codes)
+        label_of = {
+            order: labels[code]
+            for order, code in zip(rows.order.tolist(), rows.codes.tolist(), strict=True)
+        }
+        for id, row in self._named.items():
+            if row.order in label_of:
+                yield id, row, label_of[row.order]
 
     def find(self, id: str) -> tuple[NamedRow, np.ndarray, Label] | None:
         """Return the row of a record, its features (D,) and its label; None where none is kept."""
@@ -182,6 +194,9 @@ class LabelledRows:
         weight = self.working_set.weigh(len(rows), rows.propensity)
         if (rows.weight != 1).any():
             weight = rows.weight.copy() if weight is None else weight * rows.weight
+        if self.trust is not None:
+            trust = self.trust(rows.order)
+            weight = trust if weight is None else weight * trust
         known = as_array(self.counts)
         classes = known[_present(rows.codes, weight)]
         return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=classes)
@@ -209,7 +224,7 @@ class LabelledRows:
         self._suspected = state["suspected"]
         self._codes = {label: code for code, label in enumerate(self.counts)}
         self._rows.resume(state["kept"], arrays)
-        self._named.resume(state.get("named", []))  # the rows of earlier releases have no ids
+        self._named.resume(state.get("named", {}))  # the rows of earlier releases have no ids
 
 
 def _present(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

@@ -30,11 +30,17 @@ class NamedRow:
         What was said of it, the oldest first; of each who is known by name only the newest.
     values
         The categories of its record, where there are any: running rates are corrected by them.
+    guess
+        What was predicted on arrival with confidence; None: nothing was, or nobody knows.
+    said
+        Labels, and the probability float32 (K,) that each was given on arrival; None: not kept.
     """
 
     order: int
     votes: list[Vote]
     values: Values | None = None
+    guess: Label | None = None
+    said: tuple[list[Label], np.ndarray] | None = None
 
     def say(self, source: str | None, label: Label) -> None:
         """Take in what somebody says."""
@@ -90,6 +96,8 @@ class Named:
     def rename(self, to: Callable[[Label], Label | None]) -> None:
         """Let what was said be as `to` has it; None was never said."""
         for row in self._rows.values():
+            row.guess = None if row.guess is None else to(row.guess)
+            row.said = None
             named = [(source, to(label)) for source, label in row.votes]
             row.votes = [(source, label) for source, label in named if label is not None]
 
@@ -97,18 +105,27 @@ class Named:
         """Give ids and rows, in the order in which they were added."""
         return self._rows.items()
 
-    def state(self, orders: np.ndarray) -> list[Any]:
+    def state(self, orders: np.ndarray) -> dict[str, Any]:
         """Return all there is of rows of these `orders`, as JSON can hold it."""
         self.keep(orders)
-        return [(id, row.order, row.votes, row.values) for id, row in self._rows.items()]
+        classes: dict[tuple[Label, ...], int] = {}
+        rows = []
+        for id, row in self._rows.items():
+            said = None
+            if row.said is not None:
+                names = tuple(row.said[0])
+                said = classes.setdefault(names, len(classes)), row.said[1].tolist()
+            rows.append((id, row.order, row.votes, row.values, row.guess, said))
+        return {"rows": rows, "classes": list(classes)}
 
-    def resume(self, state: Iterable[Any]) -> None:
-        """Go on from what `state` returned."""
-        self._rows = {
-            id: NamedRow(
-                order,
-                [(source, label) for source, label in votes],
-                None if values is None else tuple(values),
-            )
-            for id, order, votes, values in state
-        }
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned; from nothing: no row has an id."""
+        classes = [list(names) for names in state.get("classes", [])]
+        self._rows = {}
+        for id, order, votes, values, guess, said in state.get("rows", []):
+            row = NamedRow(order, [(source, label) for source, label in votes])
+            row.values = None if values is None else tuple(values)
+            row.guess = guess
+            if said is not None:
+                row.said = classes[said[0]], np.array(said[1], dtype=np.float32)
+            self._rows[id] = row
