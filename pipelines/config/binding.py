@@ -53,6 +53,7 @@ _OF_FIELDS = {"schema": ("exclude",), "labels": ("fields", "on_conflict")}
 """Keys that are not there where they say nothing."""
 
 _BEFORE: tuple[tuple[str, str, Any, Any], ...] = (
+    ("query", "relabel", None, 0.0),
     ("committee", "experts", None, "all"),
     ("working_set", "size", 10_000, 40_000),
 )

@@ -38,6 +38,7 @@ from streamboost.pipelines.span import Moment
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import Arrays, part
+from streamboost.stream.doubts import Relabels
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
@@ -107,7 +108,8 @@ class Pipeline:
         self.lap("query")
         joined = self._hold(records, X, scored, asked)
         unusable = self._take_known(inputs, joined)
-        requested = requests_of(asked, self.join, self.learner, self.schema, self.sequence)
+        again = self._ask_again()
+        requested = requests_of(asked, again, self.join, self.learner, self.schema, self.sequence)
         unread = self._take_labels(inputs, joined)
         self.lap("join")
         with training_once(self.learner.trainer, started) if inputs.bootstrap else nullcontext():
@@ -125,6 +127,7 @@ class Pipeline:
             records=records,
             scored=scored,
             asked=asked,
+            again=again,
             joined=joined,
             bootstrapped=self.bootstrapped - before.bootstrapped,
             ignored={kind: n - before.ignored[kind] for kind, n in self.join.ignored().items()},
@@ -175,6 +178,7 @@ class Pipeline:
             "fields": self.fields.in_numbers(self.learner.features),
             "committee": committee_in_numbers(self.learner),
             "experts": self.learner.voices,
+            "annotators": self.learner.annotators.in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
         }
@@ -256,6 +260,12 @@ class Pipeline:
         predicted, values = scored.labels.tolist(), held_values(records)
         requests = asked.ids, asked.propensity
         return self.join.add(records.ids, X, predicted, *requests, records.times, values)
+
+    def _ask_again(self) -> Relabels:
+        """Ask again about labels that look wrong, of records that are still at hand."""
+        again = self.learner.query_again(self.join.holds)
+        self.join.ask_again(again.ids, again.not_by)
+        return again
 
     def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the labels of a batch to those that are learned."""

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from streamboost.active.query import Requests
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.schema import Schema
@@ -10,6 +12,7 @@ from streamboost.connectors.messages.written import Request, features_of
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.join.held_records import HeldRecord, unpacked
 from streamboost.stream.checks import as_wide
+from streamboost.stream.doubts import Relabels
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 
@@ -17,12 +20,21 @@ __all__ = ["request_of", "requests_of"]
 
 
 def requests_of(
-    asked: Requests, join: Join, learner: StreamLearner, schema: Schema, sequence: int
+    asked: Requests,
+    again: Relabels,
+    join: Join,
+    learner: StreamLearner,
+    schema: Schema,
+    sequence: int,
 ) -> list[bytes]:
-    """Put what is asked for into messages, as the committee that asks sees it."""
-    held = [join.held(id) for id in asked.ids]
+    """Put what is asked for, and `again`, into messages, as the committee that asks sees it."""
+    ids = [*asked.ids, *again.ids]
+    held = [join.held(id) for id in ids]
     scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
     expires = join.expires_after.end(join.now)
+    utility = [*asked.utility.tolist(), *again.doubt.tolist()]
+    propensity = [*asked.propensity.tolist(), *[1.0] * len(again)]
+    not_by: list[Sequence[str] | None] = [*[None] * len(asked), *again.not_by]
     return [
         request_of(
             id,
@@ -30,12 +42,13 @@ def requests_of(
             scored,
             row,
             schema=schema,
-            utility=float(asked.utility[row]),
-            propensity=float(asked.propensity[row]),
+            utility=utility[row],
+            propensity=propensity[row],
             expires=expires,
             sequence=sequence,
+            not_by=not_by[row],
         ).encode()
-        for row, id in enumerate(asked.ids)
+        for row, id in enumerate(ids)
     ]
 
 
@@ -50,10 +63,12 @@ def request_of(
     propensity: float,
     expires: int | None,
     sequence: int,
+    not_by: Sequence[str] | None = None,
 ) -> Request:
     """Return the request of a record.
 
-    Row `row` of `scored` is what is predicted for it now.
+    Row `row` of `scored` is what is predicted for it now. `not_by` says who must not answer what is
+    asked again.
     """
     probabilities = scored.probabilities[row].tolist()
     return Request(
@@ -66,6 +81,7 @@ def request_of(
         propensity=propensity,
         expires=expires,
         sequence=sequence,
+        not_by=msgspec.UNSET if not_by is None else not_by,
     )
 
 

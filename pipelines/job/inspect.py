@@ -33,6 +33,7 @@ _WORDS = {
     "ledger": {
         "requests": "labels asked for",
         "audits": "of them at random",
+        "again": "of them about labels that looked wrong",
         "answered": "of them learned",
         "expired": "of them given up",
         "tokens": "labels that could still be asked for",
@@ -172,6 +173,7 @@ def in_words(found: dict[str, Any]) -> str:
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _counters(checkpoint)
     lines += _experts(checkpoint.get("experts", {}))
+    lines += _annotators(checkpoint.get("annotators", {}))
     lines += _fields(checkpoint.get("fields", {}))
     lines += figures(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
@@ -189,6 +191,21 @@ def _experts(shares: Mapping[str, float]) -> Iterator[str]:
         yield "  experts"
     for name, share in shares.items():
         yield f"    {name:<15} {share:>10.1%}  of the weight in predictions"
+
+
+def _annotators(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Say what the labels of each who gave some came to, the most labels first."""
+    names = sorted(found, key=lambda name: -found[name]["labels"])
+    if names:
+        yield "  annotators"
+        yield _line("", "labels", "as others said", "as was predicted, where that was sure")
+    for name in names[:_NAMED]:
+        one = found[name]
+        alike = f"{one['agreed']:,} of {one['shared']:,}" if one["shared"] else "none shared"
+        sure = f"{one['confirmed']:,} of {one['judged']:,}" if one["judged"] else "none"
+        yield _line(name, f"{one['labels']:,}", alike, sure)
+    if len(names) > _NAMED:
+        yield f"    and {len(names) - _NAMED:,} more"
 
 
 def _fields(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

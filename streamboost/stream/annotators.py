@@ -24,6 +24,9 @@ _PRIOR, _PRIOR_RIGHT = 5.0, 4.5
 
 _WORST, _BEST = 0.05, 0.98
 
+_OFTEN = 0.2
+"""Nobody who errs less often is too poor to be asked again."""
+
 
 @dataclass(slots=True)
 class Annotator:
@@ -91,6 +94,12 @@ class Annotators:
             first, said = others[0]
             self.of(first).judged -= 1
             self.of(first).confirmed -= said == row.guess
+
+    def poor(self) -> list[str]:
+        """Return those known by name who err more than twice as often as half of all do."""
+        errs = {name: 1.0 - one.reliability for name, one in self._known.items() if name}
+        usual = float(np.median(list(errs.values()))) if errs else 0.0
+        return [name for name, often in errs.items() if often > max(2.0 * usual, _OFTEN)]
 
     def weigh(self, votes: Sequence[Vote], classes: Sequence[Label]) -> np.ndarray:
         """Return the log likelihood (K,) of what was said, if each of `classes` were the truth.

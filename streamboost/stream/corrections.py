@@ -56,6 +56,7 @@ def correct(
     if after is not None:
         row = np.asarray(as_wide(row[None], learner.n_features or 0)[0])
         weight = class_weight_of(learner.estimator, after, rows.counts)
+        weight *= learner.trust(named, after)
         learner._blend.correct(row, after, weight, learner.committee)
     if learner.features is not None and values is not None:
         learner.features.correct(values, before, after)

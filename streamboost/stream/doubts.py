@@ -58,7 +58,9 @@ class Doubts:
         self._seen = -1  # labels known when nothing looked wrong
 
     def trust(self, row: NamedRow, label: Label) -> float:
-        """Return the probability that the `label` a row has is right."""
+        """Return the probability that the `label` a row has is right; 1 of one not learned yet."""
+        if label not in self._rows.counts:
+            return 1.0
         classes, prior = self._prior(row)
         logs = np.log(np.maximum(prior, _LEAST)) + self._annotators.weigh(row.votes, classes)
         P = np.exp(logs - logs.max())
@@ -102,8 +104,14 @@ class Doubts:
         return Relabels(
             [id for _, id, _ in chosen],
             np.array([1.0 - trust for trust, *_ in chosen]),
-            [_names(row) for *_, row in chosen],
+            [self._not_by(row) for *_, row in chosen],
         )
+
+    def _not_by(self, row: NamedRow) -> list[str]:
+        """Return who is not to be asked: who has answered, and whoever errs much."""
+        answered = [source for source, _ in row.votes if source is not None]
+        poor = [name for name in self._annotators.poor() if name not in answered]
+        return answered + poor
 
     def state(self) -> int:
         """Return all that changes."""
@@ -112,7 +120,3 @@ class Doubts:
     def resume(self, state: int) -> None:
         """Go on from what `state` returned."""
         self._seen = state
-
-
-def _names(row: NamedRow) -> list[str]:
-    return [source for source, _ in row.votes if source is not None]

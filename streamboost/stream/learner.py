@@ -280,9 +280,12 @@ class StreamLearner(Predictor):
             judges = self._drift.judges and self.committee is not None
             if judges and guess is None:
                 guess = self.predict(row[None])[0]
-            row = self._teach(ids[i], row, label, values[i], weighs)
-            kept = self._keep(ids[i], row, label, tick, chance, weighs)
-            self._note(kept, label, who[i], said[i], values[i])
+            named = self._named(label, who[i], said[i], values[i])
+            row = self._teach(ids[i], row, label, values[i], weighs * self.trust(named, label))
+            id = ids[i] if self.on_conflict is not None else ""
+            seen = self._asking.records
+            self._rows.append(row, label, tick, chance, seen, weighs, id, named)
+            self.annotators.note(named)
             if judges:
                 assert guess is not None
                 self._drift.judge(guess, label, self._rows)
@@ -357,36 +360,26 @@ class StreamLearner(Predictor):
             seen.add(ids[i])
         return again
 
-    def _keep(
+    def _named(
         self,
-        id: str,
-        row: np.ndarray,
-        label: Label,
-        tick: int,
-        chance: float,
-        weight: float,
-    ) -> NamedRow:
-        """Add a row to the working set, to be found by its id where labels may come again."""
-        id = id if self.on_conflict is not None else ""
-        return self._rows.append(row, label, tick, chance, self._asking.records, weight, id)
-
-    def _note(
-        self,
-        kept: NamedRow,
         label: Label,
         source: str | None,
         said: tuple[list[Label], np.ndarray] | None,
         values: Values,
-    ) -> None:
-        """Note of a row just kept who labelled it, and what was said of it on arrival."""
-        kept.votes.append((source, label))
+    ) -> NamedRow:
+        """Return what is noted of a record that is labelled now, and of which that was said."""
+        row = NamedRow(0, [(source, label)])
         if said is not None:
-            kept.guess = guess_of(*said)
+            row.guess = guess_of(*said)
             if self.strategy.relabel:
-                kept.said = said[0], said[1].astype(np.float32)
+                row.said = said[0], said[1].astype(np.float32)
         if self.features is not None and self.on_conflict is not None:
-            kept.values = self.features.kept(values)
-        self.annotators.note(kept)
+            row.values = self.features.kept(values)
+        return row
+
+    def trust(self, row: NamedRow, label: Label) -> float:
+        """Return as how much of a record a row counts; 1 where nobody is asked again."""
+        return self._doubts.trust(row, label) if self.strategy.relabel else 1.0
 
     def _teach(
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float

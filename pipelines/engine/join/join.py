@@ -94,7 +94,7 @@ class Join:
         self._window = Window(n_features)
         self._pinned: dict[str, HeldRecord] = {}
         self._requests: dict[str, Request] = {}
-        self._answers: dict[str, Label] = {}  # labels of the records in the window
+        self._answers: dict[str, Label] = {}  # labels of the records that are held
         self._lapsed: set[str] = set()  # records in the window whose request has expired
         self._gone: dict[str, Gone] = {}
         self._waiting: dict[str, Waiting] = {}
@@ -199,6 +199,16 @@ class Join:
                 self._learn(joined, id, *self._waiting.pop(id)[1:])
         return joined
 
+    def holds(self, id: str) -> bool:
+        """Tell whether the record `id` is at hand, labelled, and not asked about."""
+        return id in self._answers and id in self._window and id not in self._requests
+
+    def ask_again(self, ids: Sequence[str], not_by: Sequence[Sequence[str]]) -> None:
+        """Note requests about records that `holds` approves of, and who must not answer them."""
+        since = self._for_labels.at(self._now)
+        for id, names in zip(ids, not_by, strict=True):
+            self._requests[id] = Request(since, 1.0, self._now, names)
+
     def held(self, id: str) -> HeldRecord:
         """Return the record `id`, which must have arrived within the window."""
         return self._window[id]
@@ -297,6 +307,7 @@ class Join:
     ) -> None:
         """Take in another label of a record whose label was `known`, if only here."""
         counts, rule = self.counts, learned.on_conflict
+        self._close_again(id)
         standing = known if id in joined.ids else learned.label_of(id)
         is_same = label == (known if standing is None else standing)
         if standing is None or rule is None:
@@ -315,6 +326,11 @@ class Join:
         else:
             counts.corrected += 1
         self._answer(id, label)
+
+    def _close_again(self, id: str) -> None:
+        """Let a record go on that was asked about again, if it was, as one that was not."""
+        if self._requests.pop(id, None) and self._pinned.pop(id, None):
+            self._gone[id] = Gone(self._held_at, self._answers.pop(id), expired=False)
 
     def _answer(self, id: str, label: Label | None) -> None:
         """Remember another label of a record that had one; None: it has none."""
@@ -352,8 +368,9 @@ class Join:
         for id in expired:
             del self._requests[id]
             if self._pinned.pop(id, None) is not None:
-                self._gone[id] = Gone(self._held_at, None, expired=True)
-            else:
+                label = self._answers.pop(id, None)  # there is one where it was asked for again
+                self._gone[id] = Gone(self._held_at, label, expired=label is None)
+            elif id not in self._answers:
                 self._lapsed.add(id)
         return expired
 

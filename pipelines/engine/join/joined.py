@@ -1,5 +1,6 @@
 """What a join says of labels, and what it remembers of records and requests."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -150,11 +151,15 @@ class Gone(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A label that was asked for and has not come; `since` is what it expires by."""
+    """A label that was asked for and has not come; `since` is what it expires by.
+
+    Who must not answer is named where it was asked for again.
+    """
 
     since: Moment
     propensity: float
     asked: Moment
+    not_by: Sequence[str] | None = None
 
 
 class Waiting(NamedTuple):

@@ -63,7 +63,7 @@ def unpack(join: "Join", arrays: Arrays) -> None:
     lived = state.get("lived", [[state["now"]] * 2] * 2)  # release 0.1 counted everything
     join._for_records, join._for_labels = (Lived(*(Moment(*m) for m in x)) for x in lived)
     join._requests = {
-        id: Request(Moment(*at), p, Moment(*(asked or [at])[0]))
+        id: Request(Moment(*at), p, Moment(*(asked or [at])[0]), *asked[1:])
         for id, at, p, *asked in state["requests"]
     }
     join._answers = dict(state["answers"])

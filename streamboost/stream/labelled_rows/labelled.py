@@ -79,23 +79,23 @@ class LabelledRows:
         records: int,
         weight: float = 1.0,
         id: str = "",
-    ) -> NamedRow:
+        named: NamedRow | None = None,
+    ) -> None:
         """Add one row (D,) and its label, which came after `records` records were queried.
 
         `weight` is as how many records it counts in training. By its `id` it is found again, with
-        what is noted in the answer; without one it is not.
+        what is noted in `named`; without one it is not.
         """
         code = self._codes.setdefault(label, len(self._codes))
         self.counts[label] = self.counts.get(label, 0) + 1
         self.total += 1
         self.tick = tick
         self._rows.append(row, code, tick, propensity, self.total, records, weight)
-        named = NamedRow(self.total, [])
-        if id:
+        if id and named is not None:
+            named.order = self.total
             self._named.add(id, named)
             if len(self._named) > 2 * len(self._rows) + _FEW:
                 self._named.keep(self._rows.view().order)
-        return named
 
     def named(self) -> Iterator[tuple[str, NamedRow, Label]]:
         """Give the ids of the rows that have one, what is noted of them, and their labels."""

@@ -81,6 +81,7 @@ MUST_NOT = {
         "expected_records": 700,
         "loan": 7,
         "mode": "pool",
+        "relabel": 0.2,
         "round_size": 7,
         "rule": "quantile_filter",
         "window": 70,
