@@ -188,3 +188,14 @@ def test_saving_and_restoring_between_corrections_changes_nothing(rule, kind):
             learner.correct(ids, [label] * 25, sources=[f"person {turn}"] * 25)
             learn(learner, 90 + turn, 91 + turn)
     assert_same(steady.snapshot(), moved.snapshot())
+
+
+def test_an_id_that_comes_back_is_the_last_whether_a_snapshot_was_taken_or_not():
+    steady, moved = (small(schedule=NEVER) for _ in range(2))
+    for learner in (steady, moved):
+        learn(learner, 0, 30)
+        learner.rename("low", None)
+        if learner is moved:
+            learner.snapshot()
+        learn(learner, 0, 10)
+    assert_same(steady.snapshot(), moved.snapshot())

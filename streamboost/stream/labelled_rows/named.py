@@ -75,7 +75,8 @@ class Named:
         return len(self._rows)
 
     def add(self, id: str, row: NamedRow) -> None:
-        """Take on a row; an older one of the same id is not found any more."""
+        """Take on a row, the last; an older one of the same id is not found any more."""
+        self._rows.pop(id, None)  # one whose row has left must not lend it its place
         self._rows[id] = row
 
     def find(self, id: str) -> NamedRow | None:
