@@ -17,7 +17,7 @@ from streamboost.pipelines.job.connect import Connectors, connect
 from streamboost.pipelines.monitoring.last_error import last_trouble
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["describe", "figures", "in_words"]
+__all__ = ["annotators", "describe", "figures", "in_words"]
 
 _WORDS = {
     "committee": {
@@ -173,7 +173,7 @@ def in_words(found: dict[str, Any]) -> str:
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _counters(checkpoint)
     lines += _experts(checkpoint.get("experts", {}))
-    lines += _annotators(checkpoint.get("annotators", {}))
+    lines += annotators(checkpoint.get("annotators", {}))
     lines += _fields(checkpoint.get("fields", {}))
     lines += figures(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
@@ -193,7 +193,7 @@ def _experts(shares: Mapping[str, float]) -> Iterator[str]:
         yield f"    {name:<15} {share:>10.1%}  of the weight in predictions"
 
 
-def _annotators(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+def annotators(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """Say what the labels of each who gave some came to, the most labels first."""
     names = sorted(found, key=lambda name: -found[name]["labels"])
     if names:
