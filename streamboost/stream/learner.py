@@ -1,6 +1,6 @@
 """A committee that is kept current: it scores, asks, learns and can be stopped at any step."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from streamboost.errors import DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.storage import Arrays
-from streamboost.stream.annotators import Annotators, guess_of
+from streamboost.stream.annotators import Annotators
 from streamboost.stream.asking import Asking
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.blend.experts import as_experts
@@ -28,15 +28,14 @@ from streamboost.stream.checks import (
     as_weights,
     as_wide,
 )
-from streamboost.stream.corrections import correct, rename
-from streamboost.stream.doubts import Doubts, Relabels
+from streamboost.stream.corrections import Corrector
+from streamboost.stream.doubts import Doubts
 from streamboost.stream.estimators import Trainable, class_weight_of
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.labelled_rows.named import ON_CONFLICT, NamedRow
+from streamboost.stream.labelled_rows.named import ON_CONFLICT
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.lags import Lags
-from streamboost.stream.predictor import Predictor
 from streamboost.stream.scoring import Scored
 from streamboost.stream.snapshots import pack, unpack
 from streamboost.stream.training.drift import DriftWatch
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamLearner"]
 
 
-class StreamLearner(Predictor):
+class StreamLearner(Corrector):
     """Scores every record, asks for a few labels, and trains on those that come back.
 
     Everything it does follows from its settings, its seed and the calls made: the same calls
@@ -188,19 +187,6 @@ class StreamLearner(Predictor):
         self.judge.ask(asked)
         return asked
 
-    def query_again(self, may: Callable[[str], bool] = lambda id: True) -> Relabels:
-        """Ask again about labels that look wrong, as far as the budget's `relabel` share goes.
-
-        Each costs a token. The answers are told to `learn` or `correct`, as other labels that come
-        again. Only records of which `may` approves, given their ids, are asked about.
-        """
-        n = self._asking.due_again
-        if not n:
-            return Relabels([], np.zeros(0), [])
-        again = self._doubts.worst(n, lambda id: self._asking.is_free(id) and may(id))
-        self._asking.ask_again(again.ids)
-        return again
-
     def learn(
         self,
         ids: Sequence[str],
@@ -272,7 +258,7 @@ class StreamLearner(Predictor):
         for i in taught:
             label, guess = labels[i], guesses[i]
             if i in again:
-                started += correct(self, ids[i], label, who[i], tick, values[i] or None)
+                started += self._correct(ids[i], label, who[i], tick, values[i] or None)
                 continue
             is_made_now = self.features is not None and X[i] is None
             row = self.arrive([values[i]])[0] if is_made_now else rows[i]
@@ -292,94 +278,6 @@ class StreamLearner(Predictor):
             self._lags.add(label)
             started += self.trainer.follow(row, label)
         return tuple(started)
-
-    def correct(
-        self,
-        ids: Sequence[str],
-        y: Sequence[Label | None],
-        *,
-        tick: int = 0,
-        sources: Sequence[str | None] | None = None,
-        records: Sequence[Values | None] | None = None,
-    ) -> tuple[Training, ...]:
-        """Take in labels `y` (n,) of records learned before; None takes a record's label back.
-
-        They are found by their ids in the working set, and others are passed over. The honest
-        figures count the other label, running rates of categories subtract what they counted, and
-        models trained label by label learn it as one more example. A row without a label leaves.
-        Returns the trainings that were started: each change counts as a label learned.
-
-        Parameters
-        ----------
-        ids, y, tick, sources
-            As for `learn`.
-        records
-            The values (n) that the rows were made of, where there are features; None where they
-            are not known any more: texts do not learn then.
-
-        Raises
-        ------
-        DataError
-            When anything given cannot be used; nothing has been learned then.
-        """
-        labels: list[Label | None] = list(y)
-        ids, who, tick = as_ids(ids, len(labels)), as_sources(sources, len(labels)), as_tick(tick)
-        given = [label for label in labels if label is not None]
-        as_labels(given, len(given), self._kind)
-        values = [None] * len(ids) if records is None else list(records)
-        started: list[Training] = []
-        for one in zip(ids, labels, who, values, strict=True):
-            started += correct(self, *one[:3], tick, one[3])
-        return tuple(started)
-
-    def rename(self, label: Label, into: Label | None) -> tuple[Training, ...]:
-        """Let one class be another, or none: the records labelled so are no longer labelled then.
-
-        The committee is trained anew; until its successor serves, its predictions are understood in
-        the classes there are now. Experts learn the working set's newest records again. What the
-        honest figures have summed stays as it was judged. Returns the trainings that were started.
-
-        Raises
-        ------
-        DataError
-            When they are not of the kind of the labels, or the same.
-        """
-        as_labels([label] if into is None else [label, into], 1 + (into is not None), self._kind)
-        if label == into:
-            raise DataError(f"the class {label!r} is itself: name another that it is to be")
-        return rename(self, label, into)
-
-    def _again(self, ids: Sequence[str], taught: Sequence[int]) -> set[int]:
-        """Return which of the labels `taught` are of records that have, or will have, a row."""
-        if self.on_conflict is None:
-            return set()
-        again, seen = set(), set()
-        for i in taught:
-            if ids[i] and (ids[i] in seen or self._rows.find(ids[i]) is not None):
-                again.add(i)
-            seen.add(ids[i])
-        return again
-
-    def _named(
-        self,
-        label: Label,
-        source: str | None,
-        said: tuple[list[Label], np.ndarray] | None,
-        values: Values,
-    ) -> NamedRow:
-        """Return what is noted of a record that is labelled now, and of which that was said."""
-        row = NamedRow(0, [(source, label)])
-        if said is not None:
-            row.guess = guess_of(*said)
-            if self.strategy.relabel:
-                row.said = said[0], said[1].astype(np.float32)
-        if self.features is not None and self.on_conflict is not None:
-            row.values = self.features.kept(values)
-        return row
-
-    def trust(self, row: NamedRow, label: Label) -> float:
-        """Return as how much of a record a row counts; 1 where nobody is asked again."""
-        return self._doubts.trust(row, label) if self.strategy.relabel else 1.0
 
     def _teach(
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float

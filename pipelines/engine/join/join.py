@@ -47,6 +47,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.connectors.messages.written import Time
+from streamboost.pipelines.engine.join.again import rename, take_again, wait_again
 from streamboost.pipelines.engine.join.held_records import HeldRecord, Label, Window
 from streamboost.pipelines.engine.join.joined import (
     IGNORED,
@@ -213,6 +214,10 @@ class Join:
         """Return the record `id`, which must have arrived within the window."""
         return self._window[id]
 
+    def held_values(self, id: str) -> bytes | None:
+        """Return the values of the record `id`; None where it is not in the window, or has none."""
+        return self._window[id].values if id in self._window else None
+
     @property
     def open_requests(self) -> Mapping[str, Request]:
         """The requests that wait for an answer, by their record's id, the oldest first."""
@@ -239,20 +244,24 @@ class Join:
         for (id, label), source in zip(labels, sources or [None] * len(labels), strict=True):
             known = self._known(id)
             if id in self._waiting:
-                self._wait_again(id, label, source, learned)
+                wait_again(self, id, label, source, learned)
             elif known is not None:
-                self._take_again(joined, id, label, source, learned, known)
+                take_again(self, joined, id, label, source, learned, known)
             elif id in self._lapsed:
                 counts.expired += 1
             elif id in self._window or id in self._pinned:
                 if label is None:
                     counts.void += 1
+                elif joined.keeps(id):
+                    joined.take_again(id, label, source, self.held_values(id))
+                    self._answers[id] = label
+                    counts.corrected += 1
                 else:
                     self._learn(joined, id, label, source)
             elif id in self._gone:
                 self._count_gone(self._gone[id])
             elif (known := learned.label_of(id)) is not None:
-                self._take_again(joined, id, label, source, learned, known)
+                take_again(self, joined, id, label, source, learned, known)
             elif label is None:
                 counts.void += 1
             else:
@@ -261,17 +270,7 @@ class Join:
 
     def rename(self, to: Callable[[Label], Label | None]) -> None:
         """Let the labels that are known, or wait, be what `to` has them be; None: nobody's."""
-        answers = {id: to(label) for id, label in self._answers.items()}
-        self._answers = {id: label for id, label in answers.items() if label is not None}
-        for id, gone in self._gone.items():
-            if gone.label is not None:
-                self._gone[id] = gone._replace(label=to(gone.label))
-        for id, waiting in list(self._waiting.items()):
-            if (label := to(waiting.label)) is None:
-                del self._waiting[id]
-                self.counts.unknown += 1
-            else:
-                self._waiting[id] = waiting._replace(label=label)
+        rename(self, to)
 
     def _known(self, id: str) -> Label | None:
         """Return the label that `id` already has, but for one that waits."""
@@ -279,67 +278,6 @@ class Join:
             return self._answers[id]
         gone = self._gone.get(id)
         return gone.label if gone else None
-
-    def _wait_again(
-        self, id: str, label: Label | None, source: str | None, learned: Learned
-    ) -> None:
-        """Take in another label of a record for which one waits."""
-        if label is None:
-            del self._waiting[id]
-            self.counts.taken_back += 1
-            self.counts.void += 1
-        elif label == self._waiting[id].label:
-            self.counts.duplicate += 1
-        elif learned.on_conflict == "last":
-            self._waiting[id] = self._waiting[id]._replace(label=label, source=source)
-            self.counts.corrected += 1
-        else:
-            self.counts.conflicting += 1
-
-    def _take_again(
-        self,
-        joined: Joined,
-        id: str,
-        label: Label | None,
-        source: str | None,
-        learned: Learned,
-        known: Label,
-    ) -> None:
-        """Take in another label of a record whose label was `known`, if only here."""
-        counts, rule = self.counts, learned.on_conflict
-        self._close_again(id)
-        standing = known if id in joined.ids else learned.label_of(id)
-        is_same = label == (known if standing is None else standing)
-        if standing is None or rule is None:
-            kind = "void" if label is None else "duplicate" if is_same else "conflicting"
-            setattr(counts, kind, getattr(counts, kind) + 1)
-            return
-        values = self._window[id].values if id in self._window else None
-        joined.take_again(id, label, source, values)
-        if label is None:
-            counts.taken_back += 1
-        elif is_same:
-            counts.duplicate += 1
-        elif rule == "first":
-            counts.conflicting += 1
-            return
-        else:
-            counts.corrected += 1
-        self._answer(id, label)
-
-    def _close_again(self, id: str) -> None:
-        """Let a record go on that was asked about again, if it was, as one that was not."""
-        if self._requests.pop(id, None) and self._pinned.pop(id, None):
-            self._gone[id] = Gone(self._held_at, self._answers.pop(id), expired=False)
-
-    def _answer(self, id: str, label: Label | None) -> None:
-        """Remember another label of a record that had one; None: it has none."""
-        if id in self._gone:
-            self._gone[id] = self._gone[id]._replace(label=label)
-        elif label is None:
-            self._answers.pop(id, None)
-        elif id in self._answers:
-            self._answers[id] = label
 
     def _count_gone(self, gone: Gone) -> None:
         if gone.expired:

@@ -97,6 +97,13 @@ class Joined:
         """Append another label of a record, of which `values` may still be held."""
         self.again.append(Again(id, label, source, values))
 
+    def keeps(self, id: str) -> bool:
+        """Tell whether a record's label was to be taken back; it is not, now that another came."""
+        left = [one for one in self.again if one.id != id or one.label is not None]
+        was_to_leave = len(left) < len(self.again)
+        self.again = left
+        return was_to_leave
+
     def take(
         self,
         id: str,

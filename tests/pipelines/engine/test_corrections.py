@@ -62,6 +62,16 @@ def test_a_label_that_was_taken_back_may_come_again(world):
     assert label_of(world, "90") == "left"
 
 
+def test_a_label_that_follows_null_in_one_batch_corrects_the_one_before(world):
+    truth = fed(world)
+    labels = [{"id": "90", "label": None}, {"id": "90", "label": other(truth[90])}]
+    world.feed(labels=[*labels, {"id": "119", "label": "left"}])
+    world.feed(labels=[{"id": "119", "label": None}, {"id": "119", "label": "right"}])
+    world.run()
+    assert (label_of(world, "90"), label_of(world, "119")) == (other(truth[90]), "right")
+    assert world.pipeline.join._known("90") == other(truth[90])
+
+
 def test_of_labels_that_wait_for_their_record_the_newest_holds(world):
     fed(world)
     world.feed(labels=[{"id": "120", "label": "left"}, {"id": "121", "label": "left"}])
