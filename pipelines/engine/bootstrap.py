@@ -11,7 +11,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
-from streamboost.pipelines.engine.classes import Classes
+from streamboost.pipelines.engine.changes import Classes
 from streamboost.pipelines.engine.join.held_records import HeldRecord, held_values
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.span import Moment

@@ -27,8 +27,7 @@ from streamboost.pipelines.engine.batch import (
     predictions,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
-from streamboost.pipelines.engine.changes import gain, obey
-from streamboost.pipelines.engine.classes import Classes
+from streamboost.pipelines.engine.changes import Classes, gain, obey
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined

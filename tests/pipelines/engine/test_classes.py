@@ -3,7 +3,7 @@
 import pytest
 
 from streamboost.errors import StateError
-from streamboost.pipelines.engine.classes import Classes
+from streamboost.pipelines.engine.changes import Classes
 from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.state.commands import Command
 from tests.pipelines.conftest import make_records
