@@ -30,7 +30,7 @@ check: lint test
 
 # The quick benchmarks, one after another so that no timing disturbs another. The long ones are run
 # alone: $(BIN)/python -m benchmarks.NAME of paper_tables, rebel_costs, gamble_step, accuracy, edges,
-# streams, blend, mixed, label_efficiency, honest, drift with every stream, and of time_to_error for
+# streams, blend, mixed, relabel, label_efficiency, honest, drift with every stream, and of time_to_error for
 # usps, on which the peers alone take many minutes.
 bench: .venv/bench-ready
 	$(BIN)/python -m benchmarks.batch

@@ -103,6 +103,11 @@ def table(seeds: int, shares: tuple[float, ...] = (0.0, 0.1, 0.2)) -> Iterator[s
             )
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the table."""
     for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else 10):
         print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
