@@ -48,8 +48,8 @@ check: lint test
 
 # The quick benchmarks, one after another so that no timing disturbs another. The long ones are run
 # alone: $(BIN)/python -m benchmarks.NAME of paper_tables, rebel_costs, gamble_step, accuracy, edges,
-# streams, blend, mixed, label_efficiency, honest, drift with every stream, and of time_to_error for
-# usps and 200000x50x3, on which the peers alone take many minutes.
+# streams, blend, mixed, relabel, label_efficiency, honest, drift with every stream, and of
+# time_to_error for usps and 200000x50x3, on which the peers alone take many minutes.
 bench: $(VENV)/bench-ready
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.time_to_error --sets satimage letter segment dna180 300x20x3

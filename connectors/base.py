@@ -35,7 +35,8 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     `payload` may be cut short when the message is larger than the source was told to hold;
     `size` is the length in bytes it had where it came from. `time` is when it was written, in
     milliseconds since the epoch, where its source knows. `damage` says what keeps the message, and
-    perhaps some after it, from being read at all: its payload is empty then.
+    perhaps some after it, from being read at all: its payload is empty then. `is_row` says that it
+    was a row of a table, in which null is an empty cell.
     """
 
     payload: bytes
@@ -44,6 +45,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     size: int
     time: int | None = None
     damage: str | None = None
+    is_row: bool = False
 
 
 class Source(ABC):

@@ -52,7 +52,7 @@ def as_message(record: Mapping[str, Any], partition: str, offset: int, max_bytes
     b'{"id":"7","a":null,"b":1e999}'
     """
     payload = _encoder.encode({name: _in_json(value) for name, value in record.items()})
-    return Message(payload[: max_bytes + 1], partition, offset, len(payload))
+    return Message(payload[: max_bytes + 1], partition, offset, len(payload), is_row=True)
 
 
 def _in_json(value: Any) -> Any:

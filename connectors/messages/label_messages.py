@@ -21,12 +21,15 @@ from streamboost.connectors.messages.labels import (
 )
 from streamboost.connectors.messages.values import id_reader, time_of
 from streamboost.connectors.messages.written import Label, Reason, Time, encode
-from streamboost.features.paths import getter
+from streamboost.features.paths import getter, is_null
 
 __all__ = ["LabelMessages"]
 
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: dict[str, Any] = {"string": str | None, "integer": _INT64 | None}
+
+_NULL: Any = object()
+"""What stands for a label that is null, and not absent."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,22 @@ class LabelMessages:
     tidy: bool = True
     classes: Sequence[str | int] = ()
 
-    def decode(self, desk: Desk, messages: Sequence[Message]) -> Labels:
-        """Decode labels; what cannot be used becomes a dead letter."""
-        required: dict[str, Reason] = {self._id: "missing_id", self.names.label: "missing_label"}
-        kept, rows = desk.parse(*self._reader, required)
+    def decode(self, desk: Desk, messages: Sequence[Message], *, nulls: bool = False) -> Labels:
+        """Decode labels; what cannot be used becomes a dead letter.
+
+        With `nulls`, null is None, but for rows of tables, where it is an empty cell.
+        """
+        kept, rows = desk.parse(*self._reader, {self._id: "missing_id"})
         kind = self.labels_are
-        usable = []
+        usable: list[tuple[Message, str, Any, Time, str | None]] = []
         for index, (id, given, time, source) in zip(kept, rows, strict=True):
+            if given is _NULL and nulls and not messages[index].is_row:
+                usable.append((messages[index], str(id), None, time, source))
+                continue
+            if given is None or given is _NULL or given == "":
+                missing = "empty" if given == "" else "absent or null"
+                desk.reject(index, "missing_label", f"field {self.names.label!r} is {missing}")
+                continue
             label, reason, fault = self._read(given, kind or kind_of(given))
             if label is None:
                 desk.reject(index, reason, f"field {self.names.label!r} {fault}")
@@ -113,12 +125,12 @@ class LabelMessages:
             return msgspec.json.Decoder(dict[str, Any]).decode, self._along_paths()
         fields = [
             ("id", str | int | None, None),
-            ("label", _TYPES[self.label], None),
+            ("label", _TYPES[self.label] | msgspec.UnsetType, msgspec.UNSET),
             ("time", Time, None),
             ("source", str | None, None),
         ]
         struct = msgspec.defstruct("Label", fields, gc=False)
-        return msgspec.json.Decoder(struct).decode, msgspec.structs.astuple
+        return msgspec.json.Decoder(struct).decode, _told_apart
 
     def _along_paths(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
         get_id, get_label = id_reader(self._id), getter(self.names.label)
@@ -127,13 +139,22 @@ class LabelMessages:
 
         def take(message: Mapping[str, Any]) -> tuple[Any, ...]:
             id, label, source = get_id(message), get_label(message), message.get("source")
-            if self.label in _TYPES:
+            if label is None:
+                label = _NULL if is_null(message, path) else None
+            elif self.label in _TYPES:
                 label = _typed(label, path, _TYPES[self.label])
             source = source if isinstance(source, str) else None
             id = get_other(message) if id is None else id
             return id, label, time_of(message.get("time")), source
 
         return take
+
+
+def _told_apart(message: Any) -> tuple[Any, ...]:
+    """Return a message's id, label, time and source, null being told from absent."""
+    label = None if message.label is msgspec.UNSET else message.label
+    is_null = message.label is None
+    return message.id, _NULL if is_null else label, message.time, message.source
 
 
 def _typed(label: Any, path: str, type: Any) -> Any:

@@ -232,16 +232,22 @@ class Schema:
         )
 
     def decode_labels(
-        self, messages: Sequence[Message], *, source: str = "labels", time: int | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        source: str = "labels",
+        time: int | None = None,
+        nulls: bool = False,
     ) -> DecodedLabels:
         """Decode label messages: id and `label`, optionally `time` and `source`.
 
-        A null or empty label is a missing one. Text of more than 1,000 characters, or with
-        a character in it that nobody sees, is a "bad_label", as is one of another kind than that
-        of the labels before.
+        A null or empty label is a missing one; with `nulls`, a null that is no empty cell of a
+        table stands among the labels as None, which takes a label back. Text of more than 1,000
+        characters, or with a character in it that nobody sees, is a "bad_label", as is one of
+        another kind than that of the labels before.
         """
         desk = self._desk(messages, source, time)
-        return DecodedLabels(self._label_messages.decode(desk, messages), desk.dead)
+        return DecodedLabels(self._label_messages.decode(desk, messages, nulls=nulls), desk.dead)
 
     def encode_label(self, label: Label) -> bytes:
         """Return `label` as a message that `decode_labels` reads."""

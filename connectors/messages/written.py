@@ -38,6 +38,7 @@ Reason = Literal[
     "bad_json",
     "bad_label",
     "corrupt",
+    "dropped_class",
     "duplicate_id",
     "empty",
     "infinite",
@@ -120,6 +121,7 @@ class Request(_Outgoing, frozen=True):
     """A record whose label is worth buying, with all that somebody needs to give it.
 
     `label` and `probabilities` are what was predicted; `expires` is when the answer is too late.
+    Where a label looks wrong and is asked for again, `not_by` names who must not answer.
 
     >>> Request("7", None, {"a": 1.5}, None, {}, 0.5, 1.0, None, 12).encode()
     b'{"id":"7","time":null,"features":{"a":1.5},"label":null,"probabilities":{},"utility":0.5,"propensity":1.0,"expires":null,"sequence":12}'
@@ -134,6 +136,7 @@ class Request(_Outgoing, frozen=True):
     propensity: float
     expires: Time
     sequence: int
+    not_by: Sequence[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeadLetter(_Outgoing, frozen=True):

@@ -1,12 +1,15 @@
 """`streamboost tell`: what a pipeline is to do."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.cli.options import PipelineFile
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.state.commands import Command
 
 __all__ = ["tell"]
 
@@ -19,13 +22,16 @@ class Tell(StrEnum):
     pause = "pause"
     resume = "resume"
     retrain = "retrain"
+    merge = "merge"
+    drop = "drop"
 
 
 def tell(
     path: PipelineFile,
     command: Annotated[Tell, typer.Argument(help="What it is to do.")],
-    version: Annotated[
-        int | None, typer.Argument(help="The kept version to roll back to.", show_default=False)
+    about: Annotated[
+        list[str] | None,
+        typer.Argument(help="The version to roll back to, or the class.", show_default=False),
     ] = None,
 ) -> None:
     """Tell a pipeline what to do, with its next batch.
@@ -33,16 +39,32 @@ def tell(
     promote lets the challenger serve at once, before the labels have decided. rollback VERSION
     lets a kept version serve (inspect names them), until a training replaces it: pause first to
     hold it. pause starts no training and keeps the committee; predictions, requests
-    and the collecting of labels go on. resume ends that. retrain trains anew now.
+    and the collecting of labels go on. resume ends that. retrain trains anew now. merge CLASS OTHER
+    makes a class one with another, such as a misspelt one with the right one; drop CLASS forgets a
+    class and what was labelled so. Both hold for labels that come later, too.
     """
     from streamboost.pipelines.config.binding import name_of
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.state.commands import Command, queue_command
+    from streamboost.pipelines.state.commands import queue_command
     from streamboost.pipelines.state.folder import State
 
     config = load(path, learner=False)
     if name_of(State(config.state)) is None:
         raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
-    order = Command(command.value, version)
+    order = _order(command, about or [])
     queue_command(config.state, order)
     print(f"{order}: {config.name} does so with its next batch, running or when it next runs")
+
+
+def _order(command: Tell, about: list[str]) -> "Command":
+    from streamboost.pipelines.state.commands import KINDS, Command
+
+    kind = next(kind for kind in KINDS if kind == command.value)
+    if kind in ("merge", "drop") and len(about) <= 2:
+        return Command(kind, None, *about)
+    if len(about) <= 1 and all(one.isdecimal() for one in about):
+        return Command(kind, int(about[0]) if about else None)
+    raise ConfigurationError(
+        f"{kind} {' '.join(about)}: rollback takes the number of a version, merge two classes, "
+        "drop one, and the other commands nothing"
+    )

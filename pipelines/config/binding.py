@@ -49,11 +49,12 @@ _PIPELINE = {
 _ASIDE = {"label_studio"}
 """Sections that say nothing of the pipeline itself: they may come, change and go."""
 
-_OF_FIELDS = {"schema": ("exclude",), "labels": ("fields",)}
+_OF_FIELDS = {"schema": ("exclude",), "labels": ("fields", "on_conflict")}
 """Keys that are not there where they say nothing."""
 
 _BEFORE: tuple[tuple[str, str, Any, Any], ...] = (
     ("query", "rule", "pace", "chance"),
+    ("query", "relabel", None, 0.0),
     ("committee", "experts", None, "all"),
     ("working_set", "size", 10_000, 40_000),
 )

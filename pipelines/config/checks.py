@@ -56,6 +56,8 @@ def _check_schema(sections: Sections) -> list[Problem]:
     if sections.source.fields is not None:
         text = "is for labels: what the fields of records hold stands in [schema.fields]"
         problems.append(Problem("source", "fields", text))
+    if sections.source.on_conflict != "last":
+        problems.append(Problem("source", "on_conflict", "is for labels: put it under [labels]"))
     try:
         sections.build_schema()
     except ConfigurationError as error:

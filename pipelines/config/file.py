@@ -31,13 +31,16 @@ __all__ = ["Config", "Tables", "load", "parse"]
 
 Tables = dict[str, dict[str, Any]]
 
-_SAID_OF_FIELDS = (
-    ("schema", "fields"),
-    ("schema", "exclude"),
-    ("schema", "classes"),
-    ("source", "fields"),
-    ("labels", "fields"),
+_UNSAID: tuple[tuple[str, str, Any], ...] = (
+    ("schema", "fields", {}),
+    ("schema", "exclude", []),
+    ("schema", "classes", []),
+    ("source", "fields", None),
+    ("labels", "fields", None),
+    ("source", "on_conflict", "last"),
+    ("labels", "on_conflict", "last"),
 )
+"""Keys that are left out where they say nothing, with what they have then."""
 
 
 @dataclass(frozen=True)
@@ -228,12 +231,12 @@ def _model_of(section: str, table: Any) -> type[BaseModel]:
 def _resolved(sections: Sections, core: "Core | None") -> Tables:
     """Return every section with its defaults.
 
-    What says something of single fields is left out where it says nothing: a file of a release
+    What says something of fields or labels is left out where it says nothing: a file of a release
     that did not know it stays the same.
     """
     tables = sections.model_dump(by_alias=True) | (core.settings if core else {})
-    for section, key in _SAID_OF_FIELDS:
-        if not tables[section][key]:
+    for section, key, nothing in _UNSAID:
+        if tables[section][key] == nothing:
             del tables[section][key]
     return {section: values for section, values in tables.items() if values is not None}
 

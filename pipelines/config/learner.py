@@ -71,8 +71,11 @@ class Core:
     query: QueryStrategy
     settings: dict[str, dict[str, Any]]
 
-    def learner(self, schema: Schema, seed: int) -> StreamLearner:
-        """Return a learner of these parts, for records of `schema`, that knows nothing yet."""
+    def learner(self, schema: Schema, seed: int, on_conflict: str = "last") -> StreamLearner:
+        """Return a learner of these parts, for records of `schema`, that knows nothing yet.
+
+        `on_conflict` is that of [labels].
+        """
         fields = schema.fields
         mixed = None if isinstance(fields, str) or schema.numeric != "auto" else Features(fields)
         return StreamLearner(
@@ -86,6 +89,7 @@ class Core:
             label_lags=self.label_lags,
             features=mixed,
             experts=self.experts,
+            on_conflict=on_conflict,
         )
 
 

@@ -93,6 +93,7 @@ delay = 20                  # records that pass before a label comes
 # path = "records.jsonl"    # a file of labelled records: id and label are read
 # of = "requests"           # what is answered; or "all": every record
 # delay = 20                # records that pass before a label comes; or "7d", by their own times
+# on_conflict = "last"      # which of several labels of a record holds; or "first", "vote"
 
 # Records whose labels are known beforehand: learned before the first record, at no cost. Each has
 # the features of a record and a field "label".
@@ -139,6 +140,7 @@ connector = "kafka"
 [labels]
 connector = "kafka"
 # topic = "segments.labels"
+# on_conflict = "last"      # which of several labels of a record holds; or "first", "vote"
 
 [predictions]
 connector = "kafka"
@@ -163,6 +165,7 @@ strategy = "margin"         # where the committee is unsure; or "entropy", "leas
 budget = 0.1                # share of the records whose label may be bought
 # burst = 20                # requests over any n records stay within budget * n + burst
 # audit = 0.1               # share of the budget spent at random, to estimate accuracy by
+# relabel = 0.0             # share of it for asking again, of others, about labels that look wrong
 # window = 200              # the newest records, among which a new one is ranked, or the pool
 # Seldom needed: another way to choose among the records, and labels ahead of the budget.
 # mode = "stream"           # decide on arrival; or "pool": ask for the best of the newest records

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
@@ -124,6 +124,9 @@ class Input(Endpoint):
     """
 
     fields: LabelNames | None = Field(None, description="what id and label are called")
+    on_conflict: Literal["last", "first", "vote"] = Field(
+        "last", description="which of several labels of a record holds"
+    )
 
     changeable: ClassVar[frozenset[str]] = frozenset()
 

@@ -16,6 +16,7 @@ from streamboost.connectors.messages.written import DeadLetter, Prediction, enco
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JOINED, JournalEntry, Ranges
+from streamboost.stream.doubts import Relabels
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
 
@@ -117,6 +118,7 @@ class Effects:
     """All that one step did, for the commit and for whoever watches.
 
     `records` are those that were predicted, `scored` their predictions, `asked` the requests,
+    `again` those about labels that look wrong, whose messages stand behind the others',
     `joined` the labels that were learned, `bootstrapped` how many of them were known beforehand,
     `ignored` how many of each kind were dropped, `commands` those it obeyed,
     `gap` the batches before it (first, last) whose labels are lost,
@@ -130,6 +132,7 @@ class Effects:
     records: Records
     scored: Scored
     asked: Requests
+    again: Relabels
     joined: Joined
     bootstrapped: int
     ignored: dict[str, int]
@@ -185,6 +188,8 @@ def chain(
     for written in (messages.predictions, messages.requests, messages.dead_letters):
         hashed.update(f"{len(written)}\n".encode())
         hashed.update(b"\n".join([*written, b""]))
-    learned = [joined.ids, joined.labels, joined.propensity]
+    learned: list[Any] = [joined.ids, joined.labels, joined.propensity]
+    if joined.again:
+        learned.append([one[:3] for one in joined.again])
     hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
     return hashed.hexdigest()

@@ -11,6 +11,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
+from streamboost.pipelines.engine.changes import Classes
 from streamboost.pipelines.engine.join.held_records import HeldRecord, held_values
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.span import Moment
@@ -55,10 +56,11 @@ def training_once(trainer: Trainer, started: list[Training]) -> Iterator[None]:
 
 
 def known_beforehand(
-    schema: Schema, messages: Sequence[Message], tick: int
+    schema: Schema, messages: Sequence[Message], tick: int, classes: Classes | None = None
 ) -> tuple[Known, list[DeadLetter]]:
     """Decode messages that are a record and its label in one, in their order.
 
+    Labels are of the classes that `classes` make of them.
     Each that cannot be used is one dead letter, even if both its halves are wrong.
 
     >>> lines = [b'{"id": 1, "a": 2, "label": "x"}', b'{"id": 2, "a": "wide"}']
@@ -71,11 +73,12 @@ def known_beforehand(
     """
     records, damaged = schema.decode(messages, source="bootstrap", time=tick)
     labels, unread = schema.decode_labels(messages, source="bootstrap", time=tick)
+    labels, dropped = (classes or Classes()).sort(labels, "bootstrap", tick)
     # A message is the same object in both; equal ones at two places are not.
     label_of = {id(m): label for m, label in zip(labels.messages, labels.labels, strict=True)}
     rows = [row for row, message in enumerate(records.messages) if id(message) in label_of]
     usable = records.take(rows)
     named = [label_of[id(message)] for message in usable.messages]
     known = Known(usable.ids, usable.X, held_values(usable), named, labels.kind)
-    dead = {tuple(letter.position.items()): letter for letter in (*unread, *damaged)}
+    dead = {tuple(letter.position.items()): letter for letter in (*unread, *dropped, *damaged)}
     return known, [dead[place] for place in sorted(dead)]

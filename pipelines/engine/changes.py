@@ -1,34 +1,41 @@
-"""What changes a pipeline besides its data: commands, and fields added to the file."""
+"""What changes a pipeline besides its data: commands, classes mended by them, and added fields."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from streamboost.connectors.messages.decoded import Labels
+from streamboost.connectors.messages.labels import LabelKind, read_label
+from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import ModelFileError, StateError
 from streamboost.features.fields import Field, as_field
 from streamboost.pipelines.engine.intake import refuse
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
+from streamboost.stream.checks import Label
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Training
 
-__all__ = ["accepted", "gain", "obey"]
+__all__ = ["Classes", "accepted", "gain", "obey"]
 
 
 def accepted(
     commands: Sequence[Command],
     learner: StreamLearner,
     versions: Versions,
+    check: Callable[[Command], None],
     tell: Callable[[str], None],
 ) -> list[Command]:
     """Return the commands that can be obeyed, with the versions they name at hand.
 
-    Of the others, `tell` is told why not.
+    `check` raises where a class cannot be mended so. Of what is refused, `tell` is told why.
     """
     found = []
     for command in commands:
         try:
             if command.version is not None:
                 versions.fetch(command.version)
+            if command.label is not None:
+                check(command)
             if command.command == "promote" and learner.trainer.challenger is None:
                 raise StateError("no challenger is being judged")
             found.append(command)
@@ -39,7 +46,7 @@ def accepted(
 
 
 def obey(command: Command, learner: StreamLearner, versions: Versions) -> tuple[Training, ...]:
-    """Obey a command; return the trainings it started."""
+    """Obey a command that is not about classes; return the trainings it started."""
     trainer = learner.trainer
     if command.version is not None:
         return learner.swap(versions[command.version])
@@ -59,3 +66,98 @@ def gain(given: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
         learner.features.add(name, field)
     learner.follow_features()
     return fields
+
+
+class Classes:
+    """Says which class a label is of by now.
+
+    >>> classes = Classes()
+    >>> classes.obey(Command("merge", label="hgih", into="high"), "string")
+    ('hgih', 'high')
+    >>> classes.obey(Command("drop", label="spam"), "string")
+    ('spam', None)
+    >>> classes.now("hgih"), classes.now("low"), classes.now("spam")
+    ('high', 'low', None)
+    """
+
+    def __init__(self) -> None:
+        self._merged: dict[Label, Label] = {}
+        self._dropped: dict[Label, None] = {}
+
+    def now(self, label: Label) -> Label | None:
+        """Return the class that a label is of; None: it was dropped."""
+        label = self._merged.get(label, label)
+        return None if label in self._dropped else label
+
+    def check(self, command: Command, kind: LabelKind | None) -> tuple[Label, Label | None]:
+        """Return which class a command is about, and what becomes of it.
+
+        `kind` is what labels are. StateError where the command cannot be obeyed.
+        """
+        label, into = (_as_label(text, kind) for text in (command.label, command.into))
+        assert label is not None
+        if into is not None:
+            known = self.now(into)
+            if known is None:
+                raise StateError(f"the class {into!r} was dropped: merge into another")
+            if known == label:
+                raise StateError(f"{into!r} was merged into {label!r} before, and is it now")
+            into = known
+        return label, into
+
+    def obey(self, command: Command, kind: LabelKind | None) -> tuple[Label, Label | None]:
+        """Take a command in, also for labels to come; return what `check` does."""
+        label, into = self.check(command, kind)
+        self._dropped.pop(label, None)
+        self._merged.pop(label, None)
+        if into is None:
+            self._dropped[label] = None
+        else:
+            self._merged = {a: into if b == label else b for a, b in self._merged.items()}
+            self._merged[label] = into
+        return label, into
+
+    def sort(self, labels: Labels, source: str, time: int) -> tuple[Labels, list[DeadLetter]]:
+        """Return labels as they are by now, and dead letters of those whose class was dropped."""
+        if not (self._merged or self._dropped):
+            return labels, []
+        now = [None if label is None else self.now(label) for label in labels.labels]
+        gone = [i for i, label in enumerate(labels.labels) if now[i] is None and label is not None]
+        dead = []
+        for i in gone:
+            detail = f"the class {labels.labels[i]!r} was dropped: `streamboost tell` was told so"
+            message = labels.messages[i]
+            dead.append(DeadLetter.of(message, "dropped_class", detail, source=source, time=time))
+        left = [i for i in range(len(labels)) if i not in set(gone)]
+        sorted_ = Labels(
+            [labels.ids[i] for i in left],
+            [now[i] for i in left],
+            [labels.times[i] for i in left],
+            [labels.sources[i] for i in left],
+            [labels.messages[i] for i in left],
+            labels.kind,
+        )
+        return sorted_, dead
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all there is, for `restore`."""
+        return {"merged": list(self._merged.items()), "dropped": list(self._dropped)}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> "Classes":
+        """Return what `to_json` told of; nothing of it: no class was merged or dropped."""
+        classes = cls()
+        classes._merged = dict(state.get("merged", []))
+        classes._dropped = dict.fromkeys(state.get("dropped", []))
+        return classes
+
+
+def _as_label(text: str | None, kind: LabelKind | None) -> Label | None:
+    if text is None:
+        return None
+    if kind is None:
+        raise StateError("no label has come yet that would tell what labels are: wait for one")
+    label, fault = read_label(text, kind)
+    if label is None:
+        raise StateError(f"the class {text!r} {fault}")
+    return label

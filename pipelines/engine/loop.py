@@ -246,8 +246,9 @@ class Loop:
             self.retrying = False
             if inputs is None:
                 return self.intake.empty() if self._trainer.finished() else None
-            learner, versions = self.pipeline.learner, self.pipeline.versions
-            return replace(inputs, commands=accepted(inputs.commands, learner, versions, self.tell))
+            one = self.pipeline
+            known = one.learner, one.versions, one.check_class, self.tell
+            return replace(inputs, commands=accepted(inputs.commands, *known))
         return None
 
     def _has_room(self) -> bool:

@@ -18,6 +18,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
+from streamboost.errors import StateError
 from streamboost.pipelines.engine.batch import (
     Effects,
     Inputs,
@@ -26,7 +27,7 @@ from streamboost.pipelines.engine.batch import (
     predictions,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
-from streamboost.pipelines.engine.changes import gain, obey
+from streamboost.pipelines.engine.changes import Classes, gain, obey
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
@@ -36,6 +37,7 @@ from streamboost.pipelines.span import Moment
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import Arrays, part
+from streamboost.stream.doubts import Relabels
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
@@ -66,6 +68,7 @@ class Pipeline:
     deleted_unread : messages that retention took away before they were read
     lap : told the name of each part of a step at its end; nothing here depends on it
     fields : those that came later, counted
+    classes : which of them were merged or dropped
     notes : what the next journal entry says besides: `environment`, `origin`, `gap`, and `fields`
         and `rules`, which the schema gains with it
     """
@@ -85,6 +88,7 @@ class Pipeline:
         self.lost_batches = 0
         self.deleted_unread = 0
         self.fields = FieldCounts()
+        self.classes = Classes()
         self.notes: dict[str, Any] = {}
         self.lap: Callable[[str], None] = _nothing
 
@@ -103,7 +107,8 @@ class Pipeline:
         self.lap("query")
         joined = self._hold(records, X, scored, asked)
         unusable = self._take_known(inputs, joined)
-        requested = self._requests(asked, records, scored)
+        again = self._ask_again()
+        requested = self._requests(asked, again, records, scored)
         unread = self._take_labels(inputs, joined)
         self.lap("join")
         with training_once(self.learner.trainer, started) if inputs.bootstrap else nullcontext():
@@ -121,6 +126,7 @@ class Pipeline:
             records=records,
             scored=scored,
             asked=asked,
+            again=again,
             joined=joined,
             bootstrapped=self.bootstrapped - before.bootstrapped,
             ignored={kind: n - before.ignored[kind] for kind, n in self.join.ignored().items()},
@@ -147,6 +153,7 @@ class Pipeline:
             "tick": self.tick,
             "notes": self.notes,
             "schema": self.schema.to_json(),
+            "classes": self.classes.to_json(),
             "evaluation": self.learner.evaluation.in_numbers(),
         }
         return arrays, manifest
@@ -170,6 +177,7 @@ class Pipeline:
             "fields": self.fields.in_numbers(self.learner.features),
             "committee": committee_in_numbers(self.learner),
             "experts": self.learner.voices,
+            "annotators": self.learner.annotators.in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
         }
@@ -188,6 +196,7 @@ class Pipeline:
         self.fields = FieldCounts(manifest.get("fields", {}).get("unknown"))
         if "schema" in manifest:
             self.schema = Schema.from_json(manifest["schema"])
+        self.classes = Classes.restore(manifest.get("classes", {}))
         self.notes = dict(manifest["notes"])
 
     def _begin(self, inputs: Inputs) -> "_Before":
@@ -210,8 +219,20 @@ class Pipeline:
         started: list[Training] = []
         for command in commands:
             _log.info("batch %d obeys: %s", self.sequence, command)
-            started += obey(command, self.learner, self.versions)
+            if command.label is None:
+                started += obey(command, self.learner, self.versions)
+            else:
+                started += self._mend(command)
         return started
+
+    def _mend(self, command: Command) -> tuple[Training, ...]:
+        """Merge or drop a class; return the trainings that were started."""
+        try:
+            label, into = self.classes.obey(command, self.schema.labels_are)
+        except StateError:  # another command of the batch, obeyed before it, has made it void
+            return ()
+        self.join.rename(self.classes.now)
+        return self.learner.rename(label, into)
 
     def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
         """Return the records of a batch, and in their order the dead letters of the others."""
@@ -235,9 +256,15 @@ class Pipeline:
         )
         return DeadLetter.of(message, "duplicate_id", detail, source="records", time=self.tick)
 
-    def _requests(self, asked: Requests, records: Records, scored: Scored) -> list[bytes]:
+    def check_class(self, command: Command) -> None:
+        """Raise StateError where a class cannot be merged or dropped as `command` says."""
+        self.classes.check(command, self.schema.labels_are)
+
+    def _requests(
+        self, asked: Requests, again: Relabels, records: Records, scored: Scored
+    ) -> list[bytes]:
         known = self.join, self.learner, self.schema, self.sequence
-        return requests_of(asked, records.ids, scored, *known)
+        return requests_of(asked, again, records.ids, scored, *known)
 
     def _hold(self, records: Records, X: np.ndarray, scored: Scored, asked: Requests) -> Joined:
         """Hold the records of a batch for their labels; return those that waited for them."""
@@ -245,16 +272,26 @@ class Pipeline:
         requests = asked.ids, asked.propensity
         return self.join.add(records.ids, X, predicted, *requests, records.times, values)
 
+    def _ask_again(self) -> Relabels:
+        """Ask again about labels that look wrong, of records that are still at hand."""
+        again = self.learner.query_again(self.join.holds)
+        self.join.ask_again(again.ids, again.not_by)
+        return again
+
     def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the labels of a batch to those that are learned."""
-        labels, unread = self.schema.decode_labels(inputs.labels, source="labels", time=self.tick)
+        labels, unread = self.schema.decode_labels(
+            inputs.labels, source="labels", time=self.tick, nulls=True
+        )
         self.schema = self.schema.settled(labels.kind)
-        self.join.resolve(list(zip(labels.ids, labels.labels, strict=True)), joined)
-        return unread
+        labels, dropped = self.classes.sort(labels, "labels", self.tick)
+        given = list(zip(labels.ids, labels.labels, strict=True))
+        self.join.resolve(given, joined, labels.sources, self.learner)
+        return sorted([*unread, *dropped], key=_place) if dropped else unread
 
     def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the records whose labels are known beforehand to those that are learned."""
-        known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick)
+        known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick, self.classes)
         self.schema = self.schema.settled(known.kind)
         known.give(joined, self.learner, Moment(self.join.counts.records, inputs.tick))
         self.bootstrapped += len(known.ids)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from streamboost.active.query import Requests
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.schema import Schema
@@ -10,6 +12,7 @@ from streamboost.connectors.messages.written import Request, features_of
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.join.held_records import HeldRecord, unpacked
 from streamboost.stream.checks import as_wide
+from streamboost.stream.doubts import Relabels
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 
@@ -18,6 +21,7 @@ __all__ = ["request_of", "requests_of"]
 
 def requests_of(
     asked: Requests,
+    again: Relabels,
     ids: Sequence[str],
     scored: Scored,
     join: Join,
@@ -25,16 +29,20 @@ def requests_of(
     schema: Schema,
     sequence: int,
 ) -> list[bytes]:
-    """Put what is asked for into messages, as the committee that asks sees it.
+    """Put what is asked for, and `again`, into messages, as the committee that asks sees it.
 
     `scored` is what is predicted for the batch's records `ids`; earlier ones are scored here.
     """
-    held = [join.held(id) for id in asked.ids]
-    rows = dict(zip(ids, range(len(ids)), strict=True)) if asked.ids else {}
-    if not rows.keys() >= set(asked.ids):
+    wanted = [*asked.ids, *again.ids]
+    held = [join.held(id) for id in wanted]
+    rows = dict(zip(ids, range(len(ids)), strict=True)) if wanted else {}
+    if not rows.keys() >= set(wanted):
         scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
-        rows = dict(zip(asked.ids, range(len(held)), strict=True))
+        rows = dict(zip(wanted, range(len(held)), strict=True))
     expires = join.expires_after.end(join.now)
+    utility = [*asked.utility.tolist(), *again.doubt.tolist()]
+    propensity = [*asked.propensity.tolist(), *[1.0] * len(again)]
+    not_by: list[Sequence[str] | None] = [*[None] * len(asked), *again.not_by]
     return [
         request_of(
             id,
@@ -42,12 +50,13 @@ def requests_of(
             scored,
             rows[id],
             schema=schema,
-            utility=float(asked.utility[place]),
-            propensity=float(asked.propensity[place]),
+            utility=utility[place],
+            propensity=propensity[place],
             expires=expires,
             sequence=sequence,
+            not_by=not_by[place],
         ).encode()
-        for place, id in enumerate(asked.ids)
+        for place, id in enumerate(wanted)
     ]
 
 
@@ -62,10 +71,12 @@ def request_of(
     propensity: float,
     expires: int | None,
     sequence: int,
+    not_by: Sequence[str] | None = None,
 ) -> Request:
     """Return the request of a record.
 
-    Row `row` of `scored` is what is predicted for it now.
+    Row `row` of `scored` is what is predicted for it now. `not_by` says who must not answer what is
+    asked again.
     """
     probabilities = scored.probabilities[row].tolist()
     return Request(
@@ -78,6 +89,7 @@ def request_of(
         propensity=propensity,
         expires=expires,
         sequence=sequence,
+        not_by=msgspec.UNSET if not_by is None else not_by,
     )
 
 

@@ -153,7 +153,7 @@ def _labels(config: Config, source: Source) -> str:
     names = [name for name in astuple(schema.label_fields) if name is not None]
     if missing := absent([m.payload for m in messages], names):
         raise DataError(f"{missing}; [labels.fields] says what the fields are called")
-    dead = _few(schema.decode_labels(messages).dead, len(messages))
+    dead = _few(schema.decode_labels(messages, nulls=True).dead, len(messages))
     return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
 
 

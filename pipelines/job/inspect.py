@@ -17,7 +17,7 @@ from streamboost.pipelines.job.connect import Connectors, connect
 from streamboost.pipelines.monitoring.last_error import last_trouble
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["describe", "figures", "in_words"]
+__all__ = ["annotators", "describe", "figures", "in_words"]
 
 _WORDS = {
     "committee": {
@@ -33,6 +33,7 @@ _WORDS = {
     "ledger": {
         "requests": "labels asked for",
         "audits": "of them whatever they would teach",
+        "again": "of them about labels that looked wrong",
         "answered": "of them learned",
         "expired": "of them given up",
         "tokens": "labels that could still be asked for",
@@ -48,7 +49,10 @@ _WORDS = {
         "expired": "labels that came after their request had expired (dropped)",
         "duplicate": "labels that came again with the same value (dropped)",
         "conflicting": "labels that came again with another value (dropped: the first stays)",
+        "corrected": "labels that came again with another value (it holds, or has a vote)",
+        "taken_back": "labels that were taken back",
         "unknown": "labels whose record never came (dropped)",
+        "void": "labels that were nothing, and took nothing back (dropped)",
         "held_records": "records kept for labels to come",
         "open_requests": "requests that wait for an answer",
         "waiting_labels": "labels that wait for their record",
@@ -171,6 +175,7 @@ def in_words(found: dict[str, Any]) -> str:
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _counters(checkpoint)
     lines += _experts(checkpoint.get("experts", {}))
+    lines += annotators(checkpoint.get("annotators", {}))
     lines += _fields(checkpoint.get("fields", {}))
     lines += figures(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
@@ -188,6 +193,21 @@ def _experts(shares: Mapping[str, float]) -> Iterator[str]:
         yield "  experts"
     for name, share in shares.items():
         yield f"    {name:<15} {share:>10.1%}  of the weight in predictions"
+
+
+def annotators(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Say what the labels of each who gave some came to, the most labels first."""
+    names = sorted(found, key=lambda name: -found[name]["labels"])
+    if names:
+        yield "  annotators"
+        yield _line("", "labels", "as others said", "as was predicted, where that was sure")
+    for name in names[:_NAMED]:
+        one = found[name]
+        alike = f"{one['agreed']:,} of {one['shared']:,}" if one["shared"] else "none shared"
+        sure = f"{one['confirmed']:,} of {one['judged']:,}" if one["judged"] else "none"
+        yield _line(name, f"{one['labels']:,}", alike, sure)
+    if len(names) > _NAMED:
+        yield f"    and {len(names) - _NAMED:,} more"
 
 
 def _fields(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

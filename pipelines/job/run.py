@@ -275,7 +275,7 @@ def build_loop(
 
 def _pipeline(config: Config, state: State, schema: Schema) -> Pipeline:
     section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
-    learner = config.core.learner(schema, section.seed)
+    learner = config.core.learner(schema, section.seed, config.sections.labels.on_conflict)
     return Pipeline(
         schema,
         learner,

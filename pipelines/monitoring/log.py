@@ -25,6 +25,7 @@ _IGNORED = {
     "duplicate": "came again, with the value it had",
     "conflicting": "came again with another value, and the first stays",
     "unknown": "was waited for by no record",
+    "void": "took back what nobody had said",
 }
 
 
@@ -55,7 +56,7 @@ class RunLog(Watcher):
         self.sequence = effects.sequence
         self.first = self.first or effects.sequence
         self.records += len(effects.records)
-        self.requests += len(effects.asked)
+        self.requests += len(effects.asked) + len(effects.again)
         self.labels += len(effects.joined.ids) - effects.bootstrapped
         self.bootstrapped += effects.bootstrapped
         self.labels_read += effects.read["labels"]

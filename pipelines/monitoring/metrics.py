@@ -32,6 +32,14 @@ _EVERY = 1.0
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
+_OF_ANNOTATORS = {
+    "labels": "Labels learned of who gave them.",
+    "shared": "Pairs with a label of somebody else of the same record.",
+    "agreed": "Those of them that were alike.",
+    "judged": "Labels of records that nobody else labelled, where the prediction was confident.",
+    "confirmed": "Those of them that were as predicted.",
+}
+
 Numbers = dict[str, Any]
 """As `Pipeline.numbers` gives them."""
 
@@ -86,6 +94,10 @@ class Metrics(Watcher):
         self._weight = self._gauge(
             "expert_weight_ratio", "Share of the weight in predictions.", "expert"
         )
+        self._annotators = {
+            name: self._gauge(f"annotator_{name}", text, "source")
+            for name, text in _OF_ANNOTATORS.items()
+        }
         self._judge_into()
         self._read = {name: self._gauge(name, text) for name, (text, _) in _READ.items()}
 
@@ -109,7 +121,7 @@ class Metrics(Watcher):
         now = time.time()
         self._batches.inc()
         self._records.inc(len(effects.records))
-        self._requests.inc(len(effects.asked))
+        self._requests.inc(len(effects.asked) + len(effects.again))
         self._labels.inc(len(effects.joined.ids) - effects.bootstrapped)
         self._bootstrap.inc(effects.bootstrapped)
         for kind, n in effects.ignored.items():
@@ -152,6 +164,9 @@ class Metrics(Watcher):
         numbers = loop.pipeline.numbers()
         for expert, share in numbers["experts"].items():
             self._weight.labels(expert).set(share)
+        for source, counts in numbers["annotators"].items():
+            for name, gauge in self._annotators.items():
+                gauge.labels(source).set(counts[name])
         for name, (_, read) in _READ.items():
             self._read[name].set(read(loop, numbers))
         return generate_latest(self.registry)

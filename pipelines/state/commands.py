@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -29,8 +29,8 @@ __all__ = ["KINDS", "Command", "CommandSource", "decode_commands", "queue_comman
 
 _log = logging.getLogger(__name__)
 
-Kind = Literal["promote", "rollback", "pause", "resume", "retrain"]
-KINDS: tuple[Kind, ...] = ("promote", "rollback", "pause", "resume", "retrain")
+Kind = Literal["promote", "rollback", "pause", "resume", "retrain", "merge", "drop"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 FILE = "commands.db"
 STREAM = "commands"
@@ -43,11 +43,14 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     ``rollback`` lets the kept `version` serve, under a new number; a training under way is given
     up. ``pause`` keeps the committee that serves and starts no training; the pipeline goes on
     predicting, asking, and keeping the labels that come. ``resume`` ends that. ``retrain`` trains
-    anew, as soon as no training is under way.
+    anew, as soon as no training is under way. ``merge`` makes the class `label` one with `into`,
+    and ``drop`` forgets it and what was labelled so; both hold for labels to come, too.
     """
 
     command: Kind
     version: int | None = None
+    label: str | None = None
+    into: str | None = None
 
     def __post_init__(self) -> None:
         if (self.version is None) == (self.command == "rollback"):
@@ -55,9 +58,17 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
                 f"{self.command} with version {self.version}: rollback needs the number of a kept "
                 "version, and the other commands take none"
             )
+        wanted = {"merge": 2, "drop": 1}.get(self.command, 0)
+        given = [name for name in (self.label, self.into) if name is not None]
+        if len(given) != wanted or (wanted and not self.label) or len({*given}) < wanted:
+            raise ConfigurationError(
+                f"{self.command} with the classes {given}: merge needs a class and another that it "
+                "is to be, drop needs one, and the other commands take none"
+            )
 
     def __str__(self) -> str:
-        return self.command if self.version is None else f"{self.command} {self.version}"
+        about = (self.version, self.label, self.into)
+        return " ".join([self.command, *(str(one) for one in about if one is not None)])
 
 
 _decode = msgspec.json.Decoder(Command).decode

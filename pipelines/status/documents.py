@@ -6,6 +6,8 @@
                        of the newest commit, further `fields`
 ``learner``            the committee that serves, what is being trained, the versions kept
 ``experts``            the weight that each has in predictions, as a share of all
+``annotators``         by who gave them: how many `labels`, how often they `agreed` with others on
+                       `shared` records, and with confident predictions (`confirmed` of `judged`)
 ``ledger``             what was asked, answered, and what the budget had `allowed`
 ``join``               counters of records and labels
 ``fields``             records with each field that came later (`unknown`), and values by field that
@@ -95,6 +97,7 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
             "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
         },
         "experts": numbers["experts"],
+        "annotators": numbers["annotators"],
         "ledger": {
             **numbers["ledger"],
             "pending": learner.ledger.pending,

@@ -96,7 +96,7 @@ class OpenRequests:
 
     def __call__(self, effects: Effects) -> None:
         """Take in the requests of a batch."""
-        new, ids = self._new, effects.asked.ids
+        new, ids = self._new, [*effects.asked.ids, *effects.again.ids]
         if self._pool:
             self._hold(effects.records)
         if ids:
@@ -151,6 +151,7 @@ class OpenRequests:
                 propensity=asked.propensity,
                 expires=join.expires_after.end(asked.asked),
                 sequence=pipeline.sequence,
+                not_by=asked.not_by,
             )
             self._new[id] = (request.encode(), _NOTHING)
 

@@ -31,6 +31,8 @@ class Ledger:
         Requests given up.
     tokens
         Labels that could still be bought, the audit's reserved one included.
+    again
+        Requests about a record that had a label, which looked wrong.
     """
 
     records: int
@@ -39,6 +41,7 @@ class Ledger:
     answered: int
     expired: int
     tokens: float
+    again: int = 0
 
     @property
     def pending(self) -> int:
@@ -77,10 +80,19 @@ class Budget:
       is charged as well as the reserve. Sparing either would let the bank tell where the audit
       fell. It wastes about share * audit of the tokens, and as more tokens leave than labels
       are bought, both inequalities hold all the more.
+
+    A part `again` of the share is for asking again about labels that look wrong. What has fallen
+    due depends on the number of records alone, so that it cannot tell of the audit either.
     """
 
     def __init__(
-        self, share: Fraction, burst: int, audit: Fraction, loan: int = 0, expected: int = 0
+        self,
+        share: Fraction,
+        burst: int,
+        audit: Fraction,
+        loan: int = 0,
+        expected: int = 0,
+        again: Fraction = Fraction(0),
     ) -> None:
         self.share = share
         self._expected = expected if loan else 0
@@ -97,11 +109,24 @@ class Budget:
         self.records = 0
         self.requests = 0
         self.audits = 0
+        self.again = 0
+        self._again_share = again * share
 
     @property
     def rule_share(self) -> float:
-        """What the rule earns per record now, in tokens, once the audits have had theirs."""
-        return self._earned / self._price - (1.0 / self.block if self.block else 0.0)
+        """What the rule earns per record now, in tokens, once all others have had theirs."""
+        others = (1.0 / self.block if self.block else 0.0) + float(self._again_share)
+        return self._earned / self._price - others
+
+    @property
+    def due_again(self) -> int:
+        """How many labels may be asked for again now."""
+        return max(min(int(self._again_share * self.records) - self.again, self.affordable), 0)
+
+    def ask_again(self, n: int) -> None:
+        """Charge as many requests about labels that are there; `due_again` must cover them."""
+        self.spend(n)
+        self.again += n
 
     @property
     def tokens(self) -> float:
@@ -211,6 +236,7 @@ class Budget:
             "records": self.records,
             "requests": self.requests,
             "audits": self.audits,
+            "again": self.again,
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -223,3 +249,4 @@ class Budget:
             self._next += ((self.records - self._first) // self.block + 1) * self.block
         self.requests = state["requests"]
         self.audits = state["audits"]
+        self.again = state.get("again", 0)

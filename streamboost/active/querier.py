@@ -62,9 +62,9 @@ class Querier:
         self.strategy = strategy
         earns = strategy.share, strategy.burst, strategy.audit_share
         lent = strategy.loan, strategy.expected_records or 0
-        self.budget = Budget(*earns, *lent)
+        self.budget = Budget(*earns, *lent, strategy.relabel_share)
         by_chance = strategy.rule == "chance" and strategy.mode == "stream"
-        self._strata = Strata(*earns, *lent) if by_chance else None
+        self._strata = Strata(*earns, *lent, strategy.relabel_share) if by_chance else None
         self._densities = Densities(float(strategy.share))
         self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
         self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
@@ -270,6 +270,7 @@ class Querier:
             answered=answered,
             expired=expired,
             tokens=budget.tokens,
+            again=budget.again,
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

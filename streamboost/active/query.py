@@ -56,6 +56,10 @@ class QueryStrategy:
         (with audits, less 1), and at most a third of what the budget buys until then.
     expected_records
         Length of the stream, for the loan; None without one.
+    relabel
+        Share of the budget, in [0, 1), for asking again, by somebody else, for labels that look
+        wrong; above 0 training also trusts each label as far as what was predicted on arrival and
+        the reliability of who gave it speak for it.
 
     Raises
     ------
@@ -80,6 +84,7 @@ class QueryStrategy:
     round_size: int = 1
     loan: int = 0
     expected_records: int | None = None
+    relabel: float = 0.0
 
     def __post_init__(self) -> None:
         check_choice("query utility", self.utility, UTILITIES)
@@ -98,6 +103,11 @@ class QueryStrategy:
         if not 0 <= self.audit_share <= 1:
             raise ConfigurationError(
                 f"query audit is {self.audit!r}: give a share of the budget from 0 to 1"
+            )
+        if not 0 <= self.relabel_share < 1 or self.audit_share + self.relabel_share > 1:
+            raise ConfigurationError(
+                f"query relabel is {self.relabel!r}: give a share of the budget from 0 to below 1, "
+                "which leaves the audit its own"
             )
         check_whole("query window", self.window)
         check_whole("query round_size", self.round_size)
@@ -123,7 +133,10 @@ class QueryStrategy:
     def _check_burst(self) -> None:
         audits = self.audit_share > 0
         if self.rule == "chance" and self.mode == "stream":
-            check_whole("query burst", self.burst, at_least=3, reason=', as rule "chance" needs')
+            least = 4 if self.relabel_share else 3
+            check_whole(
+                "query burst", self.burst, at_least=least, reason=', as rule "chance" needs'
+            )
             reason = ", as the loan is there at once"
             check_whole("query burst", self.burst, at_least=self.loan + 1, reason=reason)
             return
@@ -145,6 +158,11 @@ class QueryStrategy:
     def audit_share(self) -> Fraction:
         """The audit as an exact fraction."""
         return as_decimal("query audit", self.audit)
+
+    @cached_property
+    def relabel_share(self) -> Fraction:
+        """What is set apart for asking again, as an exact fraction of the budget."""
+        return as_decimal("query relabel", self.relabel)
 
     @property
     def needs(self) -> Needs:

@@ -47,6 +47,9 @@ class Strata:
     does not lie in the record's part if the first one's did, and the more often if it did not: both
     are uniform, no record meets two, and each is asked for with chance p.
 
+    A part `again` of the share is set apart for asking again about labels that look wrong, by the
+    number of records alone; at most half of what `burst` allows is kept of it.
+
     The share q of the records to ask for now is what one earns, plus the tokens saved beyond
     `_SAVED` spread over max(50, 5 / share) records, at most three times the earnings. Of it,
 
@@ -66,10 +69,19 @@ class Strata:
     audits = 0
 
     def __init__(
-        self, share: Fraction, burst: int, audit: Fraction, loan: int = 0, expected: int = 0
+        self,
+        share: Fraction,
+        burst: int,
+        audit: Fraction,
+        loan: int = 0,
+        expected: int = 0,
+        again: Fraction = Fraction(0),
     ) -> None:
         repaid = Fraction(loan, expected) if loan else Fraction(0)
-        self._price = share.denominator * repaid.denominator
+        apart = again * share
+        self._price = share.denominator * repaid.denominator * apart.denominator
+        self._set_apart = int(apart * self._price)  # by each record, for asking again
+        self._owed = 0  # of that, not spent yet
         self._earned_at_first = int((share - repaid) * self._price)
         self._earned_later = int(share * self._price)
         self._expected = expected if loan else 0
@@ -78,13 +90,15 @@ class Strata:
         self._audit = float(audit)
         self._floor = float(audit * share)
         self._horizon = max(_HORIZON, 5.0 / float(share))
-        self._cap = float(burst - 2)
+        self._most_owed = (burst - 2) // 2 * self._price if again else 0
+        self._cap = float(burst - 2 - self._most_owed // self._price)
         self._forgone = 0.0  # tokens that there was no room for
         self._spent = 0.0  # S
         self._point: float | None = None  # where the stratum's is, in S; None: draw it
         self._met = False
         self.records = 0
         self.requests = 0
+        self.again = 0
         self.block = ceil(1 / (FLOOR * share))
 
     @property
@@ -98,7 +112,19 @@ class Strata:
         return max(0, int(self._room()) + 1)
 
     def _room(self) -> float:
-        return self._earned / self._price - self._forgone - 1.0 - self._spent
+        owed = self._owed + self.again * self._price
+        return (self._earned - owed) / self._price - self._forgone - 1.0 - self._spent
+
+    @property
+    def due_again(self) -> int:
+        """How many labels may be asked for again now."""
+        return self._owed // self._price
+
+    def ask_again(self, n: int) -> None:
+        """Charge as many requests about labels that are there; `due_again` must cover them."""
+        self._owed -= n * self._price
+        self.again += n
+        self.requests += n
 
     def ask(self, density: np.ndarray, draws: np.ndarray) -> tuple[list[int], np.ndarray]:
         """Let records of `density` (n,) arrive in turn, with a uniform draw (n,) for each.
@@ -120,6 +146,10 @@ class Strata:
         """Let the next record arrive; return its part of the strata."""
         earned = self._earned_at_first if self.records < self._expected else self._earned_later
         self._earned += earned
+        self._owed += self._set_apart
+        if self._owed > self._most_owed:
+            self._forgone += (self._owed - self._most_owed) / self._price
+            self._owed = self._most_owed
         self.records += 1
         if self._certain:
             return 1.0
@@ -127,7 +157,7 @@ class Strata:
         if room > self._cap:
             self._forgone += room - self._cap
             room = self._cap
-        each = earned / self._price
+        each = (earned - self._set_apart) / self._price
         share = min(max(each + (room - _SAVED) / self._horizon, 0.0), _MOST * each)
         p = self._floor + (1.0 - self._audit) * share * density
         return max(min(p, room, 1.0), 0.0)
@@ -156,6 +186,8 @@ class Strata:
             "met": self._met,
             "records": self.records,
             "requests": self.requests,
+            "owed": self._owed,
+            "again": self.again,
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -164,6 +196,7 @@ class Strata:
         self._forgone, self._spent = state["forgone"], state["spent"]
         self._point, self._met = state["point"], state["met"]
         self.records, self.requests = state["records"], state["requests"]
+        self._owed, self.again = state["owed"], state["again"]
 
 
 def _beyond(met: bool, first: float, second: float, draw: float) -> float:

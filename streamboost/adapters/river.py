@@ -130,6 +130,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             label_lags=label_lags,
             features=self._features,
             experts=experts,
+            on_conflict=None,  # River never says that two labels are of one record
         )
 
     @property

@@ -120,6 +120,28 @@ class Categories(Maker):
         if self._codes[row] == _RARE and self._labels[row] >= self._min_frequency:
             self._number(row)
 
+    def correct(self, value: Values, before: int, k: int | None) -> None:
+        """See `Maker`: what was counted for the class of before is subtracted."""
+        row = self._rows.get(as_category(value[self._place]) or "")
+        if row is None:
+            return
+        self._labels[row] -= k is None
+        for one, step in ((before, -1.0), (k, 1.0)):
+            if one is not None and one < self._counts.shape[1]:
+                self._counts[row, one] += step
+                self._totals[one] += step
+
+    def rename(self, before: int, k: int | None) -> None:
+        """See `Maker`."""
+        n = self._counts.shape[1]
+        if before >= n:
+            return
+        if k is not None and k < n:
+            self._counts[:, k] += self._counts[:, before]
+            self._totals[k] += self._totals[before]
+        self._counts[:, before] = 0.0
+        self._totals[before] = 0.0
+
     def _number(self, row: int) -> None:
         """Give the value at `row` its number, or where all are taken, have rates beside them."""
         if self._numbered < _SET:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.category import Categories
+from streamboost.features.category import Categories, as_category
 from streamboost.features.fields import Field, as_field
 from streamboost.features.layout import Layout, Maker, Values
 from streamboost.features.number import Numbers
@@ -168,14 +168,47 @@ class Features:
 
     def learn(self, values: Values, label: Label) -> None:
         """Learn one record's label."""
+        k = self._number(label)
+        values = self._whole([values])[0]
+        for maker in self._makers.values():
+            maker.learn(values, k)
+
+    def correct(self, values: Values, before: Label, label: Label | None) -> None:
+        """Learn that a record's label is not the one of `before`; None: it has none."""
+        k = None if label is None else self._number(label)
+        values = self._whole([values])[0]
+        for maker in self._makers.values():
+            maker.correct(values, self._classes[before], k)
+
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another, or none; its columns stay, and come to say nothing."""
+        if label in self._classes:
+            k = None if into is None else self._number(into)
+            for maker in self._makers.values():
+                maker.rename(self._classes[label], k)
+
+    def _number(self, label: Label) -> int:
+        """Return the number of a class, which may be a new one."""
         k = self._classes.get(label)
         if k is None:
             k = self._classes[label] = len(self._classes)
             for maker in self._makers.values():
                 maker.grow(self.classes)
+        return k
+
+    def kept(self, values: Values) -> Values | None:
+        """Return of a record's values the categories, by which running rates can be corrected.
+
+        None where there are none.
+        """
+        kinds = [field.kind for field in self.fields.values()]
+        if "category" not in kinds:
+            return None
         values = self._whole([values])[0]
-        for maker in self._makers.values():
-            maker.learn(values, k)
+        return tuple(
+            as_category(value) if kind == "category" else None
+            for value, kind in zip(values, kinds, strict=True)
+        )
 
     def _whole(self, values: Sequence[Values]) -> Sequence[Values]:
         n = len(self.fields)

@@ -75,6 +75,15 @@ class Maker:
     def learn(self, value: Values, k: int) -> None:
         """Learn that a record is of class number `k`."""
 
+    def correct(self, value: Values, before: int, k: int | None) -> None:
+        """Learn that a record is not of class number `before`, but of `k`, or nobody knows.
+
+        What can be subtracted is; the rest learns it as one more example.
+        """
+
+    def rename(self, before: int, k: int | None) -> None:
+        """Let class number `before` be `k`, or none."""
+
     def grow(self, classes: Sequence[Hashable]) -> None:
         """Let these be the classes, in the order first learned; more join behind."""
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["MOST_POSITIONS", "flat", "getter", "is_vector", "lies_in"]
+__all__ = ["MOST_POSITIONS", "flat", "getter", "is_null", "is_vector", "lies_in"]
 
 MOST_POSITIONS = 8
 """Positions of a list that `flat` looks into: a longer one is seldom a row of fields."""
@@ -60,6 +60,15 @@ def _found(value: Any, path: str, otherwise: Any) -> Any:
             inner = value[int(position)]
             return _found(inner, rest, otherwise) if dot else inner
     return otherwise
+
+
+def is_null(record: Mapping[str, Any], path: str) -> bool:
+    """Tell whether null stands at `path` in a record, and not nothing.
+
+    >>> is_null({"a": {"b": None}}, "a.b"), is_null({"a": {}}, "a.b"), is_null({"a": 1}, "a")
+    (True, False, False)
+    """
+    return _found(record, path, _ABSENT) is None
 
 
 def flat(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ _RATE = 0.5  # of the softmax
 _SMOOTHING = 0.5  # of the word counts, in words
 _STEP = 0.2  # of the two models' weights
 _TINY = 1e-6
+_NEVER = -20.0  # the bias of a class that is no more
 
 
 class Texts(Maker):
@@ -144,6 +145,24 @@ class Texts(Maker):
         self._words[places, k] += counts
         self._totals[k] += counts.sum()
         self._records[k] += 1.0
+
+    def correct(self, value: Values, before: int, k: int | None) -> None:
+        """See `Maker`: one more example, where the words are still known."""
+        if k is not None and len(self._hash(value)[0]):
+            self.learn(value, k)
+
+    def rename(self, before: int, k: int | None) -> None:
+        """See `Maker`: the words' counts move; the weights of the softmax are learned anew."""
+        n = len(self.columns)
+        if before >= n:
+            return
+        for table in (self._words.T, self._totals, self._records):
+            if k is not None and k < n:
+                table[k] += table[before]
+            table[before] = 0.0
+        self._weights[:, before] = 0.0
+        self._bias[before] = _NEVER
+        self._newest = None
 
     def grow(self, classes: Sequence[Hashable]) -> None:
         """See `Maker`."""

@@ -43,11 +43,12 @@ class Asking:
     ) -> None:
         self.strategy = strategy
         self._rows = rows
-        self._blend = blend
+        self.blend = blend
         self._querier = Querier(strategy, seeds)
         self._answered = 0
         self._expired = 0
         self._open: dict[str, None] = {}  # in the order they were asked for
+        self._again: dict[str, None] = {}  # those that were asked about again
 
     @property
     def block(self) -> int:
@@ -92,6 +93,25 @@ class Asking:
             if not math.isnan(chance):
                 self._answered += self._closes(id)
 
+    @property
+    def due_again(self) -> int:
+        """How many labels may be asked for again now."""
+        return self._querier.spending.due_again
+
+    def is_free(self, id: str) -> bool:
+        """Whether no request of that record is open."""
+        return id not in self._open and id not in self._again
+
+    def ask_again(self, ids: Sequence[str]) -> None:
+        """Ask again about these records, for a token each."""
+        self._querier.spending.ask_again(len(ids))
+        self._again |= dict.fromkeys(ids)
+
+    def close(self, id: str) -> None:
+        """Take note that somebody answered for a record that was asked about again, if it was."""
+        if id in self._again:
+            self._answered += self._closes(id)
+
     def expire(self, ids: Sequence[str]) -> None:
         """Give up the requests among `ids`."""
         self._expired += sum(map(self._closes, ids))
@@ -102,7 +122,7 @@ class Asking:
         """Return the utility (n,) of records, `scored` by the committee or not yet."""
         if committee is None:
             return np.ones(len(X))
-        leader = self._blend.leader(committee)
+        leader = self.blend.leader(committee)
         return self.strategy.measure(evidence(self.strategy.needs, leader, X, scored))
 
     def _noted(self, asked: Requests) -> Requests:
@@ -111,10 +131,11 @@ class Asking:
 
     def _closes(self, id: str) -> bool:
         """Tell whether a request waited under `id`; it does not any more."""
-        if id not in self._open:
-            return False
-        del self._open[id]
-        return True
+        for waiting in (self._open, self._again):
+            if id in waiting:
+                del waiting[id]
+                return True
+        return False
 
     def _is_cold(self, committee: "Committee | None") -> bool:
         """Whether to ask at random.
@@ -130,7 +151,7 @@ class Asking:
 
     def _follow(self, committee: "Committee | None") -> None:
         """Let what is kept be rated by `committee`, anew where it or the blend has changed."""
-        self._querier.follow(self._blend.edition(committee), lambda X: self.measure(X, committee))
+        self._querier.follow(self.blend.edition(committee), lambda X: self.measure(X, committee))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
@@ -140,6 +161,7 @@ class Asking:
             "answered": self._answered,
             "expired": self._expired,
             "open": list(self._open),
+            "again": list(self._again),
         }
         return state, window
 
@@ -148,3 +170,4 @@ class Asking:
         self._querier.resume(state["querier"], arrays)
         self._answered, self._expired = state["answered"], state["expired"]
         self._open = dict.fromkeys(state["open"])
+        self._again = dict.fromkeys(state.get("again", []))

@@ -18,6 +18,7 @@ __all__ = [
     "as_records",
     "as_rows",
     "as_seed",
+    "as_sources",
     "as_tick",
     "as_weights",
     "as_wide",
@@ -196,6 +197,17 @@ def as_seed(name: str, seed: Any) -> int:
     if value < 0:
         raise ConfigurationError(f"{name} is {seed!r}: give a whole number of at least 0")
     return value
+
+
+def as_sources(sources: Sequence[str | None] | None, n: int) -> list[str | None]:
+    """Return who gave `n` labels, None where nobody knows; None stands for all None."""
+    known: list[str | None] = [None] * n if sources is None else list(sources)
+    if len(known) != n:
+        raise DataError(f"{len(known)} sources for {n} labels: give one each, None for none")
+    for i, one in enumerate(known):
+        if one is not None and not isinstance(one, str):
+            raise DataError(f"sources[{i}] is {one!r}: who gave a label is text, or None")
+    return known
 
 
 def as_tick(tick: Any) -> int:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.active.query import QueryStrategy, Requests
+from streamboost.active.settings import check_choice
 from streamboost.errors import DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.storage import Arrays
+from streamboost.stream.annotators import Annotators
 from streamboost.stream.asking import Asking
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.blend.experts import as_experts
@@ -22,16 +24,19 @@ from streamboost.stream.checks import (
     as_propensity,
     as_records,
     as_seed,
+    as_sources,
     as_tick,
     as_weights,
     as_wide,
 )
+from streamboost.stream.corrections import Corrector
+from streamboost.stream.doubts import Doubts
 from streamboost.stream.estimators import Trainable, class_weight_of
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.labelled_rows.labelled import LabelledRows
+from streamboost.stream.labelled_rows.named import ON_CONFLICT, NamedRow
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.lags import Lags
-from streamboost.stream.predictor import Predictor
 from streamboost.stream.scoring import Scored
 from streamboost.stream.snapshots import pack, unpack
 from streamboost.stream.training.drift import DriftWatch
@@ -46,7 +51,7 @@ __all__ = ["StreamLearner"]
 _UNASKED = np.full(1, np.nan)
 
 
-class StreamLearner(Predictor):
+class StreamLearner(Corrector):
     """Scores every record, asks for a few labels, and trains on those that come back.
 
     Everything it does follows from its settings, its seed and the calls made: the same calls
@@ -84,6 +89,11 @@ class StreamLearner(Predictor):
         Who has a voice in predictions beside the committee, with a weight that labels teach
         (`Blend`): "all"; "committee" for nobody; or a list of "committee" and any of "correction",
         "neighbours", "sequence", "linear", and "words" where features hold texts.
+    on_conflict
+        Which label of a record holds that was labelled before, found by its id in the working set:
+        "last", "first", or "vote", the one that most have given (of each source the newest); a tie
+        leaves what stands. An id that `query` is told of names a new record from then on, and ""
+        names none. None: every label is learned as that of another record.
 
     Raises
     ------
@@ -118,7 +128,11 @@ class StreamLearner(Predictor):
         label_lags: int = 0,
         features: Features | None = None,
         experts: str | Sequence[str] = "all",
+        on_conflict: str | None = "last",
     ) -> None:
+        if on_conflict is not None:
+            check_choice("on_conflict", on_conflict, ON_CONFLICT)
+        self.on_conflict = on_conflict
         self.working_set = working_set or WorkingSet()
         self.schedule = schedule or Schedule()
         self.strategy = query or QueryStrategy()
@@ -131,9 +145,14 @@ class StreamLearner(Predictor):
         self.experts = as_experts(experts)
         self._blend = Blend(self.experts, self.schedule, features, label_lags)
         self._asking = Asking(self.strategy, asking, self._rows, self._blend)
+        self.annotators = Annotators()
+        self._doubts = Doubts(self._rows, self.annotators)
+        if self.strategy.relabel:
+            self._rows.trust = self._doubts.weights
         self._drift = DriftWatch(self.schedule, watching)
         pool = self.strategy.window if self.strategy.mode == "pool" else 0
         self.judge = Judge(self._asking.block, calibrate=calibrate, coverage=coverage, pool=pool)
+        self._renamed = {}
         self.n_features = None
         if features is not None:
             self.follow_features()
@@ -149,6 +168,7 @@ class StreamLearner(Predictor):
         ids = as_ids(ids, len(rows))
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
+        self._rows.release(ids)
         self._blend.note(ids, scored)
         self._drift.watch(scored, self.committee, self._rows, self._asking.records)
         asked = self._asking.arrive(ids, rows, scored, self.committee)
@@ -181,11 +201,13 @@ class StreamLearner(Predictor):
         predicted: Any = None,
         records: Sequence[Values] | None = None,
         weight: Any = None,
+        sources: Sequence[str | None] | None = None,
     ) -> tuple[Training, ...]:
         """Learn labels `y` (n,) of records `X` (n, D) in their order, training where it is due.
 
-        Returns the trainings that were started, each on the rows up to the one that made it due.
-        Trained inline, they have also taken place.
+        A label of a record that the working set holds already goes by `on_conflict`: the row keeps
+        its features, whatever `X` says. Returns the trainings that were started, each on the rows
+        up to the one that made it due. Trained inline, they have also taken place.
 
         Parameters
         ----------
@@ -208,6 +230,8 @@ class StreamLearner(Predictor):
         weight
             (n,), as how many records each counts in training; 0 teaches nothing and gives the
             request up. None: one each.
+        sources
+            (n,), who gave each label, None where nobody knows; None for all.
 
         Raises
         ------
@@ -217,21 +241,32 @@ class StreamLearner(Predictor):
         rows = self._admit(X)
         ids = as_ids(ids, len(rows))
         labels = as_labels(y, len(rows), self._kind)
+        for label in self._renamed.keys() & {*labels}:  # it is there again
+            del self._renamed[label]
         chances = as_propensity(propensity, len(rows))
         guesses = as_predictions(predicted, len(rows))
         weights = as_weights(weight, len(rows))
         tick = as_tick(tick)
         values = as_records(records, len(rows), self.features is not None)
+        who = as_sources(sources, len(rows))
         taught = np.flatnonzero(weights).tolist()
         if len(taught) < len(ids):
             self.expire([ids[i] for i in range(len(ids)) if not weights[i]])
         self._asking.answer([ids[i] for i in taught], chances[taught])
-        self.judge.label([ids[i] for i in taught], [labels[i] for i in taught])
+        again = self._again(ids, taught)
+        new = [i for i in taught if i not in again]
+        said = [self.judge.said(id) for id in ids]
+        self.judge.label([ids[i] for i in new], [labels[i] for i in new])
         started: list[Training] = []
         for i in taught:
+            if i in again:
+                kept = values[i] or None
+                started += self._correct(ids[i], labels[i], who[i], tick, kept)
+                continue
             is_made_now = self.features is not None and X[i] is None
             row = self.arrive([values[i]])[0] if is_made_now else rows[i]
-            known = float(chances[i]), guesses[i]
+            named = self._named(labels[i], who[i], said[i], values[i])
+            known = float(chances[i]), guesses[i], named
             weighs = float(weights[i])
             started += self._learn(ids[i], row, labels[i], values[i], weighs, tick, *known)
         return tuple(started)
@@ -258,12 +293,17 @@ class StreamLearner(Predictor):
         tick: int = 0,
         chance: float = math.nan,
         guess: Label | None = None,
+        named: NamedRow | None = None,
     ) -> tuple[Training, ...]:
         judges = self._drift.judges and self.committee is not None
         if judges and guess is None:
             guess = self.predict(row[None])[0]
-        row = self._teach(id, row, label, values, weight)
-        self._rows.append(row, label, tick, chance, self._asking.records, weight)
+        trust = 1.0 if named is None else self.trust(named, label)
+        row = self._teach(id, row, label, values, weight * trust)
+        kept = id if self.on_conflict is not None else ""
+        self._rows.append(row, label, tick, chance, self._asking.records, weight, kept, named)
+        if named is not None:
+            self.annotators.note(named)
         if judges:
             assert guess is not None
             self._drift.judge(guess, label, self._rows)

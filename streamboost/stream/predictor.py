@@ -9,6 +9,7 @@ from streamboost.active.budget import Ledger
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
+from streamboost.stream.annotators import Annotators
 from streamboost.stream.asking import Asking
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.checks import Label, as_labels, as_rows, as_wide
@@ -17,7 +18,7 @@ from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.lags import Lags
-from streamboost.stream.scoring import Scored, score_with_shares
+from streamboost.stream.scoring import Scored, renamed, score_with_shares
 from streamboost.stream.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -39,17 +40,21 @@ class Predictor:
         What the labels asked for say of the predictions.
     features
         What makes columns of records' fields; None where records are arrays.
+    annotators
+        What the labels of each who gave some came to.
     """
 
     n_features: int | None
     trainer: Trainer
     judge: Judge
     features: Features | None
+    annotators: Annotators
     _blend: Blend
     _rows: LabelledRows
     _lags: Lags
     _told: list[int] | None = None  # the categorical columns that the estimator knows of
     _asking: Asking
+    _renamed: dict[Label, Label | None]  # classes that are others now, or none
 
     @property
     def estimator(self) -> Trainable:
@@ -68,13 +73,18 @@ class Predictor:
 
     @property
     def n_labels(self) -> int:
-        """Labels learned so far."""
+        """Labels learned so far; one that took another's place, or took it back, is one more."""
         return self._rows.total
 
     @property
     def classes(self) -> list[Label]:
-        """The labels learned so far, each once, in the order first seen."""
-        return list(self._rows.counts)
+        """The labels of the records learned so far, each once, in the order first seen."""
+        return list(self._rows.shares)
+
+    def label_of(self, id: str) -> Label | None:
+        """Return the label that a record of the working set has; None where none is found."""
+        found = self._rows.find(id)
+        return None if found is None else found[2]
 
     @property
     def evaluation(self) -> Evaluation:
@@ -121,8 +131,9 @@ class Predictor:
     def score_rows(self, rows: np.ndarray) -> Scored:
         """Do what `score` does for what `rows` or `arrive` returned, with no look at it first."""
         if self.committee is None:
-            return score_with_shares(self._rows.counts, len(rows))
-        return self.judge.calibrated(self._blend.score(self.committee, rows))
+            return score_with_shares(self._rows.shares, len(rows))
+        scored = self.judge.calibrated(self._blend.score(self.committee, rows))
+        return renamed(scored, self._renamed)
 
     def remember(self, ids: Sequence[str], scored: Scored) -> None:
         """Keep what the experts said of records until they are learned by these `ids`.
@@ -136,8 +147,8 @@ class Predictor:
         """Return the labels, object (n,), that `score` predicts."""
         rows = self._admit(X)
         if self.committee is None:
-            return score_with_shares(self._rows.counts, len(rows)).labels
-        return self._blend.score(self.committee, rows).labels
+            return score_with_shares(self._rows.shares, len(rows)).labels
+        return renamed(self._blend.score(self.committee, rows), self._renamed).labels
 
     def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.

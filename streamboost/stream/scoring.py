@@ -19,10 +19,15 @@ __all__ = [
     "evidence",
     "gap_of",
     "labels_of",
+    "renamed",
     "score_with_committee",
     "score_with_shares",
     "uncalibrated",
 ]
+
+
+_LEAST = -100.0
+"""Log probability of what has none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +104,30 @@ def uncalibrated(scored: Scored) -> Scored:
         return scored
     own = (P / P.max(axis=1, keepdims=True)) ** scored.temperature
     return replace(scored, probabilities=own / own.sum(axis=1, keepdims=True), temperature=1.0)
+
+
+def renamed(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
+    """Return `scored` with the classes as they are `now`; None: the class is no more.
+
+    That is how a committee is understood that was trained before classes were merged or dropped.
+    """
+    before = scored.classes.tolist()
+    if now.keys().isdisjoint(before):
+        return scored
+    names = [now.get(label, label) for label in before]
+    left = list(dict.fromkeys(label for label in names if label is not None))
+    P = np.zeros((len(scored), len(left)))
+    for column, label in enumerate(names):
+        if label is not None:
+            P[:, left.index(label)] += scored.probabilities[:, column]
+    total = P.sum(axis=1, keepdims=True)
+    P = np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / max(len(left), 1))
+    labels = np.full(len(scored), None, dtype=object)
+    if left:
+        labels[:] = as_array(left).astype(object)[P.argmax(axis=1)]
+    with np.errstate(divide="ignore"):
+        margins = gap_of(np.maximum(np.log(P), _LEAST))
+    return replace(scored, labels=labels, classes=as_array(left), probabilities=P, margins=margins)
 
 
 def by_committee(committee: "Committee", scored: Scored) -> Scored:

@@ -47,6 +47,10 @@ def pack(learner: "StreamLearner") -> Arrays:
         "asking": asking,
         "drift": drift,
         "experts": learner.experts,
+        "on_conflict": learner.on_conflict,
+        "annotators": learner.annotators.state(),
+        "doubts": learner._doubts.state(),
+        "renamed": list(learner._renamed.items()),
         "blend": blend,
         "label_lags": learner._lags.n,
         "lags": learner._lags.state(),
@@ -101,7 +105,11 @@ def _from(
         label_lags=about["label_lags"],
         features=features,
         experts=about.get("experts", _BEFORE),
+        on_conflict=about.get("on_conflict"),  # earlier releases learned whatever they were given
     )
+    learner.annotators.resume(about.get("annotators", []))
+    learner._doubts.resume(about.get("doubts", -1))
+    learner._renamed = dict(about.get("renamed", []))
     if "experts" in about:
         learner._blend.resume(about["blend"], part(arrays, "blend."))
     else:

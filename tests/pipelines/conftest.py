@@ -55,8 +55,10 @@ class World:
         time=None,
         query=None,
         fields=None,
+        on_conflict="last",
         **schedule,
     ):
+        self.on_conflict = on_conflict
         self.records, self.labels, self.commands = MemoryLog(), MemoryLog(), MemoryLog()
         self.predictions, self.requests, self.dead = MemoryLog(), MemoryLog(), MemoryLog()
         self.transaction = MemoryTransaction()
@@ -92,6 +94,7 @@ class World:
             n_features=None if self.mixed else 2,
             random_state=3,
             features=Features(self.schema.fields) if self.mixed else None,
+            on_conflict=self.on_conflict,
         )
         join = Join(Span.parse(window), Span.parse(expires_after), learner.n_features)
         return Loop(
@@ -118,8 +121,9 @@ class World:
             self.feed(records[start : start + size])
             self.run()
 
-    def tell(self, command, version=None):
-        self.commands.append([msgspec.json.encode(commands.Command(command, version))])
+    def tell(self, command, *about):
+        order = commands.Command(command, *about)
+        self.commands.append([msgspec.json.encode(order)])
 
     def run(self):
         self.loop.run(until_idle=True)

@@ -28,8 +28,8 @@ def test_a_record_of_weight_two_is_trained_on_as_two(working_set):
     one, many = (small(working_set=working_set, **alone) for _ in range(2))
     one.learn(IDS[:200], X[:200], Y[:200], weight=weights)
     for i, times in enumerate(weights):
-        for _ in range(times):
-            many.learn(IDS[i : i + 1], X[i : i + 1], Y[i : i + 1])
+        for n in range(times):
+            many.learn([f"{i}-{n}"], X[i : i + 1], Y[i : i + 1])
     for learner in (one, many):
         learner.trainer.made, learner.trainer._seeds = 0, np.random.default_rng(1)
     # Bins are fitted to the rows, of which one learner has more: they need not agree to the bit.

@@ -17,20 +17,28 @@ after an unasked record left the window         dropped: its features are     ``
                                                 gone
 after its request expired                       dropped                       ``expired``
 again, with the value it had                    dropped                       ``duplicate``
-again, with another value                       dropped: the first stays      ``conflicting``
+again, with another value, for a record of the  by `on_conflict`: the newest  ``corrected``
+working set                                     holds, or it has a vote
+so, but the first is to stay, or the working    dropped                       ``conflicting``
+set has the record no more
+null, for a record that has a label             takes it back                 ``taken_back``
+null, for another; or it waited and was taken   dropped                       ``void``
+back
 and no record came while it waited              dropped                       ``unknown``
 ==============================================  ============================  ===============
 
 What a record's label was, or why it is gone, is remembered for one more window after the record
-left; a label later than that cannot be told from an early one, waits like it, and ends as
-``unknown``. A label of a class never seen before is simply learnt. A record whose id is still
-held is a duplicate: it is not predicted again, and goes to the dead letters.
+left. A label later than that is found by its id in the working set; where that has it not, it
+cannot be told from an early one, waits like it, and ends as ``unknown``. Of labels that wait for
+one record the newest holds, or else the first. A label of a class never seen before is simply
+learnt. A record whose id is still held is a duplicate: it is not predicted again, and goes to the
+dead letters.
 
 A step calls, in this order, `advance` (what has run out leaves), `fresh` (duplicates out), `add`
 (the batch's records) and `resolve` (the batch's labels).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from types import MappingProxyType
@@ -39,8 +47,18 @@ from typing import Any
 import numpy as np
 
 from streamboost.connectors.messages.written import Time
+from streamboost.pipelines.engine.join.again import rename, take_again, wait_again
 from streamboost.pipelines.engine.join.held_records import HeldRecord, Label, Window
-from streamboost.pipelines.engine.join.joined import IGNORED, Gone, JoinCounts, Joined, Request
+from streamboost.pipelines.engine.join.joined import (
+    IGNORED,
+    Gone,
+    JoinCounts,
+    Joined,
+    Learned,
+    Nothing,
+    Request,
+    Waiting,
+)
 from streamboost.pipelines.engine.join.snapshots import pack, unpack
 from streamboost.pipelines.span import Lived, Moment, Span
 from streamboost.pipelines.state.journal import JOINED
@@ -77,10 +95,10 @@ class Join:
         self._window = Window(n_features)
         self._pinned: dict[str, HeldRecord] = {}
         self._requests: dict[str, Request] = {}
-        self._answers: dict[str, Label] = {}  # labels of the records in the window
+        self._answers: dict[str, Label] = {}  # labels of the records that are held
         self._lapsed: set[str] = set()  # records in the window whose request has expired
         self._gone: dict[str, Gone] = {}
-        self._waiting: dict[str, tuple[Moment, Label]] = {}
+        self._waiting: dict[str, Waiting] = {}
         self._met = self._now  # the last time at which a label that waited was of use
         self._for_records = Lived(self._now, self._now)
         self._for_labels = Lived(self._now, self._now)
@@ -183,12 +201,26 @@ class Join:
         for id in ids if self._waiting else ():
             if id in self._waiting:
                 self._met = self._now
-                self._learn(joined, id, self._waiting.pop(id)[1])
+                self._learn(joined, id, *self._waiting.pop(id)[1:])
         return joined
+
+    def holds(self, id: str) -> bool:
+        """Tell whether the record `id` is at hand, labelled, and not asked about."""
+        return id in self._answers and id in self._window and id not in self._requests
+
+    def ask_again(self, ids: Sequence[str], not_by: Sequence[Sequence[str]]) -> None:
+        """Note requests about records that `holds` approves of, and who must not answer them."""
+        since = self._for_labels.at(self._now)
+        for id, names in zip(ids, not_by, strict=True):
+            self._requests[id] = Request(since, 1.0, self._now, names)
 
     def held(self, id: str) -> HeldRecord:
         """Return the record `id`, which must have arrived within the window."""
         return self._window[id]
+
+    def held_values(self, id: str) -> bytes | None:
+        """Return the values of the record `id`; None where it is not in the window, or has none."""
+        return self._window[id].values if id in self._window else None
 
     @property
     def open_requests(self) -> Mapping[str, Request]:
@@ -199,38 +231,57 @@ class Join:
         """Return the record `id`, whose request is open."""
         return self._window[id] if id in self._window else self._pinned[id]
 
-    def resolve(self, labels: Sequence[tuple[str, Label]], joined: Joined) -> None:
-        """Give each label to its record, appending to `joined`, or count why it is dropped."""
+    def resolve(
+        self,
+        labels: Sequence[tuple[str, Label | None]],
+        joined: Joined,
+        sources: Sequence[str | None] | None = None,
+        learned: Learned = Nothing(),  # noqa: B008 - it holds nothing
+    ) -> None:
+        """Give each label to its record, appending to `joined`, or count why it is dropped.
+
+        A label None takes one back. `sources` say who gave each, and `learned` which label a record
+        has that was learned.
+        """
         counts = self.counts
         counts.labels += len(labels)
-        for id, label in labels:
+        for (id, label), source in zip(labels, sources or [None] * len(labels), strict=True):
             known = self._known(id)
-            if known is not None:
-                self._count_repeat(known, label)
+            if id in self._waiting:
+                wait_again(self, id, label, source, learned)
+            elif known is not None:
+                take_again(self, joined, id, label, source, learned, known)
             elif id in self._lapsed:
                 counts.expired += 1
             elif id in self._window or id in self._pinned:
-                self._learn(joined, id, label)
+                if label is None:
+                    counts.void += 1
+                elif joined.keeps(id):
+                    joined.take_again(id, label, source, self.held_values(id))
+                    self._answers[id] = label
+                    counts.corrected += 1
+                else:
+                    self._learn(joined, id, label, source)
             elif id in self._gone:
                 self._count_gone(self._gone[id])
+            elif (known := learned.label_of(id)) is not None:
+                take_again(self, joined, id, label, source, learned, known)
+            elif label is None:
+                counts.void += 1
             else:
                 counts.early += 1
-                self._waiting[id] = (self._for_records.at(self._now), label)
+                self._waiting[id] = Waiting(self._for_records.at(self._now), label, source)
+
+    def rename(self, to: Callable[[Label], Label | None]) -> None:
+        """Let the labels that are known, or wait, be what `to` has them be; None: nobody's."""
+        rename(self, to)
 
     def _known(self, id: str) -> Label | None:
-        """Return the label that `id` already has, here or while it waits."""
+        """Return the label that `id` already has, but for one that waits."""
         if id in self._answers:
             return self._answers[id]
-        if id in self._waiting:
-            return self._waiting[id][1]
         gone = self._gone.get(id)
         return gone.label if gone else None
-
-    def _count_repeat(self, known: Label, label: Label) -> None:
-        if known == label:
-            self.counts.duplicate += 1
-        else:
-            self.counts.conflicting += 1
 
     def _count_gone(self, gone: Gone) -> None:
         if gone.expired:
@@ -238,7 +289,7 @@ class Join:
         else:
             self.counts.late += 1
 
-    def _learn(self, joined: Joined, id: str, label: Label) -> None:
+    def _learn(self, joined: Joined, id: str, label: Label, source: str | None) -> None:
         request = self._requests.pop(id, None)
         if request is None:
             self.counts.unasked += 1
@@ -246,10 +297,10 @@ class Join:
             self.counts.answered += 1
         propensity = request.propensity if request else float("nan")
         if id in self._window:
-            joined.take(id, self._window[id], label, propensity)
+            joined.take(id, self._window[id], label, propensity, source)
             self._answers[id] = label
         else:
-            joined.take(id, self._pinned.pop(id), label, propensity)
+            joined.take(id, self._pinned.pop(id), label, propensity, source)
             self._gone[id] = Gone(self._held_at, label, expired=False)
 
     def _expire_requests(self) -> list[str]:
@@ -259,8 +310,9 @@ class Join:
         for id in expired:
             del self._requests[id]
             if self._pinned.pop(id, None) is not None:
-                self._gone[id] = Gone(self._held_at, None, expired=True)
-            else:
+                label = self._answers.pop(id, None)  # there is one where it was asked for again
+                self._gone[id] = Gone(self._held_at, label, expired=label is None)
+            elif id not in self._answers:
                 self._lapsed.add(id)
         return expired
 

@@ -1,7 +1,8 @@
 """What a join says of labels, and what it remembers of records and requests."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,9 +12,18 @@ from streamboost.stream.checks import Label
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Training
 
-__all__ = ["IGNORED", "Gone", "JoinCounts", "Joined", "Request"]
+__all__ = [
+    "IGNORED",
+    "Gone",
+    "JoinCounts",
+    "Joined",
+    "Learned",
+    "Nothing",
+    "Request",
+    "Waiting",
+]
 
-IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown")
+IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown", "void")
 """The kinds of labels that are dropped."""
 
 
@@ -32,6 +42,39 @@ class JoinCounts:
     duplicate: int = 0
     conflicting: int = 0
     unknown: int = 0
+    corrected: int = 0
+    taken_back: int = 0
+    void: int = 0
+
+
+class Learned(Protocol):
+    """What a join has to know of those who learn."""
+
+    @property
+    def on_conflict(self) -> str | None:
+        """Which of several labels of a record holds; None: only the first comes there."""
+
+    def label_of(self, id: str) -> Label | None:
+        """Return the label of a record that may still get another; None: of no such record."""
+
+
+class Nothing:
+    """Nobody has learned anything."""
+
+    on_conflict = None
+
+    def label_of(self, id: str) -> Label | None:
+        """Return None."""
+        return None
+
+
+class Again(NamedTuple):
+    """Another label of a record that was learned before; None takes its label back."""
+
+    id: str
+    label: Label | None
+    source: str | None
+    values: bytes | None
 
 
 @dataclass(slots=True)
@@ -44,10 +87,34 @@ class Joined:
     propensity: list[float] = field(default_factory=list)
     predicted: list[Label | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
+    sources: list[str | None] = field(default_factory=list)
+    again: list[Again] = field(default_factory=list)
+    """Labels of records learned before, to be taken in after the others."""
 
-    def take(self, id: str, record: HeldRecord, label: Label, propensity: float) -> None:
+    def take_again(
+        self, id: str, label: Label | None, source: str | None, values: bytes | None
+    ) -> None:
+        """Append another label of a record, of which `values` may still be held."""
+        self.again.append(Again(id, label, source, values))
+
+    def keeps(self, id: str) -> bool:
+        """Tell whether a record's label was to be taken back; it is not, now that another came."""
+        left = [one for one in self.again if one.id != id or one.label is not None]
+        was_to_leave = len(left) < len(self.again)
+        self.again = left
+        return was_to_leave
+
+    def take(
+        self,
+        id: str,
+        record: HeldRecord,
+        label: Label,
+        propensity: float,
+        source: str | None = None,
+    ) -> None:
         """Append one labelled record."""
         self.ids.append(id)
+        self.sources.append(source)
         self.rows.append(record.x if record.x.size or record.values is None else None)
         self.labels.append(label)
         self.propensity.append(propensity)
@@ -56,8 +123,19 @@ class Joined:
 
     def teach(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
         """Let `learner` learn them; return the trainings that were started."""
-        if not self.ids:
-            return ()
+        started = self._teach_new(learner, tick) if self.ids else ()
+        return started + self._teach_again(learner, tick) if self.again else started
+
+    def _teach_again(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
+        return learner.correct(
+            [one.id for one in self.again],
+            [one.label for one in self.again],
+            tick=tick,
+            sources=[one.source for one in self.again],
+            records=[None if one.values is None else unpacked(one.values) for one in self.again],
+        )
+
+    def _teach_new(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
         mixed = learner.features is not None
         return learner.learn(
             self.ids,
@@ -67,6 +145,7 @@ class Joined:
             propensity=np.array(self.propensity),
             predicted=self.predicted,
             records=[unpacked(held or b"[]") for held in self.values] if mixed else None,
+            sources=self.sources,
         )
 
 
@@ -79,8 +158,20 @@ class Gone(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A label that was asked for and has not come; `since` is what it expires by."""
+    """A label that was asked for and has not come; `since` is what it expires by.
+
+    Who must not answer is named where it was asked for again.
+    """
 
     since: Moment
     propensity: float
     asked: Moment
+    not_by: Sequence[str] | None = None
+
+
+class Waiting(NamedTuple):
+    """A label that waits for its record since `since`, and who gave it."""
+
+    since: Moment
+    label: Label
+    source: str | None = None

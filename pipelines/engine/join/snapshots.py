@@ -9,7 +9,7 @@ from streamboost.pipelines.engine.join.held_records import (
     values_from_arrays,
     values_in_arrays,
 )
-from streamboost.pipelines.engine.join.joined import Gone, JoinCounts, Request
+from streamboost.pipelines.engine.join.joined import Gone, JoinCounts, Request, Waiting
 from streamboost.pipelines.span import Lived, Moment
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_wide
@@ -63,10 +63,10 @@ def unpack(join: "Join", arrays: Arrays) -> None:
     lived = state.get("lived", [[state["now"]] * 2] * 2)  # release 0.1 counted everything
     join._for_records, join._for_labels = (Lived(*(Moment(*m) for m in x)) for x in lived)
     join._requests = {
-        id: Request(Moment(*at), p, Moment(*(asked or [at])[0]))
+        id: Request(Moment(*at), p, Moment(*(asked or [at])[0]), *asked[1:])
         for id, at, p, *asked in state["requests"]
     }
     join._answers = dict(state["answers"])
     join._lapsed = set(state["lapsed"])
     join._gone = {id: Gone(Moment(*at), *rest) for id, at, *rest in state["gone"]}
-    join._waiting = {id: (Moment(*at), label) for id, at, label in state["waiting"]}
+    join._waiting = {id: Waiting(Moment(*at), *rest) for id, at, *rest in state["waiting"]}

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from streamboost.connectors.messages.labels import LONGEST_ID, as_text
+from streamboost.connectors.messages.labels import LONGEST_ID, LONGEST_LABEL, as_text
 from streamboost.connectors.messages.written import Label
 from streamboost.pipelines.service.access.names import LONGEST_NAME, checked_name
 from streamboost.pipelines.service.access.people import PROGRAM, Person
@@ -61,15 +61,21 @@ class RecordsIn(_Given):
 
 
 class CommandIn(_Given):
-    """What the pipeline is to do; some commands name a kept version."""
+    """What the pipeline is to do; some commands name a kept version, or classes."""
 
     command: Kind
     version: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+    label: Annotated[str, Field(min_length=1, max_length=LONGEST_LABEL)] | None = None
+    into: Annotated[str, Field(min_length=1, max_length=LONGEST_LABEL)] | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        Command(self.command, self.version)
+        self.order()
         return self
+
+    def order(self) -> Command:
+        """Return it as the pipeline reads it."""
+        return Command(self.command, self.version, self.label, self.into)
 
 
 class Written(BaseModel):
@@ -126,6 +132,6 @@ def post_records(served: ServedPipeline, given: RecordsIn) -> Written:
 )
 def post_command(served: ServedPipeline, given: CommandIn) -> Queued:
     """Queue a command; the pipeline refuses in its log what it cannot obey."""
-    command = Command(given.command, given.version)
+    command = given.order()
     served.tell(command)
     return Queued(queued=str(command))

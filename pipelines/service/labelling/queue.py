@@ -206,6 +206,8 @@ class LabelQueue:
         request = self._requests.request(id)
         if request is None:
             raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
+        if person.name in request.get("not_by", ()):
+            raise StateError(f"record {id!r} is asked about again, of somebody else: take another")
         stage: EntryStage = "held" if action == "label" else "noted"
         with self._store.writing() as connection:
             if self._holder(connection, id) not in (None, person.seat):
@@ -236,7 +238,7 @@ class LabelQueue:
         skipped: list[tuple[int, int, OpenRequest]] = []
         for place, id in enumerate(ids):
             request = None if id in held else self._requests.request(id)
-            if request is None:
+            if request is None or person.name in request.get("not_by", ()):
                 continue
             done = _done(connection, request)
             mine = [action for action, name in done if name == person.name]

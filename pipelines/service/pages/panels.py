@@ -39,6 +39,11 @@ _ABOUT_EXPERTS = (
     "before their labels came."
 )
 
+_ABOUT_ANNOTATORS = (
+    "Who gave labels: how often others said the same of the same record, and how often a confident "
+    "prediction had on its arrival, where nobody else was asked."
+)
+
 PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Accuracy", _ABOUT_ACCURACY, charts.accuracy),
     ("Labels against budget", "Labels, counted since the start.", charts.spending),
@@ -51,6 +56,7 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Fields", _ABOUT_FIELDS, tables.fields),
     ("Steps of a batch", "Where a batch's time goes.", tables.latencies),
     ("Experts", _ABOUT_EXPERTS, tables.experts),
+    ("Annotators", _ABOUT_ANNOTATORS, tables.annotators),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),
     ("Committee history", "The newest first.", tables.committees),
 )

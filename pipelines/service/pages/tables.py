@@ -11,6 +11,7 @@ __all__ = [
     "Cell",
     "Column",
     "Table",
+    "annotators",
     "class_mix",
     "committees",
     "confusion",
@@ -204,6 +205,32 @@ def experts(view: View) -> Table:
     first = max(found, key=lambda name: found[name])
     summary = f"Of all, {first} counts most, with {percent(found[first])} of the weight."
     return Table("Experts", columns, rows, summary)
+
+
+def annotators(view: View) -> Table:
+    """Show what the labels of each who gave some came to, the most labels first."""
+    found: Mapping[str, Mapping[str, int]] = view.document("annotators")
+    columns = [
+        Column("Annotator", "words"),
+        Column("Labels"),
+        Column("As others said"),
+        Column("As was surely predicted"),
+    ]
+    names = sorted(found, key=lambda name: -found[name]["labels"])
+    rows: Rows = [
+        [
+            name,
+            amount(found[name]["labels"]),
+            percent(_share(found[name]["agreed"], found[name]["shared"])),
+            percent(_share(found[name]["confirmed"], found[name]["judged"])),
+        ]
+        for name in names[:MOST_FIELDS]
+    ]
+    if not rows:
+        return Table("Annotators", columns, [], "No label says who gave it.")
+    shared = sum(found[name]["shared"] for name in names) // 2
+    summary = f"{plural(len(names), 'source')} gave labels, {plural(shared, 'pair')} of one record."
+    return Table("Annotators", columns, rows, summary)
 
 
 def _most(name: str, *parts: Mapping[str, int]) -> int:

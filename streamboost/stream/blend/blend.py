@@ -253,6 +253,25 @@ class Blend:
         self._labels.append(k)
         self._newest = None
 
+    def correct(
+        self,
+        row: np.ndarray,
+        label: Label,
+        weight: float = 1.0,
+        committee: "Committee | None" = None,
+    ) -> None:
+        """Learn another label of a record learned before, as one more example.
+
+        Weights and the order of labels stay: who remembers the label of before is not to be judged.
+        """
+        if not self._experts:
+            self._recent.learn(committee, row, label, 0, weight)
+            return
+        k = self._place.setdefault(label, len(self._place))
+        for expert in self._experts.values():
+            expert.learn(committee, row, label, k, weight)
+        self._newest = None
+
     def _of_newest(
         self, committee: "Committee | None", row: np.ndarray
     ) -> tuple[Records, bytes, Scored] | None:

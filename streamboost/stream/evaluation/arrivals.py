@@ -80,6 +80,22 @@ class Arrivals:
         self._start += n
         self.first += n
 
+    def recode(self, before: int, code: int, n_classes: int) -> None:
+        """Let class number `before` be `code`, in what was said and what came."""
+        self._make_room(0, n_classes)
+        rows = self.rows
+        for name in ("predicted", "truth"):
+            rows[name][rows[name] == before] = code
+        rows["P"][:, code] += rows["P"][:, before]
+        rows["P"][:, before] = 0.0
+
+    def find(self, id: str) -> int | None:
+        """Return the place of the newest record of that id; None where there is none."""
+        for place in range(len(self.ids) - 1, -1, -1):
+            if self.ids[place] == id:
+                return place
+        return None
+
     def probabilities(self, n_classes: int, n: int | None = None) -> np.ndarray:
         """Return those of the `n` oldest, or of all, (n, K); classes not known then had none."""
         known = self.rows["P"][:n]

@@ -32,6 +32,9 @@ FEWEST = 5.0
 
 _TAIL = 0.975
 
+_NO_WEIGHT = 1e-9
+"""Labels that were taken back leave the rounding of their weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -75,7 +78,7 @@ def difference(
 
     if rest == 0.0:
         return Estimate(known, known, known)
-    if weight == 0.0:
+    if weight <= _NO_WEIGHT:
         return None
     effective = weight**2 / (weight_square - weight)
     if effective < FEWEST:

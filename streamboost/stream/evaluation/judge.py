@@ -142,6 +142,28 @@ class Judge:
             if (asked := self._asked.pop(id, None)) is not None:
                 self._learn(asked, label)
 
+    def said(self, id: str) -> tuple[list[Label], np.ndarray] | None:
+        """Return classes and probabilities (K,) of a record whose request is open; else None.
+
+        They are those of its arrival, at the temperature of now.
+        """
+        asked = self._asked.get(id)
+        if asked is None:
+            return None
+        P = np.exp(asked.logits - asked.logits.max())[None]
+        return asked.classes, self.temperature.apply(P)[0] if self.calibrate else (P / P.sum())[0]
+
+    def correct(self, id: str, before: Label, label: Label | None) -> None:
+        """Take in that a record's label, known as `before`, is another; None: it is not known.
+
+        Temperature and label sets keep what the first one taught.
+        """
+        self.evaluation.correct(id, before, label)
+
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another from now on; what has been judged stays so."""
+        self.evaluation.rename(label, into)
+
     def observe(self, scored: Scored, labels: Sequence[Label]) -> None:
         """Take in the labels of records just scored, where every record's label comes."""
         if not scored.version:

@@ -122,11 +122,11 @@ class Tally:
         self.means = np.pad(self.means, [(0, n_classes - self.n_classes), (0, 0)])
         self.n_classes = n_classes
 
-    def merge(self, other: "Tally") -> None:
-        """Add the sums of `other`, which has as many classes."""
+    def merge(self, other: "Tally", times: float = 1.0) -> None:
+        """Add so many `times` the sums of `other`, which has as many classes."""
         for name, total in self.sums.items():
-            total += other.sums[name]
-        self.means += other.means
+            total += times * other.sums[name]
+        self.means += times * other.means
 
     def weigh_model(self, others: float) -> None:
         """Let the records added so far stand for so many `others` each, in what P expects."""

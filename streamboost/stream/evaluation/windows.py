@@ -9,6 +9,8 @@ which they were asked for make up for it. A record's truth may come late or neve
   get lost whatever they are; `Evaluation.unanswered` says how many did;
 - labels that nobody asked for are no fair sample of anything, and do not estimate; the two
   baselines know them;
+- another label of a record takes the place of the one counted, of the newest 20,000 that were, or
+  fewer where there are many classes; what the baselines said stays;
 - records in a pool may be asked about until they leave it, and wait that long. Those that a round
   chose, and those whose label was known unasked, are no part of what the audit draws from: they
   stand for themselves alone, and the audited ones for all that nobody asked about.
@@ -25,6 +27,7 @@ from streamboost.active.settings import check_whole
 from streamboost.storage import Arrays, part
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity
 from streamboost.stream.evaluation.arrivals import Arrivals
+from streamboost.stream.evaluation.outcomes import Outcomes
 from streamboost.stream.evaluation.report import Report, report
 from streamboost.stream.evaluation.tally import Tally
 from streamboost.stream.scoring import Scored
@@ -101,6 +104,8 @@ class Evaluation:
         self._settled = 0  # arrivals at the queue's front that wait for nothing
         self._left = 0  # arrivals at the queue's front that have left the pool
         self._open: dict[str, int] = {}  # all that wait, by their numbers
+        self._outcomes = Outcomes()
+        self._strides = 0  # folded so far
 
     @property
     def pending(self) -> int:
@@ -154,6 +159,8 @@ class Evaluation:
         predicted[:, 0] = [self._codes.get(label, -1) for label in labels]
         predicted[:, 1:] = self._last, self._commonest
         number = self._queue.append(ids, P, predicted, asked, chances)
+        for id in ids:  # it names this record now
+            self._outcomes.take(id)
         waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
         for i in waits:
             self._give_up(ids[i])
@@ -210,6 +217,48 @@ class Evaluation:
                 if not row["chance"] > 0.0:
                     row["chance"] = 1.0
         self._settle()
+
+    def correct(self, id: str, before: Label, label: Label | None) -> None:
+        """Take in that a record's label, known as `before`, is another; None: it is not known.
+
+        What estimates nothing counts for the baselines only. A label that comes after one was
+        taken back estimates nothing.
+        """
+        truth = -1 if label is None else self._code(label)
+        self._counts[self._codes[before]] -= 1
+        if truth >= 0:
+            self._counts[truth] += 1
+        self._commonest = int(np.argmax(self._counts)) if any(self._counts) else -1
+        place = self._queue.find(id)
+        if place is not None:
+            row = self._queue.rows[place]
+            if row["truth"] >= 0:
+                row["truth"] = truth
+            return
+        changed = self._outcomes.correct(id, truth, len(self._codes))
+        if changed is not None:
+            stride, change = changed
+            self._total.merge(change)
+            newest = stride - self._strides  # -1 is the last
+            if -newest <= len(self._recent):
+                self._recent[newest].merge(change)
+
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another from now on, or none.
+
+        Records that are part of the sums stay as they were judged; of a class that is none any
+        more, all do.
+        """
+        if label not in self._codes:
+            return
+        before, counted = self._codes[label], self._counts[self._codes[label]]
+        self._counts[before] = 0
+        if into is not None:
+            self._counts[self._code(into)] += counted
+            self._queue.recode(before, self._codes[into], len(self._codes))
+        self._commonest = int(np.argmax(self._counts)) if any(self._counts) else -1
+        if self._last == before:
+            self._last = -1 if into is None else self._codes[into]
 
     def expire(self, ids: Sequence[str]) -> None:
         """Wait no longer for the labels of these requests."""
@@ -269,21 +318,28 @@ class Evaluation:
                 self._give_up(queue.ids[self._settled])
             self._settled += max(n, 1)
             if self._settled == self._stride:
-                stride = self._fold(self._stride)
+                stride = self._fold(self._stride, keep=True)
                 self._total.merge(stride)
                 self._recent.append(stride)
                 queue.drop(self._stride)
                 self._settled, self._left = 0, max(self._left - self._stride, 0)
 
-    def _fold(self, n: int) -> Tally:
-        """Return the sums of the queue's first `n` arrivals."""
+    def _fold(self, n: int, *, keep: bool = False) -> Tally:
+        """Return the sums of the queue's first `n` arrivals; `keep` what was counted of each."""
         tally = Tally(len(self._codes))
-        tally.add(self._queue.judged(n, len(self._codes), self.block))
+        judged = self._queue.judged(n, len(self._codes), self.block)
+        tally.add(judged)
+        if keep:
+            self._outcomes.add(self._queue.ids[:n], judged, self._strides)
+            self._strides += 1
         return tally
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        outcomes, counted = self._outcomes.state()
         state = {
+            "outcomes": outcomes,
+            "folded": self._strides,
             "labels": list(self._codes),
             "counts": self._counts,
             "last": self._last,
@@ -295,6 +351,7 @@ class Evaluation:
             "model": "weighed",
         }
         arrays = {"queue": self._queue.probabilities(len(self._codes))}
+        arrays |= {f"outcomes.{name}": array for name, array in counted.items()}
         arrays |= {f"total.{name}": array for name, array in self._total.state().items()}
         for i, tally in enumerate(self._recent):
             arrays |= {f"stride{i}.{name}": array for name, array in tally.state().items()}
@@ -312,6 +369,9 @@ class Evaluation:
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
         self._total = Tally.resume(part(arrays, "total."))
         self._recent.clear()
+        # Of what earlier releases had counted nothing is remembered.
+        self._outcomes.resume(state.get("outcomes", []), part(arrays, "outcomes."))
+        self._strides = state.get("folded", 0)
         for i in range(state["strides"]):
             self._recent.append(Tally.resume(part(arrays, f"stride{i}.")))
         if "model" not in state:  # of before records had chances of their own

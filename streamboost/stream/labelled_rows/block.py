@@ -107,8 +107,23 @@ class RowBlock:
 
     def drop(self, order: int) -> None:
         """Drop the row that `append` was given with `order`."""
+        self._drop(self._place(order))
+
+    def _place(self, order: int) -> int:
+        """Return where the row of `order` stands, or would."""
         orders = self._rows.order[self._start : self._stop]
-        self._drop(self._start + int(np.searchsorted(orders, order)))
+        return self._start + int(np.searchsorted(orders, order))
+
+    def row(self, order: int) -> tuple[np.ndarray, int] | None:
+        """Return features (D,) and code of the row of `order`; None where it has left."""
+        place = self._place(order)
+        if place == self._stop or not self._held[place] or self._rows.order[place] != order:
+            return None
+        return self._rows.X[place].copy(), int(self._rows.codes[place])
+
+    def recode(self, order: int, code: int) -> None:
+        """Give the row of `order`, which is there, another class."""
+        self._rows.codes[self._place(order)] = code
 
     def _drop(self, place: int) -> None:
         self._held[place] = False

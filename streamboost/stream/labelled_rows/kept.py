@@ -49,6 +49,27 @@ class SlidingRows:
         if len(self._block) > self._size:
             self._block.drop_oldest()
 
+    def row(self, order: int) -> tuple[np.ndarray, int] | None:
+        """Return features (D,) and code of the row of `order`; None where it has left."""
+        return self._block.row(order)
+
+    def recode(self, order: int, code: int) -> None:
+        """Give the row of `order`, which is there, another class."""
+        self._block.recode(order, code)
+
+    def drop(self, order: int) -> None:
+        """Drop the row of `order`, which is there."""
+        self._block.drop(order)
+
+    def rename(self, code: int, into: int | None) -> None:
+        """Give the rows of one class to another; None: drop them."""
+        rows = self.view()
+        for order in rows.order[rows.codes == code].tolist():
+            if into is None:
+                self.drop(order)
+            else:
+                self._block.recode(order, into)
+
     def forget(self, before: int) -> None:
         """Drop every row whose order is below `before`."""
         for _ in range(int(np.searchsorted(self.view().order, before))):
@@ -109,6 +130,21 @@ class BalancedRows(SlidingRows):
         orders = self._orders[code]
         return len(orders), -orders[0]
 
+    def recode(self, order: int, code: int) -> None:
+        """Give the row of `order`, which is there, another class."""
+        super().recode(order, code)
+        self._sort_by_class()
+
+    def rename(self, code: int, into: int | None) -> None:
+        """Give the rows of one class to another; None: drop them."""
+        super().rename(code, into)
+        self._sort_by_class()
+
+    def drop(self, order: int) -> None:
+        """Drop the row of `order`, which is there."""
+        super().drop(order)
+        self._sort_by_class()
+
     def forget(self, before: int) -> None:
         """Drop every row whose order is below `before`."""
         super().forget(before)
@@ -130,7 +166,8 @@ class ReservoirRows(SlidingRows):
     """A uniform sample of all rows so far: Vitter's algorithm R (1985).
 
     The t-th row is kept with chance size / t, in the place of a random one. After `forget` the
-    sample starts anew with the rows that stay.
+    sample starts anew with the rows that stay; where a label was taken back, the next row fills
+    the hole.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
@@ -141,13 +178,18 @@ class ReservoirRows(SlidingRows):
 
     def _settle(self, code: int, tick: int, order: int) -> None:
         self._seen += 1
-        if self._seen <= self._size:
+        if len(self._orders) < self._size:
             self._orders.append(order)
             return
         place = int(self._rng.integers(self._seen))
         if place < self._size:
             order, self._orders[place] = self._orders[place], order
         self._block.drop(order)
+
+    def drop(self, order: int) -> None:
+        """Drop the row of `order`, which is there."""
+        super().drop(order)
+        self._orders.remove(order)
 
     def forget(self, before: int) -> None:
         """Drop every row whose order is below `before`."""

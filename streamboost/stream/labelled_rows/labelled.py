@@ -1,5 +1,6 @@
 """The labelled rows with the classes they belong to."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,9 +8,13 @@ import numpy as np
 
 from streamboost.storage import Arrays
 from streamboost.stream.checks import Label, as_array
+from streamboost.stream.labelled_rows.named import Named, NamedRow
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 
 __all__ = ["LabelledRows", "Sample"]
+
+_FEW = 64
+"""Ids whose rows have left that are put up with, beside as many as there are rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +51,19 @@ class LabelledRows:
         self._suspected: int | None = None  # the first label after a change not cut at yet
         self._codes: dict[Label, int] = {}
         self._rows = working_set.keep(seeds)
+        self._named = Named()
+        self.trust: Callable[[np.ndarray], np.ndarray] | None = None
+        """What rows of such orders (n,) weigh, (n,), besides all else."""
 
     @property
     def kind(self) -> type | None:
         """What labels are here, str or int; None before the first."""
         return type(next(iter(self.counts))) if self.counts else None
+
+    @property
+    def shares(self) -> dict[Label, int]:
+        """The count of every label that some record has."""
+        return {label: n for label, n in self.counts.items() if n > 0}
 
     @property
     def n_features(self) -> int:
@@ -65,16 +78,85 @@ class LabelledRows:
         propensity: float,
         records: int,
         weight: float = 1.0,
+        id: str = "",
+        named: NamedRow | None = None,
     ) -> None:
         """Add one row (D,) and its label, which came after `records` records were queried.
 
-        `weight` is as how many records it counts in training.
+        `weight` is as how many records it counts in training. By its `id` it is found again, with
+        what is noted in `named`; without one it is not.
         """
         code = self._codes.setdefault(label, len(self._codes))
         self.counts[label] = self.counts.get(label, 0) + 1
         self.total += 1
         self.tick = tick
         self._rows.append(row, code, tick, propensity, self.total, records, weight)
+        if id and named is not None:
+            named.order = self.total
+            self._named.add(id, named)
+            if len(self._named) > 2 * len(self._rows) + _FEW:
+                self._named.keep(self._rows.view().order)
+
+    def named(self) -> Iterator[tuple[str, NamedRow, Label]]:
+        """Give the ids of the rows that have one, what is noted of them, and their labels."""
+        rows, labels = self._rows.view(), list(self._codes)
+        label_of = {
+            order: labels[code]
+            for order, code in zip(rows.order.tolist(), rows.codes.tolist(), strict=True)
+        }
+        for id, row in self._named.items():
+            if row.order in label_of:
+                yield id, row, label_of[row.order]
+
+    def find(self, id: str) -> tuple[NamedRow, np.ndarray, Label] | None:
+        """Return the row of a record, its features (D,) and its label; None where none is kept."""
+        named = self._named.find(id)
+        found = self._rows.row(named.order) if named else None
+        if named is None or found is None:
+            return None
+        return named, found[0], self._label(found[1])
+
+    def _label(self, code: int) -> Label:
+        return list(self._codes)[code]
+
+    def release(self, ids: Iterable[str]) -> None:
+        """Let these ids name other records from now on; the rows of before stay, without ids."""
+        self._named.release(ids)
+
+    def correct(self, id: str, label: Label | None, tick: int) -> None:
+        """Give the row of `id`, which is there, another label, or drop it where that is None.
+
+        That counts as one more label learned.
+        """
+        found = self.find(id)
+        assert found is not None
+        named, _, before = found
+        self.counts[before] -= 1
+        self.total += 1
+        self.tick = tick
+        if label is None:
+            self._rows.drop(named.order)
+            self._named.release([id])
+            return
+        self.counts[label] = self.counts.get(label, 0) + 1
+        self._rows.recode(named.order, self._codes.setdefault(label, len(self._codes)))
+
+    def rename(self, label: Label, into: Label | None) -> bool:
+        """Give the rows of one class to another, or drop them; tell whether there was the class.
+
+        That counts as one more label learned.
+        """
+        if label not in self.counts:
+            return False
+        counted, self.counts[label] = self.counts[label], 0
+        self.total += 1
+        if into is None:
+            self._rows.rename(self._codes[label], None)
+        else:
+            self.counts[into] = self.counts.get(into, 0) + counted
+            self._rows.rename(self._codes[label], self._codes.setdefault(into, len(self._codes)))
+        self._named.rename(lambda one: into if one == label else one)
+        return True
 
     def first_after(self, records: int) -> int:
         """Return the order of the first label kept that came after `records` were queried."""
@@ -112,6 +194,9 @@ class LabelledRows:
         weight = self.working_set.weigh(len(rows), rows.propensity)
         if (rows.weight != 1).any():
             weight = rows.weight.copy() if weight is None else weight * rows.weight
+        if self.trust is not None:
+            trust = self.trust(rows.order)
+            weight = trust if weight is None else weight * trust
         known = as_array(self.counts)
         classes = known[_present(rows.codes, weight)]
         return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=classes)
@@ -126,6 +211,7 @@ class LabelledRows:
             "origin": self.origin,
             "suspected": self._suspected,
             "kept": kept,
+            "named": self._named.state(self._rows.view().order),
         }
         return state, arrays
 
@@ -138,6 +224,7 @@ class LabelledRows:
         self._suspected = state["suspected"]
         self._codes = {label: code for code, label in enumerate(self.counts)}
         self._rows.resume(state["kept"], arrays)
+        self._named.resume(state.get("named", {}))  # the rows of earlier releases have no ids
 
 
 def _present(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

@@ -68,6 +68,12 @@ class Shadow:
             self._rows.append(row.copy())
             self._labels.append(label)
 
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another, or none: those rows judge nothing then."""
+        now = [into if one == label else one for one in self._labels]
+        self._rows = [row for row, one in zip(self._rows, now, strict=True) if one is not None]
+        self._labels = [one for one in now if one is not None]
+
     def state(self) -> tuple[list[Label], Arrays]:
         """Return labels and features, for `resume`."""
         return list(self._labels), {"X": self.X}

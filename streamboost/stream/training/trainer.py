@@ -100,14 +100,14 @@ class Trainer:
     def retrain(self) -> tuple[Training, ...]:
         """Train anew now, or as soon as no training is under way; return what was started."""
         self._wanted = True
-        return self._proceed()
+        return self.proceed()
 
     def promote(self) -> tuple[Training, ...]:
         """Let the challenger serve, if there is one; return the training that was started."""
         if self._underway is not None and self._underway.challenger is not None:
             self.champion = self._underway.challenger
             self._underway = None
-        return self._proceed()
+        return self.proceed()
 
     def pause(self) -> None:
         """Start no training and let the champion stay, until `go_on`; labels are still kept."""
@@ -116,19 +116,24 @@ class Trainer:
     def go_on(self) -> tuple[Training, ...]:
         """Go on after `pause`; return the training that was started, if one was due."""
         self.paused = False
-        return self._proceed()
+        return self.proceed()
 
     def follow(self, row: np.ndarray, label: Label) -> tuple[Training, ...]:
         """Take in the row (D,) just added: a challenger is judged on it, a training may start."""
         if self._underway is not None:
             self._underway.shadow.add(row, label)
-        return self._proceed()
+        return self.proceed()
+
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another, or none, among the labels that judge a challenger."""
+        if self._underway is not None:
+            self._underway.shadow.rename(label, into)
 
     def arrive(self, challenger: "Committee") -> tuple[Training, ...]:
         """Take in what the running training made; return the training that was started."""
         assert self._underway is not None
         self._take(challenger, self._underway.shadow)
-        return self._proceed()
+        return self.proceed()
 
     def stamp(self, committee: "Committee") -> None:
         """Let `committee` serve under the next version; what is under way is given up.
@@ -140,7 +145,7 @@ class Trainer:
         self._underway = self._full = None
         self._worker.abandon()
 
-    def _proceed(self) -> tuple[Training, ...]:
+    def proceed(self) -> tuple[Training, ...]:
         """Let a challenger serve that may; start the training that is due, if none is under way."""
         if self.paused:
             return ()

@@ -1,9 +1,13 @@
 """Labels of the kind that the first of them is, found under any name."""
 
 import json
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
+from streamboost.connectors.base import Message
+from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.labels import LabelFields
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Label
@@ -133,3 +137,33 @@ def test_a_written_label_is_one_that_is_read(as_messages, schema, label, message
     found, dead = schema.decode_labels(as_messages([payload]))
     assert dead == []
     assert (found.ids, found.labels, found.times, found.sources) == (["7"], [label], [5], ["Ada"])
+
+
+@pytest.mark.parametrize("kind", ["string", "integer", "auto"])
+@pytest.mark.parametrize("fields", [LabelFields(), LabelFields(label="answer.value")])
+def test_null_takes_a_label_back_where_it_may_and_absent_or_empty_is_missing(kind, fields):
+    schema = Schema(label=kind, numeric=["a"], label_fields=fields)
+    outer, _, inner = fields.label.partition(".")
+    given = [{outer: {inner: None} if inner else None}, {}, {outer: {inner: ""} if inner else ""}]
+    messages = [
+        Message(line, "0", i, len(line))
+        for i, line in enumerate(json.dumps({"id": "7"} | one).encode() for one in given)
+    ]
+    labels, dead = schema.decode_labels(messages, nulls=True)
+    assert (labels.ids, labels.labels) == (["7"], [None])
+    refused = ["missing_label"] * 2 if kind != "integer" else ["missing_label", "wrong_type"]
+    assert [letter.reason for letter in dead] == refused
+    assert len(schema.decode_labels(messages).dead) == 3
+    rows = [replace(message, is_row=True) for message in messages]
+    assert [letter.reason for letter in schema.decode_labels(rows, nulls=True).dead] == [
+        "missing_label",
+        *refused,
+    ]
+
+
+def test_an_empty_cell_is_a_missing_label(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label\n7,\n8,grass\n")
+    with closing(file_source(path, {"id", "label"})) as source:
+        labels, dead = Schema(numeric=["a"]).decode_labels(source.poll(10), nulls=True)
+    assert (labels.ids, [letter.reason for letter in dead]) == (["8"], ["missing_label"])

@@ -360,6 +360,12 @@ def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
     code, _, err = call("tell", "p.toml", "rollback")
     assert (code, "rollback needs the number of a kept version" in err) == (2, True)
     assert call("tell", "p.toml", "dance")[0] == 2
+    code, _, err = call("tell", "p.toml", "merge", "hgih")
+    assert (code, "merge needs a class and another that it is to be" in err) == (2, True)
+    code, _, err = call("tell", "p.toml", "pause", "hgih")
+    assert (code, "rollback takes the number of a version" in err) == (2, True)
+    code, out, _ = call("tell", "p.toml", "merge", "hgih", "high")
+    assert (code, out.startswith("merge hgih high: ")) == (0, True)
     _, _, err = call("run", "p.toml", "--until-idle")
     _, out, _ = call("inspect", "p.toml")
     assert "yes: nothing is trained, and the committee stays" in out

@@ -57,6 +57,7 @@ MUST_NOT = {
         "max_record_bytes": 7,
     },
     "requests": {"expires_after": 7},
+    "labels": {"on_conflict": "vote"},
     "bootstrap": {"path": "known.csv"},
     "committee": {
         "estimator": "gamble",
@@ -81,6 +82,7 @@ MUST_NOT = {
         "expected_records": 700,
         "loan": 7,
         "mode": "pool",
+        "relabel": 0.2,
         "round_size": 7,
         "rule": "quantile_filter",
         "window": 70,

@@ -174,12 +174,12 @@ def test_each_label_that_does_not_fit_is_counted_by_its_rule(make_world, make_re
     counts = world.pipeline.join.counts
     assert counts.early == 2
     assert counts.duplicate == 1
-    assert counts.conflicting == 1
+    assert counts.corrected == 1
     assert counts.unknown == 1
     assert counts.late == 1
     assert counts.expired == 1
     assert counts.answered + counts.unasked == 3
-    assert world.pipeline.learner.classes == ["early", "left", "a class never seen"]
+    assert world.pipeline.learner.classes == ["early", "right", "a class never seen"]
 
 
 def test_damaged_messages_become_dead_letters_in_the_order_they_came(world, make_records):

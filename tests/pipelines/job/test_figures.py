@@ -1,6 +1,6 @@
 import numpy as np
 
-from streamboost.pipelines.job.inspect import NO_FIGURE, figures
+from streamboost.pipelines.job.inspect import NO_FIGURE, annotators, figures
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.scoring import Scored
 
@@ -41,3 +41,13 @@ def test_nothing_is_said_before_the_first_record():
 
 def test_lines_fit_a_terminal_of_100_columns():
     assert max(map(len, figures(judged(200, asked=True)))) <= 100
+
+
+def test_annotators_are_told_with_what_their_labels_came_to():
+    found = {
+        "bob": {"labels": 2, "shared": 1, "agreed": 0, "judged": 0, "confirmed": 0},
+        "ann": {"labels": 9, "shared": 1, "agreed": 0, "judged": 4, "confirmed": 3},
+    }
+    lines = [line.split() for line in annotators(found)]
+    assert lines[2] == ["ann", "9", "0", "of", "1", "3", "of", "4"]
+    assert lines[3] == ["bob", "2", "0", "of", "1", "none"]

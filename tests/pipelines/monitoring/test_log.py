@@ -74,7 +74,8 @@ def test_the_first_dead_letter_of_each_reason_is_warned_of_with_its_place(
     assert "3 dead letters" in said()[-1][1]
 
 
-def test_the_first_ignored_label_of_each_kind_is_told_of(world, make_records, said):
+def test_the_first_ignored_label_of_each_kind_is_told_of(make_world, make_records, said):
+    world = make_world(on_conflict="first")
     records, _ = make_records(1)
     again = [{"id": "0", "label": label} for label in ("left", "left", "left", "right")]
     world.feed(records, again)

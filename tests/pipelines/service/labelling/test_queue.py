@@ -210,3 +210,11 @@ def test_a_file_of_another_release_is_refused(desk):
         connection.execute("PRAGMA user_version = 9")
     with pytest.raises(StateError, match="has format 9"):
         desk.fresh().next(ANN)
+
+
+def test_a_record_that_is_asked_about_again_goes_to_somebody_else(desk):
+    desk.asked.open["9"] = Asked.one("9", 2.0) | {"not_by": ["ann"]}
+    assert desk.before(ANN) == "0"
+    with pytest.raises(StateError, match="record '9' is asked about again, of somebody else"):
+        desk.queue.answer(ANN, "9", "left")
+    assert desk.before(BEN) == "9"

@@ -76,3 +76,16 @@ def test_experts_are_shown_with_their_weights_and_what_they_go_by():
     ]
     assert all(row[2] != tables.NOTHING for row in table.rows)
     assert "leaf neighbours counts most" in table.summary
+
+
+def test_annotators_are_shown_with_what_their_labels_came_to():
+    found = {
+        "bob": {"labels": 2, "shared": 1, "agreed": 0, "judged": 0, "confirmed": 0},
+        "ann": {"labels": 9, "shared": 1, "agreed": 0, "judged": 4, "confirmed": 3},
+    }
+    table = tables.annotators(seen(annotators=found))
+    assert [texts(row) for row in table.rows] == [
+        ["ann", "9", "0.0 %", "75.0 %"],
+        ["bob", "2", "0.0 %", tables.NOTHING],
+    ]
+    assert "2 sources gave labels, 1 pair of one record" in table.summary

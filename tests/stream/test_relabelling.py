@@ -1,0 +1,136 @@
+"""Who gives labels, how reliable they are, and asking again about labels that look wrong."""
+
+import numpy as np
+import pytest
+from stream.small_learner import IDS, X, Y, assert_same, small
+
+from streamboost.errors import ConfigurationError
+from streamboost.stream import QueryStrategy, StreamLearner
+from streamboost.stream.annotators import MOST_SOURCES, Annotators
+from streamboost.stream.labelled_rows.named import NamedRow
+
+PEOPLE = ("ann", "bob", "cid", "dan", "eve")
+POOR = ("dan", "eve")
+
+
+def answer(rng, i, not_by=()):
+    """Return who answers about record `i`, and what; two of five are wrong half the time."""
+    who = rng.choice([name for name in PEOPLE if name not in not_by])
+    is_right = who not in POOR or rng.random() < 0.5
+    others = [label for label in ("low", "middle", "high") if label != Y[i]]
+    return str(who), Y[i] if is_right else str(rng.choice(others))
+
+
+def streamed(n=300, batch=10, restored=False, **query):
+    """Return a learner that streamed records, and what it asked for again."""
+    rng = np.random.default_rng(5)
+    learner = small(query=QueryStrategy(**{"budget": 0.5, "relabel": 0.2, **query}))
+    again, spent = [], []
+    for start in range(0, n, batch):
+        where = slice(start, start + batch)
+        if restored:
+            learner = StreamLearner.restore(learner.snapshot())
+        asked = learner.query(X[where], learner.score(X[where]), IDS[where])
+        more = learner.query_again()
+        spent.append((learner.ledger.records, learner.ledger.requests))
+        for id, chance in zip(asked.ids, asked.propensity.tolist(), strict=True):
+            who, label = answer(rng, int(id))
+            learner.learn([id], X[[int(id)]], [label], propensity=[chance], sources=[who])
+        for id, not_by in zip(more.ids, more.not_by, strict=True):
+            who, label = answer(rng, int(id), not_by)
+            learner.correct([id], [label], sources=[who])
+        again += zip(more.ids, more.not_by, strict=True)
+    return learner, again, spent
+
+
+def wrong(learner):
+    return np.mean([label != Y[int(id)] for id, _, label in learner._rows.named()])
+
+
+def test_asking_again_costs_tokens_and_the_budget_holds_at_every_record():
+    learner, again, spent = streamed()
+    assert 10 < len(again) <= 0.2 * 0.5 * 300
+    assert learner.ledger.again == len(again)
+    assert all(requests <= 0.5 * records for records, requests in spent)
+    assert learner.ledger.requests == learner.ledger.answered
+    plain, none, _ = streamed(relabel=0.0)
+    assert not none
+    assert abs(plain.ledger.requests - learner.ledger.requests) <= 5
+
+
+def test_fewer_labels_are_wrong_once_those_that_look_so_were_asked_about_again():
+    asked, again, _ = streamed()
+    plain, _, _ = streamed(relabel=0.0)
+    assert wrong(asked) < 0.7 * wrong(plain)
+    assert len({id for id, _ in again}) >= 0.7 * len(again)
+
+
+def test_nobody_is_asked_again_who_has_answered_or_errs_much():
+    learner, again, _ = streamed()
+    for id, not_by in again:
+        found = learner._rows._named.find(id)
+        if found is not None:
+            assert found.votes[0][0] in not_by
+            unasked = set(not_by) - {who for who, _ in found.votes}
+            assert unasked <= set(POOR)
+    assert any(len(not_by) > 1 for _, not_by in again)
+
+
+def test_the_unreliable_are_told_from_the_reliable():
+    learner, _, _ = streamed()
+    known = learner.annotators.in_numbers()
+    assert set(known) == set(PEOPLE)
+    reliable = {name: learner.annotators.of(name).reliability for name in PEOPLE}
+    assert max(reliable[name] for name in POOR) < min(
+        reliable[name] for name in PEOPLE if name not in POOR
+    )
+    assert sum(one["labels"] for one in known.values()) == learner.ledger.answered
+
+
+def test_an_expired_request_about_a_label_leaves_it_as_it_was():
+    learner = streamed(n=200)[0]
+    rows = slice(200, 260)
+    learner.query(X[rows], learner.score(X[rows]), IDS[rows])
+    before = learner.ledger
+    more = learner.query_again()
+    assert len(more)
+    held = {id: learner.label_of(id) for id in more.ids}
+    learner.expire(more.ids)
+    assert {id: learner.label_of(id) for id in more.ids} == held
+    assert learner.ledger.expired == before.expired + len(more)
+    assert learner.ledger.pending == before.pending
+
+
+def test_saving_and_restoring_while_asking_again_changes_nothing():
+    steady, moved = streamed(n=120)[0], streamed(n=120, restored=True)[0]
+    assert_same(steady.snapshot(), moved.snapshot())
+
+
+def test_what_is_shared_is_compared_with_others_and_the_rest_with_predictions():
+    annotators = Annotators()
+    row = NamedRow(1, [("ann", "ok")], guess="ok")
+    annotators.note(row)
+    assert annotators.in_numbers()["ann"] == {
+        "labels": 1,
+        "shared": 0,
+        "agreed": 0,
+        "judged": 1,
+        "confirmed": 1,
+    }
+    row.say("bob", "ok")
+    annotators.note(row)
+    shared = {"labels": 1, "shared": 1, "agreed": 1, "judged": 0, "confirmed": 0}
+    assert annotators.in_numbers() == {"ann": shared, "bob": shared}
+
+
+def test_names_that_never_come_again_cannot_fill_the_memory():
+    annotators = Annotators()
+    for i in range(MOST_SOURCES + 50):
+        annotators.note(NamedRow(i, [(f"name {i}", "ok")]))
+    assert len(annotators.in_numbers()) <= MOST_SOURCES + 1
+
+
+@pytest.mark.parametrize("relabel", [-0.1, 1.0, 0.95])
+def test_a_share_that_leaves_the_audit_nothing_is_refused(relabel):
+    with pytest.raises(ConfigurationError, match="query relabel is"):
+        QueryStrategy(relabel=relabel, audit=0.1)
