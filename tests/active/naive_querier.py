@@ -73,6 +73,7 @@ class NaiveQuerier:
             "records": self.records,
             "requests": self.requests,
             "audits": self.audits,
+            "again": 0,
         }
 
     def pace(self):

@@ -97,3 +97,21 @@ def test_a_loan_is_spent_first_and_repaid_by_the_end():
     asked = [int(i) for i in decide(one, stream(n), cold=True).ids]
     assert len([i for i in asked if i < 100]) > 8
     assert len(asked) <= 0.05 * n
+
+
+def test_what_is_set_apart_for_asking_again_is_there_when_it_falls_due():
+    rng = np.random.default_rng(2)
+    one, n, burst = strata("0.1", again=Fraction(1, 5)), 4_000, 20
+    bought = []
+    for density, draw in rng.random((n, 2)):
+        asked, _ = ask(one, [2 * density], [draw])
+        again = one.due_again if rng.random() < 0.05 else 0
+        one.ask_again(again)
+        bought.append(len(asked) + again)
+    total = np.cumsum(bought)
+    records = np.arange(1, n + 1)
+    assert (total <= 0.1 * records + 1e-9).all()
+    level = np.concatenate([[0], total - 0.1 * records])
+    assert (level - np.minimum.accumulate(level)).max() <= burst
+    assert one.again > 0.9 * 0.02 * n
+    assert one.requests == total[-1] > 0.96 * 0.1 * n

@@ -34,7 +34,7 @@ def second_half(segments, utility, seed, *, budget=0.1, batch=10, delay=20):
     return right[len(X) // 2 :].mean()
 
 
-@pytest.mark.parametrize("runs", [1, *slow(3)])
+@pytest.mark.parametrize("runs", [1, *slow(5)])
 def test_margin_queries_reach_95_percent_and_beat_random_ones_by_two_points(segments, runs):
     margin = np.mean([second_half(segments, "margin", seed) for seed in range(runs)])
     at_random = np.mean([second_half(segments, "random", seed) for seed in range(runs)])

@@ -47,15 +47,16 @@ def wrong(learner):
     return np.mean([label != Y[int(id)] for id, _, label in learner._rows.named()])
 
 
-def test_asking_again_costs_tokens_and_the_budget_holds_at_every_record():
-    learner, again, spent = streamed()
+@pytest.mark.parametrize(("rule", "apart"), [("pace", 5), ("chance", 10)])
+def test_asking_again_costs_tokens_and_the_budget_holds_at_every_record(rule, apart):
+    learner, again, spent = streamed(rule=rule)
     assert 10 < len(again) <= 0.2 * 0.5 * 300
     assert learner.ledger.again == len(again)
     assert all(requests <= 0.5 * records for records, requests in spent)
     assert learner.ledger.requests == learner.ledger.answered
-    plain, none, _ = streamed(relabel=0.0)
+    plain, none, _ = streamed(relabel=0.0, rule=rule)
     assert not none
-    assert abs(plain.ledger.requests - learner.ledger.requests) <= 5
+    assert abs(plain.ledger.requests - learner.ledger.requests) <= apart
 
 
 def test_fewer_labels_are_wrong_once_those_that_look_so_were_asked_about_again():
@@ -66,7 +67,7 @@ def test_fewer_labels_are_wrong_once_those_that_look_so_were_asked_about_again()
 
 
 def test_nobody_is_asked_again_who_has_answered_or_errs_much():
-    learner, again, _ = streamed()
+    learner, again, _ = streamed(rule="pace")
     for id, not_by in again:
         found = learner._rows._named.find(id)
         if found is not None:
