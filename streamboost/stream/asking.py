@@ -73,10 +73,19 @@ class Asking:
     ) -> Requests:
         """Let records `X` (n, D), scored as `scored`, arrive, and decide what to ask for."""
         self._follow(committee)
+        utility = self.rate(X, scored, committee)
+        return self._noted(self._querier.decide(ids, X, utility, cold=self._is_cold(committee)))
+
+    def rate(self, X: np.ndarray, scored: Scored, committee: "Committee | None") -> np.ndarray:
+        """Return the utility (n,) of records `X` (n, D) that were scored as `scored`."""
         is_current = committee is not None and scored.version == committee.version
         own = by_committee(committee, scored) if committee is not None and is_current else None
-        utility = self.measure(X, committee, own)
-        return self._noted(self._querier.decide(ids, X, utility, cold=self._is_cold(committee)))
+        return self.measure(X, committee, own)
+
+    def arrived(self, records: int, asked: Requests) -> None:
+        """Take in how many records others decided about, and what they asked for."""
+        self._querier.budget.count(records, len(asked), int(asked.audit.sum()))
+        self._noted(asked)
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
         """Ask for the `n` best records of the pool; ConfigurationError where there is none."""
@@ -121,10 +130,14 @@ class Asking:
         class drawn at random are affordable before the margins of so young a committee decide;
         below, they would cost more than they teach. Labels on their way count.
         """
-        if committee is None or self.strategy.share < _RANDOM_START:
-            return committee is None
-        lacking = 2 * len(self._rows.counts) - self._rows.total
-        return lacking > 0 and self.ledger.pending < lacking
+        return committee is None or self.lacking > self.ledger.pending
+
+    @property
+    def lacking(self) -> int:
+        """Labels to be drawn at random although there is a committee; 0 or less: enough."""
+        if self.strategy.share < _RANDOM_START:
+            return 0
+        return 2 * len(self._rows.counts) - self._rows.total
 
     def _follow(self, committee: "Committee | None") -> None:
         """Let what is kept be rated by `committee`, anew where it or the blend has changed."""

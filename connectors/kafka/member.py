@@ -1,0 +1,375 @@
+"""Apache Kafka: a member of a consumer group, which commits what it makes of what it reads.
+
+The partitions of a topic are shared out by the group. What is made of a batch of messages and where
+its partitions go on are one transaction (KIP-447), which the broker refuses to whoever is no member
+any more, or a member of an earlier generation. Five rules keep that whole:
+
+- The generation is taken right after a poll, since the client joins the group in a thread of its
+  own, and a commit is given up where it, the member or what is assigned has changed by then.
+- Nothing is committed without a generation: the broker would not look at it.
+- Who holds anything on a partition's behalf hears of every revocation, loss and assignment, and
+  begins anew from what is committed. The client's own thread only notes it.
+- A poll waits, as a member joins only while it polls.
+- The broker undoes a transaction that stays open for ten seconds, and waiting for a commit ends
+  before.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from secrets import token_hex
+from threading import Lock
+from typing import Any, NamedTuple
+
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import errors as kafka_errors
+from kafka.admin import OffsetSpec
+from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
+from streamboost.connectors.kafka.reading import as_message, check_place, numbers_of, span_of
+from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
+from streamboost.errors import ConnectorError, UnavailableError
+
+__all__ = ["KafkaMember", "Moved", "Polled", "Write"]
+
+_log = logging.getLogger(__name__)
+
+POLL_MS = 200
+"""With 10 ms, a member that joins never gets a partition."""
+
+SESSION_MS = 10_000
+"""Silence after which a member's partitions are others'."""
+
+TRANSACTION_MS = 10_000
+_PATIENCE = 8.0
+"""Seconds that a commit may take: less than the transaction."""
+
+
+_NOWHERE = (kafka_errors.NoOffsetForPartitionError, kafka_errors.OffsetOutOfRangeError)
+"""How a poll fails that does not know where a partition goes on."""
+
+
+class Moved(UnavailableError):
+    """Partitions went to other members before a commit, and nothing of it was written."""
+
+
+class Write(NamedTuple):
+    """A message to be written to a partition of a topic; None lets the client choose one."""
+
+    topic: str
+    partition: int | None
+    payload: bytes
+    key: bytes | None = None
+
+
+class Polled(NamedTuple):
+    """What a poll gave: by partition, in order, and as which member."""
+
+    messages: Mapping[int, list[Message]]
+    assigned: frozenset[int]
+    member: ConsumerGroupMetadata
+
+
+class _Changes(ConsumerRebalanceListener):
+    """Notes which partitions came or went since somebody looked; the client's thread calls it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._changed: set[int] = set()
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        """Note those that are others' now."""
+        self._note(revoked)
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        """Note those that are ours now."""
+        self._note(assigned)
+
+    def on_partitions_lost(self, lost: Any) -> None:
+        """Note those that others may have had for a while."""
+        self._note(lost)
+
+    def _note(self, partitions: Any) -> None:
+        with self._lock:
+            self._changed |= {partition.partition for partition in partitions}
+
+    def take(self) -> set[int]:
+        """Return them, and forget them."""
+        with self._lock:
+            changed, self._changed = self._changed, set()
+            return changed
+
+    def __bool__(self) -> bool:
+        with self._lock:
+            return bool(self._changed)
+
+
+class KafkaMember:
+    """Reads the partitions of a topic that a group gives it, and commits what was made of them.
+
+    Parameters
+    ----------
+    cluster : KafkaCluster
+    group : the consumer group's name, with which the transactions' names begin
+    topic : what is read
+    max_bytes : of a longer payload, so much and one byte are held
+    settings : further options of the consumer
+    """
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        group: str,
+        topic: str,
+        max_bytes: int = 1_000_000,
+        **settings: Any,
+    ) -> None:
+        self.name = f"{group}.{token_hex(8)}"
+        self.topic = topic
+        self._cluster = cluster
+        self._group = group
+        self._max_bytes = max_bytes
+        self._settings = {"session_timeout_ms": SESSION_MS} | settings
+        self._where = f"topic {topic!r} at {cluster.servers}"
+        self._changes = _Changes()
+        self._consumer: KafkaConsumer | None = None
+        self._producer: KafkaProducer | None = None
+        self._admin: KafkaAdminClient | None = None
+
+    def ready(self) -> None:
+        """Be able to commit; a commit of which nobody knows what came is settled first."""
+        if self._producer is not None:
+            return
+        producer = self._cluster.producer(
+            transactional_id=self.name, transaction_timeout_ms=TRANSACTION_MS
+        )
+        try:
+            with told(self._where):
+                producer.init_transactions()
+        except BaseException:
+            discard(producer)
+            raise
+        self._producer = producer
+
+    def poll(self, limit: int, wait_ms: int = POLL_MS) -> Polled:
+        """Return at most `limit` messages, waiting a moment for the first.
+
+        `changed` is to be asked next, and `seek` to say where those partitions go on.
+        """
+        consumer, found = self._joined(), {}
+        with told(self._where):
+            try:
+                found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
+            except BaseException as error:
+                # What was fetched besides is perhaps lost; a new partition was sent nowhere yet.
+                self._changes.on_partitions_lost(consumer.assignment())
+                if not isinstance(error, _NOWHERE):
+                    raise
+            member = consumer.group_metadata()
+            assigned = consumer.assignment()
+        messages = {
+            partition.partition: [as_message(record, self._max_bytes) for record in records]
+            for partition, records in found.items()
+        }
+        return Polled(messages, frozenset(one.partition for one in assigned), member)
+
+    def changed(self) -> set[int]:
+        """Return the partitions that came or went since this was asked; nothing of them holds."""
+        return self._changes.take()
+
+    def seek(self, partition: int, offset: int | None) -> int:
+        """Have `partition` go on at `offset`, None: at its beginning; return where that is.
+
+        Raises DeletedError where that is not there any more.
+        """
+        consumer, at = self._joined(), TopicPartition(self.topic, partition)
+        starts, ends = span_of(consumer, [at], self._where)
+        place = starts[at] if offset is None else offset
+        check_place(self.topic, partition, place, starts[at], ends[at])
+        self.skip_to(partition, place)
+        return place
+
+    def skip_to(self, partition: int, offset: int) -> None:
+        """Have `partition` go on at `offset`, whatever is there."""
+        try:
+            self._joined().seek(TopicPartition(self.topic, partition), offset)
+        except (AssertionError, kafka_errors.KafkaError) as error:  # it is another's by now
+            raise Moved(f"{self._where}: partition {partition} went to another member") from error
+
+    def beginning(self, partition: int) -> int:
+        """Return the offset at which a partition begins."""
+        at = TopicPartition(self.topic, partition)
+        return span_of(self._joined(), [at], self._where)[0][at]
+
+    def lag(self, partition: int, place: int) -> int:
+        """Return how many offsets lie beyond `place`, as of the newest answer of the broker."""
+        end = self._joined().highwater(TopicPartition(self.topic, partition))
+        return max((end or 0) - place, 0)
+
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        return len(numbers_of(self._joined(), topic, f"topic {topic!r} at {self._cluster.servers}"))
+
+    def newest(self, topic: str, partition: int) -> Message | None:
+        """Return the newest message that is committed there, None before the first.
+
+        A transaction that is still open there is waited for: it may be that of whoever had the
+        partition before, and may still come to its end.
+        """
+        where = f"topic {topic!r} at {self._cluster.servers}"
+        at = TopicPartition(topic, partition)
+        consumer = self._cluster.consumer()
+        try:
+            consumer.assign([at])
+            start, end = self._closed_span(consumer, at, where)
+            reach, found = 4, None
+            while found is None and end > start:
+                first = max(start, end - reach)
+                for message in read(consumer, at, first, end, where):
+                    found = message
+                if first == start:
+                    break
+                reach *= 8
+            return found
+        finally:
+            consumer.close(autocommit=False, timeout_ms=1_000)
+
+    def between(self, partition: int, start: int, end: int) -> list[Message]:
+        """Return what there still is of the messages of [start, end), beside the group."""
+        at = TopicPartition(self.topic, partition)
+        consumer = self._cluster.consumer()
+        try:
+            consumer.assign([at])
+            start = max(start, span_of(consumer, [at], self._where)[0][at])
+            return list(read(consumer, at, start, end, self._where, self._max_bytes))
+        finally:
+            consumer.close(autocommit=False, timeout_ms=1_000)
+
+    def commit(
+        self, writes: Sequence[Write], places: Mapping[int, int], member: ConsumerGroupMetadata
+    ) -> None:
+        """Write messages, and where partitions go on, as one; as the `member` of their poll.
+
+        Raises
+        ------
+        Moved
+            When partitions have moved since: nothing was written.
+        UnavailableError
+            When nobody can tell what came of it. What was made of the partitions is to be forgotten
+            then, and read anew from what is committed.
+        """
+        self._refuse_moved(member)
+        assert self._producer is not None, "ready() comes first"
+        dispatch = Dispatch(self._cluster, self._producer)
+        offsets = {
+            TopicPartition(self.topic, partition): OffsetAndMetadata(place, "", -1)
+            for partition, place in places.items()
+        }
+        write = partial(self._write, self._producer, dispatch, writes, offsets, member)
+        mends = dict.fromkeys([self.topic, *(one.topic for one in writes)], CREATE_AGAIN)
+        try:
+            with told(self._where):
+                dispatch.in_time(self._where, mends, write, patience=_PATIENCE)
+        except BaseException:
+            self._let_go()  # the next one begins by settling this one
+            raise
+
+    def close(self) -> None:
+        """Leave the group, and let go of the cluster."""
+        self._let_go()
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False, timeout_ms=2_000)
+            self._consumer = None
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def _joined(self) -> KafkaConsumer:
+        """Return the consumer, which takes part in the group."""
+        if self._consumer is None:
+            self._consumer = self._cluster.consumer(group_id=self._group, **self._settings)
+            self._consumer.subscribe([self.topic], listener=self._changes)
+        return self._consumer
+
+    def _closed_span(
+        self, consumer: KafkaConsumer, at: TopicPartition, where: str
+    ) -> tuple[int, int]:
+        """Return where a partition begins and ends, once no transaction is open in it."""
+        self._admin = self._admin or self._cluster.admin()
+        deadline = time.monotonic() + (TRANSACTION_MS + MOMENT_MS) / 1000
+        while True:
+            with told(where):
+                asked = {at: OffsetSpec.LATEST}
+                found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
+            starts, ends = span_of(consumer, [at], where)
+            if ends[at] >= found[at].offset:
+                return starts[at], ends[at]
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"{where}: a transaction of partition {at.partition} stays")
+            time.sleep(0.05)
+
+    def _write(
+        self,
+        producer: KafkaProducer,
+        dispatch: Dispatch,
+        writes: Sequence[Write],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        member: ConsumerGroupMetadata,
+    ) -> None:
+        producer.begin_transaction()
+        for topic, partition, payload, key in writes:
+            dispatch.send(topic, payload, partition=partition, key=key)
+        # All that is written shows as open before the group hears of it: see `newest`.
+        dispatch.arrive(_PATIENCE)
+        producer.send_offsets_to_transaction(offsets, member)
+        try:
+            self._refuse_moved(member)
+        except Moved:
+            producer.abort_transaction()
+            raise
+        producer.commit_transaction()
+
+    def _refuse_moved(self, member: ConsumerGroupMetadata) -> None:
+        """Raise Moved where what was polled is perhaps another's by now."""
+        now = ConsumerGroupMetadata() if self._consumer is None else self._consumer.group_metadata()
+        is_same = (now.generation_id, now.member_id) == (member.generation_id, member.member_id)
+        if member.generation_id < 0 or not is_same or self._changes:
+            raise Moved(f"{self._where}: partitions went to other members of {self._group!r}")
+
+    def _let_go(self) -> None:
+        if self._producer is not None:
+            discard(self._producer)
+            self._producer = None
+
+
+def read(
+    consumer: KafkaConsumer,
+    at: TopicPartition,
+    start: int,
+    end: int,
+    where: str,
+    max_bytes: int = 2**31,
+) -> Iterator[Message]:
+    """Give what is committed of the offsets [start, end) of a partition, by its own consumer."""
+    if start >= end:
+        return
+    with told(where):
+        consumer.seek(at, start)
+    patience = time.monotonic() + MOMENT_MS / 1000
+    while True:
+        with told(where):
+            found = consumer.poll(timeout_ms=POLL_MS).get(at, [])
+            place = consumer.position(at, timeout_ms=MOMENT_MS)
+        for record in found:
+            if record.offset >= end:
+                return
+            yield as_message(record, max_bytes)
+        if place >= end:
+            return
+        if found:
+            patience = time.monotonic() + MOMENT_MS / 1000
+        if time.monotonic() > patience:
+            raise UnavailableError(f"{where} gives nothing, though it has more")
