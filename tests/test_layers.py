@@ -33,6 +33,7 @@ ROOMS = (
     {"service", "label_studio"},
     {"status"},
     {"monitoring", "config"},
+    {"apart"},
     {"endpoints", "engine"},
     {"state"},
     {"span", "stop", "wording"},

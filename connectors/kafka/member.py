@@ -17,6 +17,7 @@ any more, or a member of an earlier generation. Five rules keep that whole:
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from secrets import token_hex
 from threading import Lock
@@ -31,7 +32,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
 from streamboost.connectors.kafka.reading import as_message, check_place, numbers_of, span_of
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
-from streamboost.errors import ConnectorError, UnavailableError
+from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaMember", "Moved", "Polled", "Write"]
 
@@ -73,7 +74,7 @@ class Polled(NamedTuple):
     member: ConsumerGroupMetadata
 
 
-class _Changes(ConsumerRebalanceListener):
+class _Changes(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
     """Notes which partitions came or went since somebody looked; the client's thread calls it."""
 
     def __init__(self) -> None:
@@ -138,6 +139,7 @@ class KafkaMember:
         self._consumer: KafkaConsumer | None = None
         self._producer: KafkaProducer | None = None
         self._admin: KafkaAdminClient | None = None
+        self._other: KafkaConsumer | None = None
 
     def ready(self) -> None:
         """Be able to commit; a commit of which nobody knows what came is settled first."""
@@ -204,10 +206,14 @@ class KafkaMember:
         at = TopicPartition(self.topic, partition)
         return span_of(self._joined(), [at], self._where)[0][at]
 
-    def lag(self, partition: int, place: int) -> int:
-        """Return how many offsets lie beyond `place`, as of the newest answer of the broker."""
-        end = self._joined().highwater(TopicPartition(self.topic, partition))
-        return max((end or 0) - place, 0)
+    def lag(self, partition: int) -> int:
+        """Return how many offsets are not polled yet, as of the newest answer of the broker."""
+        consumer, at = self._joined(), TopicPartition(self.topic, partition)
+        try:
+            place = consumer.position(at, timeout_ms=MOMENT_MS)
+        except (AssertionError, kafka_errors.KafkaError):
+            return 0  # it is another's by now
+        return max(int(consumer.highwater(at) or 0) - int(place), 0)
 
     def partitions(self, topic: str) -> int:
         """Return how many partitions a topic has."""
@@ -221,9 +227,7 @@ class KafkaMember:
         """
         where = f"topic {topic!r} at {self._cluster.servers}"
         at = TopicPartition(topic, partition)
-        consumer = self._cluster.consumer()
-        try:
-            consumer.assign([at])
+        with self._aside(at) as consumer:
             start, end = self._closed_span(consumer, at, where)
             reach, found = 4, None
             while found is None and end > start:
@@ -234,19 +238,13 @@ class KafkaMember:
                     break
                 reach *= 8
             return found
-        finally:
-            consumer.close(autocommit=False, timeout_ms=1_000)
 
     def between(self, partition: int, start: int, end: int) -> list[Message]:
         """Return what there still is of the messages of [start, end), beside the group."""
         at = TopicPartition(self.topic, partition)
-        consumer = self._cluster.consumer()
-        try:
-            consumer.assign([at])
+        with self._aside(at) as consumer:
             start = max(start, span_of(consumer, [at], self._where)[0][at])
             return list(read(consumer, at, start, end, self._where, self._max_bytes))
-        finally:
-            consumer.close(autocommit=False, timeout_ms=1_000)
 
     def commit(
         self, writes: Sequence[Write], places: Mapping[int, int], member: ConsumerGroupMetadata
@@ -273,6 +271,17 @@ class KafkaMember:
         try:
             with told(self._where):
                 dispatch.in_time(self._where, mends, write, patience=_PATIENCE)
+        except Moved:
+            raise  # it is undone already
+        except StateError as error:
+            # The name is this member's alone: it stood still for longer than a transaction may.
+            self._let_go()
+            raise UnavailableError(f"{self._where}: a commit took too long: {error}") from error
+        except ConnectorError as error:
+            self._let_go()
+            if isinstance(error.__cause__, kafka_errors.UnknownMemberIdError):
+                raise Moved(f"{self._where}: it is no member of {self._group!r} now") from error
+            raise
         except BaseException:
             self._let_go()  # the next one begins by settling this one
             raise
@@ -280,6 +289,7 @@ class KafkaMember:
     def close(self) -> None:
         """Leave the group, and let go of the cluster."""
         self._let_go()
+        self._let_go_aside()
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=2_000)
             self._consumer = None
@@ -293,6 +303,23 @@ class KafkaMember:
             self._consumer = self._cluster.consumer(group_id=self._group, **self._settings)
             self._consumer.subscribe([self.topic], listener=self._changes)
         return self._consumer
+
+    @contextmanager
+    def _aside(self, at: TopicPartition) -> Iterator[KafkaConsumer]:
+        """Give a consumer that reads a partition beside the group."""
+        if self._other is None:
+            self._other = self._cluster.consumer(fetch_max_wait_ms=50)
+        try:
+            self._other.assign([at])
+            yield self._other
+        except BaseException:
+            self._let_go_aside()
+            raise
+
+    def _let_go_aside(self) -> None:
+        if self._other is not None:
+            self._other.close(autocommit=False, timeout_ms=1_000)
+            self._other = None
 
     def _closed_span(
         self, consumer: KafkaConsumer, at: TopicPartition, where: str

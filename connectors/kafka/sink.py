@@ -32,6 +32,10 @@ class KafkaSink(Sink):
         """Keep `payloads` until `flush`."""
         self._written.extend(payloads)
 
+    def send(self, dispatch: Dispatch, payload: bytes) -> None:
+        """Give a message to a producer."""
+        dispatch.send(self.topic, payload)
+
     def flush(self) -> None:
         """Return once every replica has what was written; after an error, call it again."""
         if not self._written:
@@ -60,5 +64,5 @@ class KafkaSink(Sink):
 
     def _write(self, dispatch: Dispatch) -> None:
         for payload in self._written:
-            dispatch.send(self.topic, payload)
+            self.send(dispatch, payload)
         dispatch.arrive(MOMENT_MS / 1000)

@@ -194,7 +194,7 @@ class KafkaTransaction(Transaction):
         for sink, payloads in writes:
             if isinstance(sink, KafkaSink) and self.binds(sink):
                 for payload in payloads:
-                    dispatch.send(sink.topic, payload)
+                    sink.send(dispatch, payload)
         topic, partition = self._journal.partition
         called = f"the journal's entry of batch {entry.committed.sequence}"
         dispatch.send(topic, entry.payload, called, partition=partition, headers=entry.headers())

@@ -53,6 +53,7 @@ _OF_FIELDS = {"schema": ("exclude",), "labels": ("fields",)}
 """Keys that are not there where they say nothing."""
 
 _BEFORE: tuple[tuple[str, str, Any, Any], ...] = (
+    ("pipeline", "scoring", None, "here"),
     ("committee", "experts", None, "all"),
     ("working_set", "size", 10_000, 40_000),
 )

@@ -146,7 +146,12 @@ class Effects:
 
 
 def predictions(
-    records: Records, scored: Scored, asked: Requests, sequence: int, kind: LabelKind | None = None
+    records: Records,
+    scored: Scored,
+    asked: Requests,
+    sequence: int,
+    kind: LabelKind | None = None,
+    partition: int | None = None,
 ) -> list[bytes]:
     """Return the predictions of a batch, in the order of its records; labels are of `kind`."""
     best = scored.probabilities.max(axis=1, initial=-np.inf)
@@ -169,6 +174,7 @@ def predictions(
             scored.version,
             id in known,
             sequence,
+            partition,
         ).encode()
         for id, time, label, probability, margin in rows
     ]

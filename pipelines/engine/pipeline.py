@@ -97,13 +97,11 @@ class Pipeline:
         records, damaged = self._decode(inputs)
         self.lap("decode")
         records, X = self._arrive(records)
-        scored = self.learner.score(X)
-        self.lap("score")
-        asked = self.learner.query(X, scored, records.ids)
+        scored, asked = self._decide(records, X)
         self.lap("query")
         joined = self._hold(records, X, scored, asked)
         unusable = self._take_known(inputs, joined)
-        requested = requests_of(asked, self.join, self.learner, self.schema, self.sequence)
+        requested = self._requests(asked)
         unread = self._take_labels(inputs, joined)
         self.lap("join")
         with training_once(self.learner.trainer, started) if inputs.bootstrap else nullcontext():
@@ -111,7 +109,7 @@ class Pipeline:
         self.lap("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
-        predicted = predictions(records, scored, asked, self.sequence, self.schema.labels_are)
+        predicted = self._predictions(records, scored, asked)
         messages = Messages(predicted, requested, [letter.encode() for letter in dead])
         self.digest = chain(self.digest, records, messages, joined, started)
         promoted = self._keep(swap, before.committee)
@@ -232,6 +230,18 @@ class Pipeline:
             f"join_window ({self.join.window})"
         )
         return DeadLetter.of(message, "duplicate_id", detail, source="records", time=self.tick)
+
+    def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
+        """Return what is predicted of the records, and which of them are asked about."""
+        scored = self.learner.score(X)
+        self.lap("score")
+        return scored, self.learner.query(X, scored, records.ids)
+
+    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> list[bytes]:
+        return predictions(records, scored, asked, self.sequence, self.schema.labels_are)
+
+    def _requests(self, asked: Requests) -> list[bytes]:
+        return requests_of(asked, self.join, self.learner, self.schema, self.sequence)
 
     def _hold(self, records: Records, X: np.ndarray, scored: Scored, asked: Requests) -> Joined:
         """Hold the records of a batch for their labels; return those that waited for them."""

@@ -50,6 +50,7 @@ def request_of(
     propensity: float,
     expires: int | None,
     sequence: int,
+    partition: int | None = None,
 ) -> Request:
     """Return the request of a record.
 
@@ -66,6 +67,7 @@ def request_of(
         propensity=propensity,
         expires=expires,
         sequence=sequence,
+        partition=partition,
     )
 
 

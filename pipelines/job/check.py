@@ -15,6 +15,7 @@ from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.endpoints.base import Output, writable
 from streamboost.pipelines.engine.bootstrap import known_beforehand
 from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
+from streamboost.pipelines.job.apart import records_themselves
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
 from streamboost.pipelines.job.copying import copies_of
 from streamboost.pipelines.job.rebuild import refuse_lost
@@ -54,7 +55,8 @@ def check(config: Config) -> Iterator[Finding]:
         def read_records() -> str:
             if not connectors.records.replays:
                 return _ONCE
-            messages.extend(first_messages(connectors.records))
+            with records_themselves(config, connectors.records) as records:
+                messages.extend(first_messages(records))
             return _amount(len(messages))
 
         yield _try(config, "state", partial(_standing, config, state, connectors.transaction))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.errors import ModelFileError
-from streamboost.features import Features
 from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.blend.memory import Memory
 from streamboost.stream.training.jobs import from_arrays, in_arrays

@@ -14,7 +14,7 @@ BATCH = 50
 
 
 def stream(n, seed=0):
-    """Return probabilities (n, 3), labels that are right as often as these say, and who is asked."""
+    """Return probabilities (n, 3), labels as likely as these say, chances, and who is asked."""
     rng = np.random.default_rng(seed)
     P = rng.dirichlet([0.4, 0.6, 0.8], n)
     truth = np.array([rng.choice(3, p=p) for p in P])
@@ -76,7 +76,7 @@ def test_sums_of_those_nobody_asked_about_give_the_figures_of_all(which, order):
 
 
 def test_sums_wait_with_the_batch_whose_request_is_open():
-    P, labels, chance, asked = stream(3 * BATCH)
+    P, _, chance, asked = stream(3 * BATCH)
     evaluation = Evaluation(block=10)
     asked[:] = False
     asked[[10, 60]] = True
