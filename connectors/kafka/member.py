@@ -34,7 +34,7 @@ from streamboost.connectors.kafka.reading import as_message, check_place, number
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
-__all__ = ["KafkaMember", "Moved", "Polled", "Write"]
+__all__ = ["KafkaMember", "MovedError", "Polled", "Write"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ _NOWHERE = (kafka_errors.NoOffsetForPartitionError, kafka_errors.OffsetOutOfRang
 """How a poll fails that does not know where a partition goes on."""
 
 
-class Moved(UnavailableError):
+class MovedError(UnavailableError):
     """Partitions went to other members before a commit, and nothing of it was written."""
 
 
@@ -199,7 +199,9 @@ class KafkaMember:
         try:
             self._joined().seek(TopicPartition(self.topic, partition), offset)
         except (AssertionError, kafka_errors.KafkaError) as error:  # it is another's by now
-            raise Moved(f"{self._where}: partition {partition} went to another member") from error
+            raise MovedError(
+                f"{self._where}: partition {partition} went to another member"
+            ) from error
 
     def beginning(self, partition: int) -> int:
         """Return the offset at which a partition begins."""
@@ -253,7 +255,7 @@ class KafkaMember:
 
         Raises
         ------
-        Moved
+        MovedError
             When partitions have moved since: nothing was written.
         UnavailableError
             When nobody can tell what came of it. What was made of the partitions is to be forgotten
@@ -271,7 +273,7 @@ class KafkaMember:
         try:
             with told(self._where):
                 dispatch.in_time(self._where, mends, write, patience=_PATIENCE)
-        except Moved:
+        except MovedError:
             raise  # it is undone already
         except StateError as error:
             # The name is this member's alone: it stood still for longer than a transaction may.
@@ -280,7 +282,9 @@ class KafkaMember:
         except ConnectorError as error:
             self._let_go()
             if isinstance(error.__cause__, kafka_errors.UnknownMemberIdError):
-                raise Moved(f"{self._where}: it is no member of {self._group!r} now") from error
+                raise MovedError(
+                    f"{self._where}: it is no member of {self._group!r} now"
+                ) from error
             raise
         except BaseException:
             self._let_go()  # the next one begins by settling this one
@@ -354,17 +358,17 @@ class KafkaMember:
         producer.send_offsets_to_transaction(offsets, member)
         try:
             self._refuse_moved(member)
-        except Moved:
+        except MovedError:
             producer.abort_transaction()
             raise
         producer.commit_transaction()
 
     def _refuse_moved(self, member: ConsumerGroupMetadata) -> None:
-        """Raise Moved where what was polled is perhaps another's by now."""
+        """Raise MovedError where what was polled is perhaps another's by now."""
         now = ConsumerGroupMetadata() if self._consumer is None else self._consumer.group_metadata()
         is_same = (now.generation_id, now.member_id) == (member.generation_id, member.member_id)
         if member.generation_id < 0 or not is_same or self._changes:
-            raise Moved(f"{self._where}: partitions went to other members of {self._group!r}")
+            raise MovedError(f"{self._where}: partitions went to other members of {self._group!r}")
 
     def _let_go(self) -> None:
         if self._producer is not None:

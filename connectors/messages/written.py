@@ -109,7 +109,8 @@ class Prediction(_Outgoing, frozen=True, omit_defaults=True):
 class Request(_Outgoing, frozen=True, omit_defaults=True):
     """A record whose label is worth buying, with all that somebody needs to give it.
 
-    `partition` is as in `Prediction`. `label` and `probabilities` are what was predicted; `expires` is when the answer is too late.
+    `label` and `probabilities` are what was predicted; `expires` is when the answer is too late;
+    `partition` is as in `Prediction`.
 
     >>> Request("7", None, {"a": 1.5}, None, {}, 0.5, 1.0, None, 12).encode()
     b'{"id":"7","time":null,"features":{"a":1.5},"label":null,"probabilities":{},"utility":0.5,"propensity":1.0,"expires":null,"sequence":12}'

@@ -5,6 +5,7 @@ a pipeline that scores by itself; of all others there are sums. Whenever a commi
 it is published with the batch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,8 @@ from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Message, Sink
 from streamboost.connectors.messages.decoded import Records
-from streamboost.connectors.messages.written import DeadLetter
+from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.written import DeadLetter, Request
 from streamboost.errors import GapError
 from streamboost.pipelines.apart.committees import Publisher
 from streamboost.pipelines.apart.progress import Asked, Progress
@@ -43,16 +45,19 @@ class LearnerOutputs(Outputs):
 
 
 @dataclass(frozen=True, slots=True)
-class _Published(Messages):
-    """What a batch writes with which an edition begins; made only where it is written."""
+class _Learned(Messages):
+    """What a batch writes: not the requests, which scorers have written.
 
-    pipeline: "LearningPipeline"
+    An edition is made only where it is written: `publish` returns its messages, None where none is.
+    """
+
+    publish: Callable[[], list[bytes]] | None
 
     def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
         """Return which messages go where."""
         assert isinstance(outputs, LearnerOutputs)
-        # Not Messages.writes by super(), which slots leave without its class.
-        return [*Messages.writes(self, outputs), (outputs.committees, self.pipeline.edition())]
+        editions = [] if self.publish is None else [(outputs.committees, self.publish())]
+        return [(outputs.dead_letters, self.dead_letters), *editions]
 
 
 class LearningPipeline(Pipeline):
@@ -77,11 +82,11 @@ class LearningPipeline(Pipeline):
         """Take one batch in; see `Pipeline.step`. The first of a process publishes, too."""
         is_new = not self._is_published or "fields" in self.notes
         effects = super().step(inputs, swap)
-        if effects.promoted is None and not is_new:
-            return effects
-        written = effects.messages
-        messages = _Published(written.predictions, written.requests, written.dead_letters, self)
-        return replace(effects, messages=messages)
+        made, is_new = effects.messages, is_new or effects.promoted is not None
+        publish = self.edition if is_new else None
+        messages = _Learned(made.predictions, made.requests, made.dead_letters, publish)
+        predicted = sum(entry.records for entry in self._entries)
+        return replace(effects, messages=messages, unasked=predicted - len(effects.records))
 
     def edition(self) -> list[bytes]:
         """Return the messages of what records are predicted by from now on."""
@@ -194,7 +199,23 @@ class LearningPipeline(Pipeline):
         return []
 
     def _requests(self, asked: Requests) -> list[bytes]:
-        return []
+        """Return what scorers wrote of them, for those who show it."""
+        names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
+        return [
+            Request(
+                id=one.id,
+                time=one.time,
+                features=dict(zip(names, one.values, strict=False)),
+                label=as_json(one.label, self.schema.labels_are),
+                probabilities=dict(zip(entry.classes, one.probabilities, strict=True)),
+                utility=one.utility,
+                propensity=one.propensity,
+                expires=expires,
+                sequence=entry.sequence,
+            ).encode()
+            for entry, some in zip(self._entries, self._kept, strict=True)
+            for one in some
+        ]
 
 
 def _labels(asked: list[Asked]) -> np.ndarray:

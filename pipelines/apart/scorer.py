@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.kafka.member import KafkaMember, Moved, Polled, Write
+from streamboost.connectors.kafka.member import KafkaMember, MovedError, Polled, Write
 from streamboost.connectors.kafka.table import KafkaTable
 from streamboost.errors import ConnectorError, DeletedError
 from streamboost.pipelines.apart.committees import Edition, Editions
@@ -84,7 +84,7 @@ class Scorer:
             try:
                 with self._stop.interruptible():
                     self.turn()
-            except Moved as error:
+            except MovedError as error:
                 _log.info("%s; it is read anew from what is committed", error)
             except ConnectorError as error:
                 if not error.retriable:

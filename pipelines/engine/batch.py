@@ -122,7 +122,8 @@ class Effects:
     `gap` the batches before it (first, last) whose labels are lost,
     `trainings` those that were started, `committee` the one that serves now, `promoted` its
     version where it began to in this batch, `dead` the dead letters, `read` how many messages it
-    took in. `digest` chains it all to the batches before.
+    took in. `digest` chains it all to the batches before. Where scoring is apart, `records` are
+    those that were asked about, and `unasked` says how many others there were.
     """
 
     sequence: int
@@ -143,6 +144,12 @@ class Effects:
     read: dict[str, int]
     digest: str
     journal: bytes
+    unasked: int = 0
+
+    @property
+    def n_predicted(self) -> int:
+        """How many records were predicted, here or by scorers apart."""
+        return len(self.records) + self.unasked
 
 
 def predictions(

@@ -98,7 +98,7 @@ class Metrics(Watcher):
         """Count one batch."""
         now = time.time()
         self._batches.inc()
-        self._records.inc(len(effects.records))
+        self._records.inc(effects.n_predicted)
         self._requests.inc(len(effects.asked))
         self._labels.inc(len(effects.joined.ids) - effects.bootstrapped)
         self._bootstrap.inc(effects.bootstrapped)
