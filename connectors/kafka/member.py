@@ -45,6 +45,10 @@ SESSION_MS = 10_000
 """Silence after which a member's partitions are others'."""
 
 TRANSACTION_MS = 10_000
+
+_METADATA_MS = 5_000
+"""How soon partitions are seen that have joined."""
+
 _PATIENCE = 8.0
 """Seconds that a commit may take: less than the transaction."""
 
@@ -133,7 +137,8 @@ class KafkaMember:
         self._cluster = cluster
         self._group = group
         self._max_bytes = max_bytes
-        self._settings = {"session_timeout_ms": SESSION_MS} | settings
+        known = {"session_timeout_ms": SESSION_MS, "metadata_max_age_ms": _METADATA_MS}
+        self._settings = known | settings
         self._where = f"topic {topic!r} at {cluster.servers}"
         self._changes = _Changes()
         self._consumer: KafkaConsumer | None = None
@@ -146,7 +151,9 @@ class KafkaMember:
         if self._producer is not None:
             return
         producer = self._cluster.producer(
-            transactional_id=self.name, transaction_timeout_ms=TRANSACTION_MS
+            transactional_id=self.name,
+            transaction_timeout_ms=TRANSACTION_MS,
+            metadata_max_age_ms=_METADATA_MS,
         )
         try:
             with told(self._where):
@@ -217,9 +224,17 @@ class KafkaMember:
             return 0  # it is another's by now
         return max(int(consumer.highwater(at) or 0) - int(place), 0)
 
-    def partitions(self, topic: str) -> int:
-        """Return how many partitions a topic has."""
-        return len(numbers_of(self._joined(), topic, f"topic {topic!r} at {self._cluster.servers}"))
+    def partitions(self) -> int:
+        """Return how many partitions the topic has."""
+        return len(numbers_of(self._joined(), self.topic, self._where))
+
+    def writable(self, topic: str) -> int:
+        """Return how many partitions of another topic can be written to, as far as is known."""
+        assert self._producer is not None, "ready() comes first"
+        where = f"topic {topic!r} at {self._cluster.servers}"
+        with told(where):
+            numbers = self._producer.partitions_for(topic)
+        return len(numbers or ())
 
     def newest(self, topic: str, partition: int) -> Message | None:
         """Return the newest message that is committed there, None before the first.

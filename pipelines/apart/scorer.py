@@ -143,8 +143,8 @@ class Scorer:
     def _take_over(self, partitions: list[int]) -> None:
         """Make what is known of partitions from what is committed of them."""
         member, topics = self._member, self._topics
-        written = min(member.partitions(name) for name in (topics.predictions, topics.progress))
-        n = member.partitions(topics.records)
+        written = min(member.writable(name) for name in (topics.predictions, topics.progress))
+        n = member.partitions()
         for partition in partitions:
             if partition >= written:
                 self._await(f"partition {partition} has no place in {topics.predictions!r} yet")

@@ -12,7 +12,8 @@ import pytest
 
 from streamboost.connectors.kafka.admin import add_partitions
 from streamboost.pipelines.apart.topics import progress_topic
-from tests.pipelines.apart import (
+from tests.pipelines.killing import KILLS, verified
+from tests.pipelines.scored_apart import (
     SESSION,
     TRANSACTION,
     Apart,
@@ -20,7 +21,6 @@ from tests.pipelines.apart import (
     assert_nothing_is_lost_or_doubled,
     assert_progress_goes_on,
 )
-from tests.pipelines.killing import KILLS, verified
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
