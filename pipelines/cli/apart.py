@@ -12,7 +12,7 @@ from streamboost.pipelines.cli.options import (
     exit_code,
     stop_on_signals,
 )
-from streamboost.pipelines.cli.run import STOPPING, run
+from streamboost.pipelines.cli.run import STOPPING, run_pipeline
 
 __all__ = ["learn", "score"]
 
@@ -38,7 +38,7 @@ def learn(
     from streamboost.pipelines.job.apart import refuse_here
 
     refuse_here(load(path, learner=False))
-    run(path, until_idle, upgrade, rebuild, log_json=log_json)
+    run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json)
 
 
 def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.messages.schema import Schema
@@ -17,11 +17,13 @@ from streamboost.pipelines.apart.topics import committees_topic, progress_topic,
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.endpoints.kafka import KafkaTopic, cluster_of
 from streamboost.pipelines.engine.batch import Outputs
-from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.stop import Stop
-from streamboost.stream.learner import StreamLearner
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.engine.loop import Loop
+    from streamboost.stream.learner import StreamLearner
 
 __all__ = [
     "begin_apart",
@@ -29,6 +31,7 @@ __all__ = [
     "learner_outputs",
     "progress",
     "records_themselves",
+    "refuse_apart",
     "refuse_here",
     "score",
     "shared_topics",
@@ -49,6 +52,15 @@ def refuse_here(config: Config) -> None:
         raise ConfigurationError(
             f'{config.name}: [pipeline] scoring is "here": start it with `streamboost run`, or '
             'write scoring = "apart"'
+        )
+
+
+def refuse_apart(config: Config) -> None:
+    """Raise ConfigurationError where scoring is apart."""
+    if config.scores_apart:
+        raise ConfigurationError(
+            f'{config.name}: [pipeline] scoring is "apart": start `streamboost learn` and '
+            "`streamboost score`, or all of it on this machine with `streamboost run --workers 3`"
         )
 
 
@@ -108,7 +120,7 @@ def records_themselves(config: Config, source: Source) -> Iterator[Source]:
         yield records
 
 
-def begin_apart(config: Config, loop: Loop) -> None:
+def begin_apart(config: Config, loop: "Loop") -> None:
     """Let scorers have what they need: places to write to, and what to predict by."""
     follow = partial(follow_partitions, config)
     loop.stop.patiently(follow, loop.poll_interval)
@@ -182,7 +194,7 @@ def _held_bytes(config: Config) -> int:
     return config.sections.schema_.max_record_bytes
 
 
-def _maker(config: Config) -> Callable[[Schema], StreamLearner]:
+def _maker(config: Config) -> "Callable[[Schema], StreamLearner]":
     """Return what makes learners of the pipeline's settings that know nothing."""
     core, seed = config.core, config.sections.pipeline.seed
     return lambda schema: core.learner(schema, seed)

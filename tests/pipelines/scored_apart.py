@@ -56,7 +56,7 @@ class Apart:
 
     def __init__(self, folder, servers, partitions=6, pipeline=""):
         self.name, self.cluster = f"apart.{time.time_ns()}", KafkaCluster(servers)
-        self.partitions = partitions
+        self.partitions = self.first_partitions = partitions
         self.file = folder / "p.toml"
         self.file.write_text(
             FILE.format(
@@ -215,7 +215,7 @@ def assert_budgets_were_kept(world, budget=BUDGET, burst=BURST):
         spent = np.cumsum(asked) - budget * np.arange(1, len(asked) + 1)
         assert spent.max() <= 1e-9, "never more than the share of the records so far"
         before = np.minimum.accumulate(np.concatenate([[0.0], spent[:-1]]))
-        assert (spent - before).max() <= max(2, burst // world.partitions) + 1e-9
+        assert (spent - before).max() <= max(2, burst // world.first_partitions) + 1e-9
 
 
 def assert_progress_goes_on(world):
