@@ -5,6 +5,7 @@ a pipeline that scores by itself; of all others there are sums. Whenever a commi
 it is published with the batch.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,8 @@ from streamboost.errors import GapError
 from streamboost.pipelines.apart.committees import Publisher
 from streamboost.pipelines.apart.progress import Asked, Progress
 from streamboost.pipelines.engine.batch import Effects, Inputs, Messages, Outputs
+from streamboost.pipelines.engine.join.held_records import held_values
+from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_array
@@ -30,6 +33,8 @@ from streamboost.stream.scoring import Scored
 __all__ = ["LearnerOutputs", "LearningPipeline"]
 
 _SEEN = "apart"
+
+_RATED_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +169,7 @@ class LearningPipeline(Pipeline):
             "offset": entry.end,
             "lag": entry.lag,
             "tick": entry.tick,
+            "rate": _rate(entry, before),
             "records": before["records"] + entry.records,
             "dead_letters": before["dead_letters"] + entry.dead,
             "deleted_unread": before["deleted_unread"] + deleted,
@@ -195,6 +201,40 @@ class LearningPipeline(Pipeline):
             _labels(kept), as_array(classes), P, np.array([one.margin for one in kept]), version
         ), _requests(kept)
 
+    def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
+        """Add the labels of a batch to those that are learned.
+
+        One that nobody asked for is learned where it brings its record's `features`.
+        """
+        for message in inputs.labels:
+            self._bring(message)
+        return super()._take_labels(inputs, joined)
+
+    def _bring(self, message: Message) -> None:
+        """Hold the record that a label brings with it, unless it is known or is none."""
+        if b'"features"' not in message.payload:
+            return
+        try:
+            given = msgspec.json.decode(message.payload)
+            fields = given["features"]
+        except (msgspec.MsgspecError, LookupError, TypeError, RecursionError):
+            return  # decoding the label says what is wrong, if anything is
+        name = self.schema.label_fields.id or self.schema.id
+        id = given.get(name)
+        if (
+            not isinstance(fields, dict)
+            or not isinstance(id, str | int)
+            or self.join.knows(str(id))
+        ):
+            return
+        record = msgspec.json.encode(fields | {self.schema.id: id})
+        records, _ = self.schema.decode([replace(message, payload=record, size=len(record))])
+        if not len(records):
+            return
+        records, X = self._arrive(records)
+        none = np.zeros(0)
+        self.join.add(records.ids, X, [None], [], none, records.times, held_values(records))
+
     def _predictions(self, records: Records, scored: Scored, asked: Requests) -> list[bytes]:
         return []
 
@@ -216,6 +256,13 @@ class LearningPipeline(Pipeline):
             for entry, some in zip(self._entries, self._kept, strict=True)
             for one in some
         ]
+
+
+def _rate(entry: Progress, before: dict[str, Any]) -> float:
+    """Return records a second, the newest counting most, `before` being as of the entry before."""
+    seconds = max(entry.tick - before.get("tick", entry.tick - 1_000), 1) / 1_000
+    old = math.exp(-seconds / _RATED_SECONDS)
+    return float(old * before.get("rate", 0.0) + (1.0 - old) * entry.records / seconds)
 
 
 def _labels(asked: list[Asked]) -> np.ndarray:

@@ -11,7 +11,8 @@ __all__ = ["HELD", "filled", "refused", "refused_of_learner"]
 HELD = ("committee", "linear", "words")
 """The experts that scorers hold: their tables may be some labels old."""
 
-_WINDOW, _EXPIRES = "1h", "1d"
+_WINDOW, _EXPIRES = "1m", "1d"
+"""Early labels wait for no longer than progress takes; requests wait for people."""
 
 _ENDPOINTS = ("source", "labels", "predictions", "requests", "dead_letters")
 
@@ -54,7 +55,7 @@ def refused(sections: Sections) -> Iterator[Problem]:
         if isinstance(span, int):
             text = (
                 f"counts {span} records, which nobody counts over all partitions where [pipeline] "
-                f'scoring is "apart": write a time such as "{_WINDOW}"'
+                f'scoring is "apart": write a time such as "15m"'
             )
             yield Problem(section, key, text)
 

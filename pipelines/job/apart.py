@@ -35,6 +35,7 @@ __all__ = [
     "refuse_here",
     "score",
     "shared_topics",
+    "shares",
 ]
 
 _log = logging.getLogger(__name__)
@@ -95,6 +96,22 @@ def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
         committees_topic(config.name): TABLE,
         _topic(config, "predictions"): {**MESSAGES, **n},
     }
+
+
+def shares(config: Config) -> str:
+    """Say how many scorers there may be, and what each partition may spend."""
+    from streamboost.connectors.kafka.admin import partitions_of
+    from streamboost.pipelines.apart.task import Settings
+
+    records = _topic(config, "source")
+    n = partitions_of(cluster_of(config.surroundings), [records])[records]
+    query = config.core.query
+    each = Settings(query, 0, Span(records=1), "").of(n)
+    return (
+        f"up to {n} scorers, as many as topic {records} has partitions; each partition asks for "
+        f"{float(query.budget):g} of its own records, in bursts of {each.burst}: where a key "
+        "decides on the partition, the busy ones spend most"
+    )
 
 
 def follow_partitions(config: Config) -> None:

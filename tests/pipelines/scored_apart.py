@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -193,9 +193,14 @@ class Apart:
 def assert_nothing_is_lost_or_doubled(world):
     """See that each record has one prediction, where it stands, in order; and requests, too."""
     predictions, requests = world.read("predictions"), world.read("requests")
+    records_there = world.read("records")
     every = [p for found in predictions.values() for _, p in found]
-    assert sorted(int(p["id"]) for p in every) == list(range(world.sent))
-    for partition, records in world.read("records").items():
+    written = Counter(r["id"] for found in records_there.values() for _, r in found)
+    told = Counter(p["id"] for p in every)
+    assert not written - told, f"lost: {written - told}"
+    assert not told - written, f"doubled: {told - written}"
+    assert sorted(map(int, told)) == list(range(world.sent))
+    for partition, records in records_there.items():
         told = [p["id"] for _, p in predictions[partition]]
         assert told == [record["id"] for _, record in records], "in the order of the records"
         assert {p["partition"] for _, p in predictions[partition]} <= {partition}

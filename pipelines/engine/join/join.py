@@ -182,6 +182,11 @@ class Join:
                 self._learn(joined, id, self._waiting.pop(id)[1])
         return joined
 
+    def knows(self, id: str) -> bool:
+        """Tell whether a record or a label of this `id` was met, as far as is remembered."""
+        there = (self._window, self._pinned, self._gone, self._waiting)
+        return any(id in one for one in there)
+
     def held(self, id: str) -> HeldRecord:
         """Return the record `id`, which must have arrived within the window."""
         return self._window[id]

@@ -18,6 +18,7 @@ __all__ = [
     "feature_drift",
     "fields",
     "latencies",
+    "workers",
 ]
 
 MOST_CLASSES = 30
@@ -204,6 +205,43 @@ def experts(view: View) -> Table:
     first = max(found, key=lambda name: found[name])
     summary = f"Of all, {first} counts most, with {percent(found[first])} of the weight."
     return Table("Experts", columns, rows, summary)
+
+
+def workers(view: View) -> Table:
+    """Show who scores each partition, where scoring is apart."""
+    found: Mapping[str, Mapping[str, Any]] = view.document("workers")
+    columns = [
+        Column("Partition"),
+        Column("Scorer", "words"),
+        Column("Records"),
+        Column("A second"),
+        Column("Lag"),
+        Column("Version"),
+        Column("Newest batch", "words"),
+    ]
+    rows: Rows = [
+        [
+            partition,
+            one["worker"],
+            amount(one["records"]),
+            amount(one["rate"]),
+            amount(one["lag"]),
+            amount(one["version"]),
+            clock(one["tick"]),
+        ]
+        for partition, one in sorted(found.items(), key=lambda item: int(item[0]))
+    ]
+    if not rows:
+        return Table(
+            "Scorers", columns, [], "This pipeline predicts by itself: [pipeline] scoring."
+        )
+    names = {one["worker"] for one in found.values()}
+    behind = sum(one["lag"] for one in found.values())
+    summary = (
+        f"{len(names)} scorer{'s' * (len(names) > 1)} of {len(rows)} partitions; "
+        f"{amount(behind)} records wait."
+    )
+    return Table("Scorers", columns, rows, summary)
 
 
 def _most(name: str, *parts: Mapping[str, int]) -> int:

@@ -20,7 +20,7 @@ def made(tmp_path, **tables):
 def test_spans_are_times_and_experts_are_those_that_scorers_hold(tmp_path):
     config = made(tmp_path)
     assert config.scores_apart
-    assert config.sections.pipeline.join_window == "1h"
+    assert config.sections.pipeline.join_window == "1m"
     assert config.sections.requests.expires_after == "1d"
     assert config.core.experts == ("committee", "linear", "words")
     assert made(tmp_path, committee={"experts": "committee"}).core.experts == ("committee",)
