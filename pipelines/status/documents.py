@@ -7,7 +7,8 @@
 ``learner``            the committee that serves, what is being trained, the versions kept
 ``experts``            the weight that each has in predictions, as a share of all
 ``workers``            where scoring is apart, by partition: who scores it (`worker`), `lag`,
-                       records a second (`rate`), committee's `version`, `records` so far, and `tick` of its newest batch
+                       records a second (`rate`), committee's `version`, `records` so far, and
+                       `tick` of its newest batch
 ``ledger``             what was asked, answered, and what the budget had `allowed`
 ``join``               counters of records and labels
 ``fields``             records with each field that came later (`unknown`), and values by field that

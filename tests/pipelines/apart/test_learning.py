@@ -136,6 +136,39 @@ def test_a_record_that_two_partitions_had_asked_about_is_learned_once():
     assert Progress.decode(other.payload, "").records == 20
 
 
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_a_label_that_nobody_asked_for_is_learned_where_it_brings_its_record(make):
+    learned = Learned(make())
+    unasked = json.loads(records(1, seed=8)[0].payload)
+    features = {name: unasked[name] for name in learned.pipeline.schema.features}
+    label = message({"id": "other", "label": "left", "features": features}, 0)
+    effects = learned.step([], [label, label])
+    assert effects.joined.ids == ["other"]
+    assert np.isnan(effects.joined.propensity).all()
+    assert learned.pipeline.learner.n_labels == 1
+    assert learned.pipeline.join.counts.duplicate == 1
+
+
+@pytest.mark.parametrize("features", [None, 7, {"a": "wide"}])
+def test_a_label_that_nobody_asked_for_waits_and_is_counted_otherwise(features):
+    learned = Learned(numbers())
+    given = {"id": "other", "label": "left", "features": features}
+    learned.step([], [message(given, 0)])
+    learned.pipeline.step(Inputs(10_000_000, {}, [], []), None)
+    assert learned.pipeline.join.counts.unknown == 1
+    assert learned.pipeline.learner.n_labels == 0
+
+
+def test_the_learner_tells_who_scores_each_partition():
+    learned = Learned(numbers())
+    for n in range(3):
+        learned.turn(records(10, start=10 * n))
+    (worker,) = learned.pipeline.numbers()["workers"].values()
+    assert (worker["worker"], worker["records"], worker["offset"]) == ("here:1:abc", 30, 30)
+    assert worker["sequence"] == 3
+    assert worker["rate"] > 0
+
+
 def test_what_is_asked_is_shown_as_it_was_written():
     learned = Learned(numbers())
     learned.turn(records(20), answering=False)
