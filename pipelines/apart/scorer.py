@@ -47,6 +47,12 @@ class Scorer:
     poll_interval : seconds to rest when something is to be tried again
     on_gap : "stop", or "continue": go on after records that were deleted before they were read
     clock : gives the tick, in milliseconds
+
+    Attributes
+    ----------
+    tasks : of the partitions that it has
+    records : predicted so far
+    is_waiting : whether there is something that it waits for
     """
 
     def __init__(
@@ -75,7 +81,7 @@ class Scorer:
         self._poll_interval = poll_interval
         self._on_gap = on_gap
         self._clock = clock
-        self._is_waiting = False
+        self.is_waiting = False
         self._has_read = False
 
     def run(self) -> None:
@@ -89,15 +95,26 @@ class Scorer:
             except ConnectorError as error:
                 if not error.retriable:
                     raise
-                if not self._is_waiting:
+                if not self.is_waiting:
                     _log.warning("%s. It is tried again until it succeeds", error)
-                self._is_waiting = True
+                self.is_waiting = True
                 self._stop.rest(self._poll_interval)
 
     def turn(self) -> int:
         """Take one poll's messages, predict and commit; return how many records there were."""
         self._member.ready()
         polled = self._member.poll(self._most)
+        try:
+            return self._use(polled)
+        except BaseException:
+            # They will not be polled again by themselves, and what a step made of them is not
+            # committed, or nobody knows.
+            for partition in polled.messages:
+                self.tasks.pop(partition, None)
+            raise
+
+    def _use(self, polled: Polled) -> int:
+        """Predict what was polled, of partitions that are known; take over the others."""
         for partition in self._member.changed():
             self.tasks.pop(partition, None)
         for partition in self.tasks.keys() - polled.assigned:
@@ -119,9 +136,9 @@ class Scorer:
 
     def _await(self, what: str) -> None:
         """Say what is waited for, once, and rest."""
-        if not self._is_waiting:
+        if not self.is_waiting:
             _log.info("%s: waiting", what)
-        self._is_waiting = True
+        self.is_waiting = True
         self._stop.rest(self._poll_interval)
 
     def _in_order(self, polled: Polled) -> dict[int, list[Message]]:
@@ -184,18 +201,12 @@ class Scorer:
 
     def _score(self, found: Mapping[int, list[Message]], edition: Edition, polled: Polled) -> int:
         tick, steps = self._clock(), {}
-        try:
-            for partition, messages in found.items():
-                lag = self._member.lag(partition)
-                steps[partition] = self.tasks[partition].step(messages, edition, tick, lag)
-            places = {partition: step.end for partition, step in steps.items()}
-            self._member.commit(self._writes(steps), places, polled.member)
-        except BaseException:
-            # What they learned and what is committed may have parted.
-            for partition in found:
-                self.tasks.pop(partition, None)
-            raise
-        self._is_waiting = False
+        for partition, messages in found.items():
+            lag = self._member.lag(partition)
+            steps[partition] = self.tasks[partition].step(messages, edition, tick, lag)
+        places = {partition: step.end for partition, step in steps.items()}
+        self._member.commit(self._writes(steps), places, polled.member)
+        self.is_waiting = False
         n = sum(step.records for step in steps.values())
         self.records += n
         return n

@@ -22,6 +22,7 @@ from streamboost.pipelines.span import Span
 from streamboost.pipelines.stop import Stop
 
 if TYPE_CHECKING:
+    from streamboost.pipelines.apart.scorer import Scorer
     from streamboost.pipelines.engine.loop import Loop
     from streamboost.stream.learner import StreamLearner
 
@@ -34,6 +35,7 @@ __all__ = [
     "refuse_apart",
     "refuse_here",
     "score",
+    "scorer_of",
     "shared_topics",
     "shares",
 ]
@@ -165,17 +167,26 @@ class _Partitions(Watcher):
 
 def score(config: Config, stop: Stop) -> int:
     """Score as a member of the pipeline's group until asked to stop; return how many records."""
+    from streamboost.pipelines.job.connect import refuse_missing_topics
+
+    refuse_here(config)
+    section = config.sections.pipeline
+    with stop.interruptible():
+        stop.patiently(lambda: refuse_missing_topics(config), section.poll_interval)
+    with closing(scorer_of(config, stop)) as scorer:
+        scorer.run()
+    return scorer.records
+
+
+def scorer_of(config: Config, stop: Stop) -> "Scorer":
+    """Make a scorer of `config`; it joins the group with its first turn."""
     from streamboost.connectors.kafka.member import KafkaMember
     from streamboost.connectors.kafka.table import KafkaTable
     from streamboost.pipelines.apart.committees import Editions
     from streamboost.pipelines.apart.scorer import Scorer, Topics
     from streamboost.pipelines.apart.task import Settings
-    from streamboost.pipelines.job.connect import refuse_missing_topics
 
-    refuse_here(config)
     section, cluster = config.sections.pipeline, cluster_of(config.surroundings)
-    with stop.interruptible():
-        stop.patiently(lambda: refuse_missing_topics(config), section.poll_interval)
     topics = Topics(
         _topic(config, "source"),
         _topic(config, "predictions"),
@@ -191,7 +202,7 @@ def score(config: Config, stop: Stop) -> int:
         worker,
     )
     table = committees_topic(config.name)
-    scorer = Scorer(
+    return Scorer(
         KafkaMember(cluster, scorers_group(config.name), topics.records, _held_bytes(config)),
         topics,
         KafkaTable(cluster, table),
@@ -202,9 +213,6 @@ def score(config: Config, stop: Stop) -> int:
         poll_interval=section.poll_interval,
         on_gap=section.on_gap,
     )
-    with closing(scorer):
-        scorer.run()
-    return scorer.records
 
 
 def _held_bytes(config: Config) -> int:

@@ -72,6 +72,7 @@ class Apart:
         self._rng = np.random.default_rng(0)
         self._processes = []
         self._producer = None
+        self._answered = set()
 
     def start(self, command):
         """Start `learn` or `score`; what it says goes to a file."""
@@ -156,9 +157,32 @@ class Apart:
             for entries in self.read(progress_topic(self.name)).values()
         )
 
+    def flush(self):
+        """See that all that was sent is there."""
+        self._producer.flush()
+
+    def renew(self):
+        """Have a producer that knows of all partitions."""
+        self._producer.close()
+        self._producer = None
+
+    def answer_all(self):
+        """Answer every request there is, and no more than once."""
+        ids = {r["id"] for found in self.read("requests").values() for _, r in found}
+        with closing(self.cluster.producer()) as producer:
+            for id_ in sorted(ids - self._answered):
+                self._tell(producer, id_)
+            producer.flush()
+        self._answered |= ids
+
+    def delete_before(self, offset):
+        """Delete the records of the first partition that stand before `offset`."""
+        with closing(self.cluster.admin()) as admin:
+            admin.delete_records({TopicPartition(f"{self.name}.records", 0): offset})
+
     def wait(self, seconds=180):
         """Wait until every record has its prediction."""
-        self._producer.flush()
+        self.flush()
         until(lambda: self.predicted() >= self.sent, seconds)
 
     def stop(self, *processes):
