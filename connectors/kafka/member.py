@@ -7,8 +7,10 @@ any more, or a member of an earlier generation. Five rules keep that whole:
 - The generation is taken right after a poll, since the client joins the group in a thread of its
   own, and a commit is given up where it, the member or what is assigned has changed by then.
 - Nothing is committed without a generation: the broker would not look at it.
-- Who holds anything on a partition's behalf hears of every revocation, loss and assignment, and
-  begins anew from what is committed. The client's own thread only notes it.
+- A partition is ours from when we hear that it is assigned until we hear that it is revoked or
+  lost, and no longer: a client that joins a new generation has the old assignment for a while, and
+  the broker looks at the generation alone. Who holds anything on a partition's behalf begins anew
+  from what is committed after each of these. The client's own thread only notes them.
 - A poll waits, as a member joins only while it polls.
 - The broker undoes a transaction that stays open for ten seconds, and waiting for a commit ends
   before.
@@ -26,7 +28,12 @@ from typing import Any, NamedTuple
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
-from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kafka.structs import (
+    ConsumerGroupMetadata,
+    MemberState,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
@@ -70,46 +77,62 @@ class Write(NamedTuple):
     key: bytes | None = None
 
 
+class Ownership(NamedTuple):
+    """What is ours, as of so many changes; `changed` came or went since the poll before."""
+
+    partitions: frozenset[int]
+    changed: frozenset[int]
+    changes: int
+
+
 class Polled(NamedTuple):
-    """What a poll gave: by partition, in order, and as which member."""
+    """What a poll gave: by partition, in order, what was ours then, and as which member."""
 
     messages: Mapping[int, list[Message]]
-    assigned: frozenset[int]
+    ownership: Ownership
     member: ConsumerGroupMetadata
 
 
-class _Changes(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
-    """Notes which partitions came or went since somebody looked; the client's thread calls it."""
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
+    """Notes which partitions are ours; the client's thread calls it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._ours: set[int] = set()
         self._changed: set[int] = set()
+        self._changes = 0
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         """Note those that are others' now."""
-        self._note(revoked)
+        self._note(revoked, ours=False)
 
     def on_partitions_assigned(self, assigned: Any) -> None:
         """Note those that are ours now."""
-        self._note(assigned)
+        self._note(assigned, ours=True)
 
     def on_partitions_lost(self, lost: Any) -> None:
         """Note those that others may have had for a while."""
-        self._note(lost)
+        self._note(lost, ours=False)
 
-    def _note(self, partitions: Any) -> None:
+    def _note(self, partitions: Any, *, ours: bool) -> None:
         with self._lock:
-            self._changed |= {partition.partition for partition in partitions}
+            numbers = {partition.partition for partition in partitions}
+            self._ours = self._ours | numbers if ours else self._ours - numbers
+            self._changed |= numbers
+            self._changes += 1
 
-    def take(self) -> set[int]:
-        """Return them, and forget them."""
+    def take(self, *, unsure: bool) -> Ownership:
+        """Return what is ours, and forget what has changed; where `unsure`, all of it has."""
         with self._lock:
-            changed, self._changed = self._changed, set()
-            return changed
+            changed = self._changed | (self._ours if unsure else set())
+            self._changed = set()
+            return Ownership(frozenset(self._ours), frozenset(changed), self._changes)
 
-    def __bool__(self) -> bool:
+    @property
+    def changes(self) -> int:
+        """How often something has changed."""
         with self._lock:
-            return bool(self._changed)
+            return self._changes
 
 
 class KafkaMember:
@@ -140,11 +163,12 @@ class KafkaMember:
         known = {"session_timeout_ms": SESSION_MS, "metadata_max_age_ms": _METADATA_MS}
         self._settings = known | settings
         self._where = f"topic {topic!r} at {cluster.servers}"
-        self._changes = _Changes()
+        self._listener = _Listener()
         self._consumer: KafkaConsumer | None = None
         self._producer: KafkaProducer | None = None
         self._admin: KafkaAdminClient | None = None
         self._other: KafkaConsumer | None = None
+        self._is_unsure = False
 
     def ready(self) -> None:
         """Be able to commit; a commit of which nobody knows what came is settled first."""
@@ -166,28 +190,28 @@ class KafkaMember:
     def poll(self, limit: int, wait_ms: int = POLL_MS) -> Polled:
         """Return at most `limit` messages, waiting a moment for the first.
 
-        `changed` is to be asked next, and `seek` to say where those partitions go on.
+        Of partitions that have changed hands, what was known holds no more, and `seek` is to say
+        where they go on.
         """
-        consumer, found = self._joined(), {}
+        consumer, found, unsure = self._joined(), {}, self._is_unsure
+        self._is_unsure = True  # what was fetched before something fails is lost
         with told(self._where):
             try:
                 found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
-            except BaseException as error:
-                # What was fetched besides is perhaps lost; a new partition was sent nowhere yet.
-                self._changes.on_partitions_lost(consumer.assignment())
-                if not isinstance(error, _NOWHERE):
-                    raise
+            except _NOWHERE:
+                unsure = True  # a new partition was sent nowhere yet, or where it was to go is gone
+            ownership = self._listener.take(unsure=unsure)
             member = consumer.group_metadata()
-            assigned = consumer.assignment()
+        if member.state == MemberState.REBALANCING:
+            # The library leaves off joining when a leader's metadata changed and a poll ended
+            # before its joining did: it would go on with the old assignment for ever.
+            consumer._coordinator.request_rejoin()
         messages = {
             partition.partition: [as_message(record, self._max_bytes) for record in records]
             for partition, records in found.items()
         }
-        return Polled(messages, frozenset(one.partition for one in assigned), member)
-
-    def changed(self) -> set[int]:
-        """Return the partitions that came or went since this was asked; nothing of them holds."""
-        return self._changes.take()
+        self._is_unsure = False
+        return Polled(messages, ownership, member)
 
     def seek(self, partition: int, offset: int | None) -> int:
         """Have `partition` go on at `offset`, None: at its beginning; return where that is.
@@ -263,10 +287,8 @@ class KafkaMember:
             start = max(start, span_of(consumer, [at], self._where)[0][at])
             return list(read(consumer, at, start, end, self._where, self._max_bytes))
 
-    def commit(
-        self, writes: Sequence[Write], places: Mapping[int, int], member: ConsumerGroupMetadata
-    ) -> None:
-        """Write messages, and where partitions go on, as one; as the `member` of their poll.
+    def commit(self, writes: Sequence[Write], places: Mapping[int, int], polled: Polled) -> None:
+        """Write messages, and where partitions go on, as one; as the member that `polled` them.
 
         Raises
         ------
@@ -276,14 +298,14 @@ class KafkaMember:
             When nobody can tell what came of it. What was made of the partitions is to be forgotten
             then, and read anew from what is committed.
         """
-        self._refuse_moved(member)
+        self._refuse_moved(polled)
         assert self._producer is not None, "ready() comes first"
         dispatch = Dispatch(self._cluster, self._producer)
         offsets = {
             TopicPartition(self.topic, partition): OffsetAndMetadata(place, "", -1)
             for partition, place in places.items()
         }
-        write = partial(self._write, self._producer, dispatch, writes, offsets, member)
+        write = partial(self._write, self._producer, dispatch, writes, offsets, polled)
         mends = dict.fromkeys([self.topic, *(one.topic for one in writes)], CREATE_AGAIN)
         try:
             with told(self._where):
@@ -320,7 +342,7 @@ class KafkaMember:
         """Return the consumer, which takes part in the group."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(group_id=self._group, **self._settings)
-            self._consumer.subscribe([self.topic], listener=self._changes)
+            self._consumer.subscribe([self.topic], listener=self._listener)
         return self._consumer
 
     @contextmanager
@@ -363,26 +385,28 @@ class KafkaMember:
         dispatch: Dispatch,
         writes: Sequence[Write],
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        member: ConsumerGroupMetadata,
+        polled: Polled,
     ) -> None:
         producer.begin_transaction()
         for topic, partition, payload, key in writes:
             dispatch.send(topic, payload, partition=partition, key=key)
         # All that is written shows as open before the group hears of it: see `newest`.
         dispatch.arrive(_PATIENCE)
-        producer.send_offsets_to_transaction(offsets, member)
+        producer.send_offsets_to_transaction(offsets, polled.member)
         try:
-            self._refuse_moved(member)
+            self._refuse_moved(polled)
         except MovedError:
             producer.abort_transaction()
             raise
         producer.commit_transaction()
 
-    def _refuse_moved(self, member: ConsumerGroupMetadata) -> None:
+    def _refuse_moved(self, polled: Polled) -> None:
         """Raise MovedError where what was polled is perhaps another's by now."""
         now = ConsumerGroupMetadata() if self._consumer is None else self._consumer.group_metadata()
-        is_same = (now.generation_id, now.member_id) == (member.generation_id, member.member_id)
-        if member.generation_id < 0 or not is_same or self._changes:
+        then = polled.member
+        is_same = (now.generation_id, now.member_id) == (then.generation_id, then.member_id)
+        is_same = is_same and self._listener.changes == polled.ownership.changes
+        if then.generation_id < 0 or not is_same:
             raise MovedError(f"{self._where}: partitions went to other members of {self._group!r}")
 
     def _let_go(self) -> None:

@@ -115,16 +115,15 @@ class Scorer:
 
     def _use(self, polled: Polled) -> int:
         """Predict what was polled, of partitions that are known; take over the others."""
-        for partition in self._member.changed():
+        ours = polled.ownership.partitions
+        for partition in polled.ownership.changed | (self.tasks.keys() - ours):
             self.tasks.pop(partition, None)
-        for partition in self.tasks.keys() - polled.assigned:
-            del self.tasks[partition]
         edition = self._newest()
         if edition is None:
             self._await("`streamboost learn` has not published anything to predict by yet")
             return 0
         found = self._in_order(polled)
-        if missing := polled.assigned - self.tasks.keys():
+        if missing := ours - self.tasks.keys():
             self._take_over(sorted(missing))
         return self._score(found, edition, polled) if found else 0
 
@@ -205,7 +204,7 @@ class Scorer:
             lag = self._member.lag(partition)
             steps[partition] = self.tasks[partition].step(messages, edition, tick, lag)
         places = {partition: step.end for partition, step in steps.items()}
-        self._member.commit(self._writes(steps), places, polled.member)
+        self._member.commit(self._writes(steps), places, polled)
         self.is_waiting = False
         n = sum(step.records for step in steps.values())
         self.records += n
