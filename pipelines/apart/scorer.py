@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.kafka.member import KafkaMember, MovedError, Polled, Write
+from streamboost.connectors.kafka.group.beside import Beside
+from streamboost.connectors.kafka.group.member import KafkaMember, MovedError, Polled, Write
 from streamboost.connectors.kafka.table import KafkaTable
 from streamboost.errors import ConnectorError, DeletedError
 from streamboost.pipelines.apart.committees import Edition, Editions
@@ -39,6 +40,7 @@ class Scorer:
     Parameters
     ----------
     member : the member of the group
+    beside : reads what members have committed
     topics : Topics
     table, editions : what there is to predict by
     settings : Settings
@@ -58,6 +60,7 @@ class Scorer:
     def __init__(
         self,
         member: KafkaMember,
+        beside: Beside,
         topics: Topics,
         table: KafkaTable,
         editions: Editions,
@@ -72,6 +75,7 @@ class Scorer:
         self.tasks: dict[int, Task] = {}
         self.records = 0
         self._member = member
+        self._beside = beside
         self._topics = topics
         self._table = table
         self._editions = editions
@@ -165,7 +169,7 @@ class Scorer:
             if partition >= written:
                 self._await(f"partition {partition} has no place in {topics.predictions!r} yet")
                 continue
-            newest = member.newest(topics.progress, partition)
+            newest = self._beside.newest(topics.progress, partition)
             where = f"partition {partition} of topic {topics.progress!r}"
             entry = Progress.decode(newest.payload, where) if newest else None
             task = Task(partition, self._settings, n, entry)
@@ -174,10 +178,15 @@ class Scorer:
                 self._await(f"edition {task.edition} of what partition {partition} is predicted by")
                 continue
             if task.reread is not None:
-                task.resume(member.between(partition, *task.reread), edition)
+                task.resume(self._reread(partition, *task.reread), edition)
             task.next, task.gap = self._place(partition, task.next)
             self.tasks[partition] = task
             _log.info("partition %d from offset %d on", partition, task.next)
+
+    def _reread(self, partition: int, start: int, end: int) -> list[Message]:
+        """Return what there still is of the records of [start, end)."""
+        member = self._member
+        return self._beside.between(member.topic, partition, start, end, member.max_bytes)
 
     def _at_least(self, number: int) -> Edition | None:
         """Return the newest edition, unless it is older than `number`."""
@@ -224,4 +233,5 @@ class Scorer:
     def close(self) -> None:
         """Leave the group, so that others take over at once."""
         self._member.close()
+        self._beside.close()
         self._table.close()

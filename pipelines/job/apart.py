@@ -180,7 +180,8 @@ def score(config: Config, stop: Stop) -> int:
 
 def scorer_of(config: Config, stop: Stop) -> "Scorer":
     """Make a scorer of `config`; it joins the group with its first turn."""
-    from streamboost.connectors.kafka.member import KafkaMember
+    from streamboost.connectors.kafka.group.beside import Beside
+    from streamboost.connectors.kafka.group.member import KafkaMember
     from streamboost.connectors.kafka.table import KafkaTable
     from streamboost.pipelines.apart.committees import Editions
     from streamboost.pipelines.apart.scorer import Scorer, Topics
@@ -204,6 +205,7 @@ def scorer_of(config: Config, stop: Stop) -> "Scorer":
     table = committees_topic(config.name)
     return Scorer(
         KafkaMember(cluster, scorers_group(config.name), topics.records, _held_bytes(config)),
+        Beside(cluster),
         topics,
         KafkaTable(cluster, table),
         Editions(_maker(config), f"topic {table!r}"),

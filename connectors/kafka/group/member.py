@@ -16,18 +16,13 @@ any more, or a member of an earlier generation. Five rules keep that whole:
   before.
 """
 
-import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from secrets import token_hex
-from threading import Lock
 from typing import Any, NamedTuple
 
-from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
-from kafka.admin import OffsetSpec
 from kafka.structs import (
     ConsumerGroupMetadata,
     MemberState,
@@ -37,13 +32,12 @@ from kafka.structs import (
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
+from streamboost.connectors.kafka.group.ownership import Listener, Ownership
 from streamboost.connectors.kafka.reading import as_message, check_place, numbers_of, span_of
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaMember", "MovedError", "Polled", "Write"]
-
-_log = logging.getLogger(__name__)
 
 POLL_MS = 200
 """With 10 ms, a member that joins never gets a partition."""
@@ -77,62 +71,12 @@ class Write(NamedTuple):
     key: bytes | None = None
 
 
-class Ownership(NamedTuple):
-    """What is ours, as of so many changes; `changed` came or went since the poll before."""
-
-    partitions: frozenset[int]
-    changed: frozenset[int]
-    changes: int
-
-
 class Polled(NamedTuple):
     """What a poll gave: by partition, in order, what was ours then, and as which member."""
 
     messages: Mapping[int, list[Message]]
     ownership: Ownership
     member: ConsumerGroupMetadata
-
-
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
-    """Notes which partitions are ours; the client's thread calls it."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._ours: set[int] = set()
-        self._changed: set[int] = set()
-        self._changes = 0
-
-    def on_partitions_revoked(self, revoked: Any) -> None:
-        """Note those that are others' now."""
-        self._note(revoked, ours=False)
-
-    def on_partitions_assigned(self, assigned: Any) -> None:
-        """Note those that are ours now."""
-        self._note(assigned, ours=True)
-
-    def on_partitions_lost(self, lost: Any) -> None:
-        """Note those that others may have had for a while."""
-        self._note(lost, ours=False)
-
-    def _note(self, partitions: Any, *, ours: bool) -> None:
-        with self._lock:
-            numbers = {partition.partition for partition in partitions}
-            self._ours = self._ours | numbers if ours else self._ours - numbers
-            self._changed |= numbers
-            self._changes += 1
-
-    def take(self, *, unsure: bool) -> Ownership:
-        """Return what is ours, and forget what has changed; where `unsure`, all of it has."""
-        with self._lock:
-            changed = self._changed | (self._ours if unsure else set())
-            self._changed = set()
-            return Ownership(frozenset(self._ours), frozenset(changed), self._changes)
-
-    @property
-    def changes(self) -> int:
-        """How often something has changed."""
-        with self._lock:
-            return self._changes
 
 
 class KafkaMember:
@@ -159,15 +103,13 @@ class KafkaMember:
         self.topic = topic
         self._cluster = cluster
         self._group = group
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         known = {"session_timeout_ms": SESSION_MS, "metadata_max_age_ms": _METADATA_MS}
         self._settings = known | settings
         self._where = f"topic {topic!r} at {cluster.servers}"
-        self._listener = _Listener()
+        self._listener = Listener()
         self._consumer: KafkaConsumer | None = None
         self._producer: KafkaProducer | None = None
-        self._admin: KafkaAdminClient | None = None
-        self._other: KafkaConsumer | None = None
         self._is_unsure = False
 
     def ready(self) -> None:
@@ -207,7 +149,7 @@ class KafkaMember:
             # before its joining did: it would go on with the old assignment for ever.
             consumer._coordinator.request_rejoin()
         messages = {
-            partition.partition: [as_message(record, self._max_bytes) for record in records]
+            partition.partition: [as_message(record, self.max_bytes) for record in records]
             for partition, records in found.items()
         }
         self._is_unsure = False
@@ -260,33 +202,6 @@ class KafkaMember:
             numbers = self._producer.partitions_for(topic)
         return len(numbers or ())
 
-    def newest(self, topic: str, partition: int) -> Message | None:
-        """Return the newest message that is committed there, None before the first.
-
-        A transaction that is still open there is waited for: it may be that of whoever had the
-        partition before, and may still come to its end.
-        """
-        where = f"topic {topic!r} at {self._cluster.servers}"
-        at = TopicPartition(topic, partition)
-        with self._aside(at) as consumer:
-            start, end = self._closed_span(consumer, at, where)
-            reach, found = 4, None
-            while found is None and end > start:
-                first = max(start, end - reach)
-                for message in read(consumer, at, first, end, where):
-                    found = message
-                if first == start:
-                    break
-                reach *= 8
-            return found
-
-    def between(self, partition: int, start: int, end: int) -> list[Message]:
-        """Return what there still is of the messages of [start, end), beside the group."""
-        at = TopicPartition(self.topic, partition)
-        with self._aside(at) as consumer:
-            start = max(start, span_of(consumer, [at], self._where)[0][at])
-            return list(read(consumer, at, start, end, self._where, self._max_bytes))
-
     def commit(self, writes: Sequence[Write], places: Mapping[int, int], polled: Polled) -> None:
         """Write messages, and where partitions go on, as one; as the member that `polled` them.
 
@@ -330,13 +245,9 @@ class KafkaMember:
     def close(self) -> None:
         """Leave the group, and let go of the cluster."""
         self._let_go()
-        self._let_go_aside()
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=2_000)
             self._consumer = None
-        if self._admin is not None:
-            self._admin.close()
-            self._admin = None
 
     def _joined(self) -> KafkaConsumer:
         """Return the consumer, which takes part in the group."""
@@ -344,40 +255,6 @@ class KafkaMember:
             self._consumer = self._cluster.consumer(group_id=self._group, **self._settings)
             self._consumer.subscribe([self.topic], listener=self._listener)
         return self._consumer
-
-    @contextmanager
-    def _aside(self, at: TopicPartition) -> Iterator[KafkaConsumer]:
-        """Give a consumer that reads a partition beside the group."""
-        if self._other is None:
-            self._other = self._cluster.consumer(fetch_max_wait_ms=50)
-        try:
-            self._other.assign([at])
-            yield self._other
-        except BaseException:
-            self._let_go_aside()
-            raise
-
-    def _let_go_aside(self) -> None:
-        if self._other is not None:
-            self._other.close(autocommit=False, timeout_ms=1_000)
-            self._other = None
-
-    def _closed_span(
-        self, consumer: KafkaConsumer, at: TopicPartition, where: str
-    ) -> tuple[int, int]:
-        """Return where a partition begins and ends, once no transaction is open in it."""
-        self._admin = self._admin or self._cluster.admin()
-        deadline = time.monotonic() + (TRANSACTION_MS + MOMENT_MS) / 1000
-        while True:
-            with told(where):
-                asked = {at: OffsetSpec.LATEST}
-                found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
-            starts, ends = span_of(consumer, [at], where)
-            if ends[at] >= found[at].offset:
-                return starts[at], ends[at]
-            if time.monotonic() > deadline:
-                raise UnavailableError(f"{where}: a transaction of partition {at.partition} stays")
-            time.sleep(0.05)
 
     def _write(
         self,
@@ -413,33 +290,3 @@ class KafkaMember:
         if self._producer is not None:
             discard(self._producer)
             self._producer = None
-
-
-def read(
-    consumer: KafkaConsumer,
-    at: TopicPartition,
-    start: int,
-    end: int,
-    where: str,
-    max_bytes: int = 2**31,
-) -> Iterator[Message]:
-    """Give what is committed of the offsets [start, end) of a partition, by its own consumer."""
-    if start >= end:
-        return
-    with told(where):
-        consumer.seek(at, start)
-    patience = time.monotonic() + MOMENT_MS / 1000
-    while True:
-        with told(where):
-            found = consumer.poll(timeout_ms=POLL_MS).get(at, [])
-            place = consumer.position(at, timeout_ms=MOMENT_MS)
-        for record in found:
-            if record.offset >= end:
-                return
-            yield as_message(record, max_bytes)
-        if place >= end:
-            return
-        if found:
-            patience = time.monotonic() + MOMENT_MS / 1000
-        if time.monotonic() > patience:
-            raise UnavailableError(f"{where} gives nothing, though it has more")
