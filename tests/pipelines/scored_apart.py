@@ -175,9 +175,13 @@ class Apart:
             producer.flush()
         self._answered |= ids
 
+    def admin(self):
+        """Return a client that may delete things, for a while."""
+        return closing(self.cluster.admin())
+
     def delete_before(self, offset):
         """Delete the records of the first partition that stand before `offset`."""
-        with closing(self.cluster.admin()) as admin:
+        with self.admin() as admin:
             admin.delete_records({TopicPartition(f"{self.name}.records", 0): offset})
 
     def wait(self, seconds=180):
