@@ -80,10 +80,11 @@ class Editions:
         self._chunks: dict[str, bytes] = {}
         self._tables: dict[str, tuple[list[Any], Arrays]] = {}
 
-    def take(self, messages: Iterable[tuple[bytes | None, bytes]]) -> None:
+    def take(self, messages: Iterable[tuple[bytes | None, bytes]], *, are_all: bool = True) -> None:
         """Take in messages, keys and what stands under them; `newest` is the last whole edition.
 
-        Raises StateError where that cannot be put together.
+        Raises StateError where that cannot be put together and there is no later one, as the
+        messages `are_all` there are: of an outdated one compaction leaves parts.
         """
         manifest: Mapping[str, Any] | None = None
         chunks: dict[str, list[bytes]] = {}
@@ -98,8 +99,13 @@ class Editions:
                 table: [self._chunks.get(f"{table}/{i}", b"") for i in range(n)]
                 for table, (n, _) in manifest["tables"].items()
             }
-        if manifest is not None:
+        if manifest is None:
+            return
+        try:
             self.newest = self._edition(manifest, chunks)
+        except StateError:
+            if are_all:
+                raise
 
     def _manifest(self, value: bytes) -> dict[str, Any]:
         try:

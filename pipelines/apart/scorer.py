@@ -133,7 +133,10 @@ class Scorer:
 
     def _newest(self) -> Edition | None:
         """Return the newest edition, None before the first."""
-        self._editions.take(self._table.poll() if self._has_read else self._table.read())
+        if self._has_read:
+            self._editions.take(self._table.poll(), are_all=False)
+        else:
+            self._editions.take(self._table.read())
         self._has_read = True
         return self._editions.newest
 

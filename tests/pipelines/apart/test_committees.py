@@ -97,6 +97,9 @@ def test_compaction_takes_nothing_that_the_newest_edition_needs():
 def test_an_edition_that_lacks_a_part_is_refused():
     schema = numbers()
     messages = split(Publisher().messages(1, schema, taught(schema)))
+    behind = Editions(make_learner, "topic")
+    behind.take(messages[1:], are_all=False)
+    assert behind.newest is None, "a later one is on its way"
     with pytest.raises(StateError, match=r"table 'committee' .* not whole.*streamboost learn"):
         Editions(make_learner, "topic").take([m for m in messages if m[0] != b"committee/0"])
     with pytest.raises(StateError, match="no manifest"):
