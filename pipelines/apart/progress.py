@@ -89,6 +89,8 @@ class Progress:
         The others.
     digest
         Chains what the partition's batches wrote.
+    topic
+        What tells the topic of the records from another of its name, where the broker says so.
     gap
         Offsets [start, end) before it that were deleted before anybody read them.
     """
@@ -110,6 +112,7 @@ class Progress:
     sums: str
     asked: list[Asked]
     digest: str
+    topic: str | None = None
     gap: list[int] | None = None
     format: int = field(default=_FORMAT)
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.group.beside import Beside
-from streamboost.connectors.kafka.group.member import KafkaMember, MovedError, Polled, Write
+from streamboost.connectors.kafka.group.member import KafkaMember, MovedError, Write
+from streamboost.connectors.kafka.group.ownership import Polled
 from streamboost.connectors.kafka.table import KafkaTable
 from streamboost.errors import ConnectorError, DeletedError
 from streamboost.pipelines.apart.committees import Edition, Editions
@@ -175,7 +176,7 @@ class Scorer:
             newest = self._beside.newest(topics.progress, partition)
             where = f"partition {partition} of topic {topics.progress!r}"
             entry = Progress.decode(newest.payload, where) if newest else None
-            task = Task(partition, self._settings, n, entry)
+            task = Task(partition, self._settings, n, entry, member.identity)
             edition = self._at_least(task.edition)
             if edition is None:
                 self._await(f"edition {task.edition} of what partition {partition} is predicted by")

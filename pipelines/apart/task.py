@@ -17,6 +17,7 @@ from streamboost.active.query import QueryStrategy, Requests
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import DeadLetter
+from streamboost.errors import ConnectorError
 from streamboost.pipelines.apart.committees import Edition
 from streamboost.pipelines.apart.progress import Asked, Progress
 from streamboost.pipelines.engine.batch import Messages, chain, predictions
@@ -75,11 +76,26 @@ class Task:
     settings : Settings
     partitions : how many the topic has
     newest : the newest entry of its progress; None at its beginning
+    topic : what tells the topic of the records from another of its name; None: nobody can tell
+
+    Raises ConnectorError where the entry is of another topic.
     """
 
     def __init__(
-        self, partition: int, settings: Settings, partitions: int, newest: Progress | None
+        self,
+        partition: int,
+        settings: Settings,
+        partitions: int,
+        newest: Progress | None,
+        topic: str | None = None,
     ) -> None:
+        if newest is not None and None not in (topic, newest.topic) and topic != newest.topic:
+            raise ConnectorError(
+                "the topic of the records was deleted and made again since: what it holds is not "
+                "what was there. Put the old one back from a copy, or, to read this one from its "
+                "beginning, give the pipeline another name and an empty state"
+            )
+        self._topic = topic
         self.partition = partition
         self.next = newest.end if newest else None
         self.gap: list[int] | None = None
@@ -270,6 +286,7 @@ class Task:
             worker=self._settings.worker,
             querier={name: state[name] for name in ("budget", "draws", "places", "lots", "rule")},
             digest=self._digest,
+            topic=self._topic,
             gap=gap,
             **done,
         )

@@ -30,14 +30,19 @@ from kafka.structs import (
     TopicPartition,
 )
 
-from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
-from streamboost.connectors.kafka.group.ownership import Listener, Ownership
-from streamboost.connectors.kafka.reading import as_message, check_place, numbers_of, span_of
+from streamboost.connectors.kafka.group.ownership import Listener, Polled
+from streamboost.connectors.kafka.reading import (
+    as_message,
+    check_place,
+    numbers_of,
+    span_of,
+    topic_id,
+)
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
-__all__ = ["KafkaMember", "MovedError", "Polled", "Write"]
+__all__ = ["KafkaMember", "MovedError", "Write"]
 
 POLL_MS = 200
 """With 10 ms, a member that joins never gets a partition."""
@@ -69,14 +74,6 @@ class Write(NamedTuple):
     partition: int | None
     payload: bytes
     key: bytes | None = None
-
-
-class Polled(NamedTuple):
-    """What a poll gave: by partition, in order, what was ours then, and as which member."""
-
-    messages: Mapping[int, list[Message]]
-    ownership: Ownership
-    member: ConsumerGroupMetadata
 
 
 class KafkaMember:
@@ -140,6 +137,12 @@ class KafkaMember:
         with told(self._where):
             try:
                 found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
+            except kafka_errors.CorruptRecordError as error:
+                self._leave()  # asked again, it would never return
+                raise ConnectorError(
+                    f"{self._where}: messages do not match their checksum: {error}. Bring the "
+                    "topic back from a copy"
+                ) from error
             except _NOWHERE:
                 unsure = True  # a new partition was sent nowhere yet, or where it was to go is gone
             ownership = self._listener.take(unsure=unsure)
@@ -245,6 +248,14 @@ class KafkaMember:
     def close(self) -> None:
         """Leave the group, and let go of the cluster."""
         self._let_go()
+        self._leave()
+
+    @property
+    def identity(self) -> str | None:
+        """What tells the topic from another of its name; None where the broker gives nothing."""
+        return topic_id(self._joined(), self.topic)
+
+    def _leave(self) -> None:
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=2_000)
             self._consumer = None

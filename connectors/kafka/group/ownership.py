@@ -1,11 +1,15 @@
 """Which partitions are a member's: from when it hears that they came until that they went."""
 
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any, NamedTuple
 
 from kafka import ConsumerRebalanceListener
+from kafka.structs import ConsumerGroupMetadata
 
-__all__ = ["Listener", "Ownership"]
+from streamboost.connectors.base import Message
+
+__all__ = ["Listener", "Ownership", "Polled"]
 
 
 class Ownership(NamedTuple):
@@ -56,3 +60,11 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library 
         """How often something has changed."""
         with self._lock:
             return self._changes
+
+
+class Polled(NamedTuple):
+    """What a poll gave: by partition, in order, what was ours then, and as which member."""
+
+    messages: Mapping[int, list[Message]]
+    ownership: Ownership
+    member: ConsumerGroupMetadata

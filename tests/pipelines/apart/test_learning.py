@@ -159,6 +159,21 @@ def test_a_label_that_nobody_asked_for_waits_and_is_counted_otherwise(features):
     assert learned.pipeline.learner.n_labels == 0
 
 
+def test_a_field_that_joins_is_published_and_asked_with():
+    learned = Learned(mixed())
+    for n in range(4):
+        learned.turn(records(10, start=10 * n))
+    learned.pipeline.notes["fields"] = {"late": "number"}
+    effects = learned.step([], [])
+    assert effects.messages.publish is not None
+    learned.pipeline.notes = {}
+    for n in range(4, 8):
+        learned.turn(records(10, start=10 * n))
+    entry = Progress.decode(learned.progress[-1].payload, "")
+    assert all(len(one.values) == 5 for one in entry.asked)
+    assert learned.pipeline.learner.n_labels == learned.pipeline.join.counts.answered
+
+
 def test_the_learner_tells_who_scores_each_partition():
     learned = Learned(numbers())
     for n in range(3):

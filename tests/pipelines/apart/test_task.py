@@ -5,9 +5,19 @@ import json
 import numpy as np
 import pytest
 
-from streamboost.errors import StateError
+from streamboost.errors import ConnectorError, StateError
 from streamboost.pipelines.apart.progress import Progress
-from tests.pipelines.apart.sharing import edition_of, message, mixed, numbers, records, task, taught
+from streamboost.pipelines.apart.task import Task
+from tests.pipelines.apart.sharing import (
+    edition_of,
+    message,
+    mixed,
+    numbers,
+    records,
+    settings,
+    task,
+    taught,
+)
 
 
 def run(edition, given, newest=None, messages=()):
@@ -74,6 +84,16 @@ def test_an_id_that_its_partition_had_just_now_is_a_dead_letter():
     steps = run(edition, [first, [again]])
     assert [json.loads(d)["reason"] for d in steps[1].messages.dead_letters] == ["duplicate_id"]
     assert steps[1].messages.predictions == []
+
+
+def test_records_of_a_topic_that_was_made_again_are_refused():
+    edition = edition_of(taught(numbers()), numbers())
+    one = Task(0, settings(), 1, None, "first")
+    entry = entry_of(one.step(records(3), edition, 1_000, 0))
+    assert Task(0, settings(), 1, entry, "first").next == 3
+    assert Task(0, settings(), 1, entry, None).next == 3
+    with pytest.raises(ConnectorError, match="was deleted and made again"):
+        Task(0, settings(), 1, entry, "second")
 
 
 def test_what_is_no_entry_is_refused():
