@@ -44,6 +44,7 @@ TURNS, TAUGHT = 3, 2_000
 FILE = """
 [pipeline]
 name = "{name}"
+state = "{name}"
 scoring = "apart"
 batch_records = {batch}
 [schema]
