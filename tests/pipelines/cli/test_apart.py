@@ -1,13 +1,18 @@
 """`streamboost learn`, `score` and `run --workers`: who is started where, and who ends whom."""
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from streamboost.connectors.kafka.admin import create_topics
+from streamboost.connectors.kafka.cluster import KafkaCluster
 from tests.pipelines.command import Command
 from tests.pipelines.scored_apart import (
     Apart,
@@ -17,6 +22,8 @@ from tests.pipelines.scored_apart import (
 from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
+
+ROOT = Path(__file__).parents[3]
 
 HERE = '[pipeline]\nname = "here"\n[source]\nconnector = "files"\npath = "r.jsonl"\n'
 APART = (
@@ -102,3 +109,29 @@ def test_one_that_fails_ends_all(running):
     until(lambda: process.poll() is not None)
     assert process.returncode == 1
     assert children_of(process) == []
+
+
+@pytest.mark.slow
+def test_the_example_runs_with_three_workers(tmp_path, kafka_servers, monkeypatch):
+    name, folder = f"segments.{time.time_ns()}", ROOT / "examples" / "kafka"
+    text = (folder / "apart.toml").read_text(encoding="utf-8")
+    file = tmp_path / "apart.toml"
+    file.write_text(text.replace('"segments"', f'"{name}"'))
+    monkeypatch.setenv("KAFKA_SERVERS", kafka_servers)
+    cluster = KafkaCluster(kafka_servers)
+    create_topics(cluster, {f"{name}.records": {"num_partitions": 3}})
+    Command(tmp_path)("check", "--create-topics", "apart.toml")
+    command = [sys.executable, "-m", "streamboost.pipelines.cli", "run", "--workers", "3"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen([*command, file], env=environment, stderr=said)
+    try:
+        play = runpy.run_path(str(folder / "segments.py"))["play"]
+        assert play(kafka_servers, name, n=800) > 0.5
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        for child in [*children_of(process), process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        process.wait()
