@@ -68,6 +68,7 @@ bench: $(VENV)/bench-ready
 soak: $(VENV)/ready
 	$(BIN)/pytest --hypothesis-profile=new -m hypothesis tests
 	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest tests/pipelines/job/test_kills.py tests/pipelines/job/test_kafka_kills.py
+	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest -s tests/pipelines/job/test_kafka_apart_kills.py
 	STREAMBOOST_BACKLOG=$${STREAMBOOST_BACKLOG:-400000} $(BIN)/pytest tests/pipelines/engine/test_in_step.py -k "few_labels or topics"
 	STREAMBOOST_SOAK_MINUTES=$${STREAMBOOST_SOAK_MINUTES:-30} $(BIN)/pytest -s tests/pipelines/job/test_soak.py
 

@@ -33,6 +33,7 @@ ROOMS = (
     {"service", "label_studio"},
     {"status"},
     {"monitoring", "config"},
+    {"apart"},
     {"endpoints", "engine"},
     {"state"},
     {"beside", "span", "stop", "wording"},

@@ -7,7 +7,18 @@ from typing import Any
 from streamboost.connectors.kafka.cluster import KafkaCluster, told
 from streamboost.errors import ConnectorError
 
-__all__ = ["JOURNAL", "MESSAGES", "REPLAYED", "create_topics", "missing_topics", "refuse_members"]
+__all__ = [
+    "JOURNAL",
+    "MESSAGES",
+    "PROGRESS",
+    "REPLAYED",
+    "TABLE",
+    "add_partitions",
+    "create_topics",
+    "missing_topics",
+    "partitions_of",
+    "refuse_members",
+]
 
 _THERE_ALREADY = 36
 """The broker's code for a topic that exists."""
@@ -19,6 +30,28 @@ REPLAYED: Mapping[str, Any] = {"configs": {"retention.ms": str(_MONTH_MS)}}
 
 MESSAGES: Mapping[str, Any] = {}
 """A topic that nobody reads again: the cluster's own defaults suit it."""
+
+PROGRESS: Mapping[str, Any] = {
+    # Entries are read again by a replay of what was learned of them.
+    "configs": {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": str(_MONTH_MS),
+        "max.message.bytes": str(16 * 2**20),
+    },
+}
+"""The topic of what scorers have done: the newest entry of a partition holds for ever."""
+
+TABLE: Mapping[str, Any] = {
+    "num_partitions": 1,
+    # Whoever starts reads all of it: what is outdated is to go soon.
+    "configs": {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.1",
+        "segment.ms": "600000",
+        "segment.bytes": str(64 * 2**20),
+    },
+}
+"""A topic of which the newest message under each key holds."""
 
 JOURNAL: Mapping[str, Any] = {
     "num_partitions": 1,
@@ -54,6 +87,19 @@ def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]
                     f"{topic['error_message']}"
                 )
         admin.wait_for_topics(list(topics))
+
+
+def partitions_of(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]:
+    """Return how many partitions each of `topics` has; those that are not there are left out."""
+    with closing(cluster.admin()) as admin, told(cluster.servers):
+        found = admin.describe_topics(list(topics))
+    return {one["name"]: len(one["partitions"]) for one in found if one["error_code"] == 0}
+
+
+def add_partitions(cluster: KafkaCluster, topics: Mapping[str, int]) -> None:
+    """Let topics have so many partitions each; ConnectorError where the cluster refuses."""
+    with closing(cluster.admin()) as admin, told(cluster.servers):
+        admin.create_partitions(dict(topics))
 
 
 def refuse_members(cluster: KafkaCluster, group: str) -> None:

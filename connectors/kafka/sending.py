@@ -65,8 +65,14 @@ class Dispatch:
             if not future.succeeded():
                 future.get(timeout=max(0.0, deadline - time.monotonic()))
 
-    def in_time(self, where: str, mends: Mapping[str, str], write: Callable[[], None]) -> None:
-        """Call `write`, which sends, but do not wait for ever.
+    def in_time(
+        self,
+        where: str,
+        mends: Mapping[str, str],
+        write: Callable[[], None],
+        patience: float = _PATIENCE,
+    ) -> None:
+        """Call `write`, which sends, but wait no longer than `patience` seconds.
 
         `mends` says what to do about each topic that is written to, where it was deleted: to the
         library it is one that will be known soon.
@@ -81,14 +87,14 @@ class Dispatch:
 
         thread = Thread(target=attempt, name="write", daemon=True)
         thread.start()
-        deadline, missing = time.monotonic() + _PATIENCE, set[str]()
+        deadline, missing = time.monotonic() + patience, set[str]()
         while thread.is_alive():
             thread.join(_LOOK)
             if not thread.is_alive():
                 break
             self._raise_refused()
             if time.monotonic() > deadline:
-                raise UnavailableError(f"{where}: no answer to a write within {_PATIENCE:.0f} s")
+                raise UnavailableError(f"{where}: no answer to a write within {patience:.0f} s")
             missing = self._raise_gone(mends, missing)
         for error in failed:
             if any(isinstance(one, TOO_LARGE) for one in (error, *error.args)):

@@ -32,6 +32,10 @@ class KafkaSink(Sink):
         """Keep `payloads` until `flush`."""
         self._written.extend(payloads)
 
+    def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
+        """Give messages to a producer."""
+        dispatch.send_all(self.topic, payloads)
+
     def flush(self) -> None:
         """Return once every replica has what was written; after an error, call it again."""
         if not self._written:
@@ -59,5 +63,5 @@ class KafkaSink(Sink):
             self._producer = None
 
     def _write(self, dispatch: Dispatch) -> None:
-        dispatch.send_all(self.topic, self._written)
+        self.send_all(dispatch, self._written)
         dispatch.arrive(MOMENT_MS / 1000)

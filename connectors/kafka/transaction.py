@@ -197,7 +197,7 @@ class KafkaTransaction(Transaction):
         # The few first: a request makes all partitions known by then part of the transaction.
         for sink, payloads in sorted(writes, key=lambda write: len(write[1])):
             if isinstance(sink, KafkaSink) and self.binds(sink):
-                dispatch.send_all(sink.topic, payloads)
+                sink.send_all(dispatch, payloads)
         if offsets := self._offsets(entry.committed.positions):
             producer.send_offsets_to_transaction(offsets, self._name)
         producer.commit_transaction()

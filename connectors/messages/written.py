@@ -100,8 +100,10 @@ class Label(_Outgoing, frozen=True, omit_defaults=True):
     source: str | None = None
 
 
-class Prediction(_Outgoing, frozen=True):
+class Prediction(_Outgoing, frozen=True, omit_defaults=True):
     """What was predicted when a record arrived; `label` is null while nothing is known.
+
+    Where partitions are scored apart, `sequence` counts the batches of the `partition`.
 
     >>> Prediction("7", None, "grass", 0.9, float("nan"), 3, False, 12).encode()
     b'{"id":"7","time":null,"label":"grass","probability":0.9,"margin":null,"version":3,"asked":false,"sequence":12}'
@@ -115,13 +117,15 @@ class Prediction(_Outgoing, frozen=True):
     version: int
     asked: bool
     sequence: int
+    partition: int | None = None
 
 
-class Request(_Outgoing, frozen=True):
+class Request(_Outgoing, frozen=True, omit_defaults=True):
     """A record whose label is worth buying, with all that somebody needs to give it.
 
-    `label` and `probabilities` are what was predicted; `expires` is when the answer is too late.
-    Where a label looks wrong and is asked for again, `not_by` names who must not answer.
+    `label` and `probabilities` are what was predicted; `expires` is when the answer is too late;
+    `partition` is as in `Prediction`. Where a label looks wrong and is asked for again, `not_by`
+    names who must not answer.
 
     >>> Request("7", None, {"a": 1.5}, None, {}, 0.5, 1.0, None, 12).encode()
     b'{"id":"7","time":null,"features":{"a":1.5},"label":null,"probabilities":{},"utility":0.5,"propensity":1.0,"expires":null,"sequence":12}'
@@ -137,6 +141,7 @@ class Request(_Outgoing, frozen=True):
     expires: Time
     sequence: int
     not_by: Sequence[str] | msgspec.UnsetType = msgspec.UNSET
+    partition: int | None = None
 
 
 class DeadLetter(_Outgoing, frozen=True):

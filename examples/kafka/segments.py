@@ -6,6 +6,13 @@
     streamboost run pipeline.toml &
     python examples/kafka/segments.py localhost:9092
 
+With a learner and three scorers, where the records have several partitions:
+
+    export KAFKA_SERVERS=localhost:9092
+    streamboost check --create-topics examples/kafka/apart.toml
+    streamboost run --workers 3 examples/kafka/apart.toml &
+    python examples/kafka/segments.py localhost:9092
+
 It sends River's ImageSegments, never more than 100 records ahead of the predictions, and shows how
 many of those were right.
 """

@@ -13,6 +13,7 @@ import typer
 
 import streamboost
 from streamboost.errors import StreamBoostError
+from streamboost.pipelines.cli.apart import learn, score
 from streamboost.pipelines.cli.check import check
 from streamboost.pipelines.cli.demo import demo
 from streamboost.pipelines.cli.init import init
@@ -26,7 +27,7 @@ from streamboost.pipelines.cli.warmup import warmup
 
 __all__ = ["main"]
 
-COMMANDS = (demo, init, check, run, inspect, serve, tell, label_studio, warmup)
+COMMANDS = (demo, init, check, run, learn, score, inspect, serve, tell, label_studio, warmup)
 
 app = typer.Typer(
     name="streamboost",

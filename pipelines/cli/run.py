@@ -1,10 +1,11 @@
 """`streamboost run`: a pipeline, until it is stopped."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streamboost.errors import DataError, StreamBoostError
+from streamboost.errors import ConfigurationError, DataError, StreamBoostError
 from streamboost.pipelines.cli.options import (
     DEFAULT_FILE,
     LogJson,
@@ -13,7 +14,7 @@ from streamboost.pipelines.cli.options import (
     stop_on_signals,
 )
 
-__all__ = ["run"]
+__all__ = ["run", "run_pipeline"]
 
 STOPPING = b"stopping after this batch\n"
 
@@ -29,12 +30,41 @@ def run(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option("--workers", min=0, help="Score apart, in so many processes.")
+    ] = 0,
     log_json: LogJson = False,
 ) -> None:
     """Run a pipeline until it is stopped.
 
     Ctrl-C or SIGTERM stops it after the batch at hand; the next run goes on from there.
     """
+    from streamboost.pipelines.config.file import load
+    from streamboost.pipelines.job.apart import refuse_apart, refuse_here
+
+    if not workers:
+        refuse_apart(load(path, learner=False))
+        run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json)
+        return
+    refuse_here(load(path))
+    if until_idle or upgrade or rebuild:
+        raise ConfigurationError(
+            "--until-idle, --upgrade and --rebuild are the learner's: run `streamboost learn` with "
+            "them first, and then `streamboost run --workers`"
+        )
+    from streamboost.pipelines.job.workers import run_workers
+    from streamboost.pipelines.monitoring import logs
+
+    logs.begin(as_json=log_json)
+    options = ["--log-json"] if log_json else []
+    if code := run_workers(path, workers, options, stop_on_signals(b"")):
+        raise typer.Exit(code)
+
+
+def run_pipeline(
+    path: Path, until_idle: bool, upgrade: bool, rebuild: bool, *, log_json: bool
+) -> None:
+    """Run a pipeline, or where scoring is apart its learner, in this process."""
     import logging
 
     from streamboost.pipelines.config.file import load

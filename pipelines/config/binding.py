@@ -55,6 +55,7 @@ _OF_FIELDS = {"schema": ("exclude",), "labels": ("fields", "on_conflict")}
 _BEFORE: tuple[tuple[str, str, Any, Any], ...] = (
     ("query", "rule", "pace", "chance"),
     ("query", "relabel", None, 0.0),
+    ("pipeline", "scoring", None, "here"),
     ("committee", "experts", None, "all"),
     ("working_set", "size", 10_000, 40_000),
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.config import toml
+from streamboost.pipelines.config import apart, toml
 from streamboost.pipelines.config.checks import contradictions
 from streamboost.pipelines.config.problems import Problem, describe
 from streamboost.pipelines.config.sections import Sections
@@ -79,6 +79,11 @@ class Config:
         return self.sections.kafka is not None and self.sections.kafka.transactions
 
     @property
+    def scores_apart(self) -> bool:
+        """Whether members of a consumer group score, and this pipeline's process learns alone."""
+        return self.sections.pipeline.scoring == "apart"
+
+    @property
     def surroundings(self) -> Surroundings:
         """What the sections need to open what they name."""
         return self.sections.surroundings(self.folder)
@@ -138,10 +143,12 @@ def parse(
         section: _substitute(table, section, None, variables, problems)
         for section, table in tables.items()
     }
+    values = apart.filled(values)
     sections = _check(values, tables, problems)
     core = _core_of(values, sections, problems) if learner else None
     if sections is not None:
         problems += contradictions(sections, tables, folder)
+        problems += apart.refused(sections)
     if sections is None or problems:
         masked = [Problem(p.section, p.key, variables.mask(p.text)) for p in problems]
         raise ConfigurationError(_report(name, masked))
@@ -164,6 +171,7 @@ def _core_of(
         return None
     if sections is not None:
         problems += check_pool(built.query, Span.parse(sections.pipeline.join_window))
+        problems += apart.refused_of_learner(sections, built.settings)
     return built
 
 

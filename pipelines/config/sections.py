@@ -58,6 +58,9 @@ class PipelineSection(Section):
     """[pipeline]: the job as a whole."""
 
     name: Annotated[Text, AfterValidator(_check_name)] = Field(description="what the job is called")
+    scoring: Literal["here", "apart"] = Field(
+        "here", description="whether `score` processes predict, apart from `learn`"
+    )
     state: Text = Field("state", description="folder of the log and the state")
     seed: int = Field(0, ge=0, description="all random choices of the learner follow from it")
     batch_records: int = Field(100, ge=1, description="most records in one batch")

@@ -29,6 +29,7 @@ _JOB = """\
 [pipeline]
 name = "segments"
 # state = "state"           # folder of the log and the state
+# scoring = "here"          # or "apart", on Kafka: `score` processes predict, and `learn` learns
 # seed = 0                  # all random choices of the learner follow from it
 batch_records = 10          # most records in one batch; all are predicted by the committee
                             # from before it

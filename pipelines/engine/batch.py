@@ -124,7 +124,8 @@ class Effects:
     `gap` the batches before it (first, last) whose labels are lost,
     `trainings` those that were started, `committee` the one that serves now, `promoted` its
     version where it began to in this batch, `dead` the dead letters, `read` how many messages it
-    took in. `digest` chains it all to the batches before.
+    took in. `digest` chains it all to the batches before. Where scoring is apart, `records` are
+    those that were asked about, and `unasked` says how many others there were.
     """
 
     sequence: int
@@ -146,10 +147,21 @@ class Effects:
     read: dict[str, int]
     digest: str
     journal: bytes
+    unasked: int = 0
+
+    @property
+    def n_predicted(self) -> int:
+        """How many records were predicted, here or by scorers apart."""
+        return len(self.records) + self.unasked
 
 
 def predictions(
-    records: Records, scored: Scored, asked: Requests, sequence: int, kind: LabelKind | None = None
+    records: Records,
+    scored: Scored,
+    asked: Requests,
+    sequence: int,
+    kind: LabelKind | None = None,
+    partition: int | None = None,
 ) -> list[bytes]:
     """Return the predictions of a batch, in the order of its records; labels are of `kind`."""
     best = scored.probabilities.max(axis=1, initial=-np.inf)
@@ -165,7 +177,9 @@ def predictions(
     version = scored.version
     return encode_all(
         [
-            Prediction(id, time, label, probability, margin, version, id in known, sequence)
+            Prediction(
+                id, time, label, probability, margin, version, id in known, sequence, partition
+            )
             for id, time, label, probability, margin in rows
         ]
     )

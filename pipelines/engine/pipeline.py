@@ -101,9 +101,7 @@ class Pipeline:
         records, damaged = self._decode(inputs)
         self.lap("decode")
         records, X = self._arrive(records)
-        scored = self.learner.score(X)
-        self.lap("score")
-        asked = self.learner.query(X, scored, records.ids)
+        scored, asked = self._decide(records, X)
         self.lap("query")
         joined = self._hold(records, X, scored, asked)
         unusable = self._take_known(inputs, joined)
@@ -116,7 +114,7 @@ class Pipeline:
         self.lap("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
-        predicted = predictions(records, scored, asked, self.sequence, self.schema.labels_are)
+        predicted = self._predictions(records, scored, asked)
         messages = Messages(predicted, requested, [letter.encode() for letter in dead])
         self.digest = chain(self.digest, records, messages, joined, started)
         promoted = self._keep(swap, before.committee)
@@ -259,6 +257,15 @@ class Pipeline:
     def check_class(self, command: Command) -> None:
         """Raise StateError where a class cannot be merged or dropped as `command` says."""
         self.classes.check(command, self.schema.labels_are)
+
+    def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
+        """Return what is predicted of the records, and which of them are asked about."""
+        scored = self.learner.score(X)
+        self.lap("score")
+        return scored, self.learner.query(X, scored, records.ids)
+
+    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> list[bytes]:
+        return predictions(records, scored, asked, self.sequence, self.schema.labels_are)
 
     def _requests(
         self, asked: Requests, again: Relabels, records: Records, scored: Scored

@@ -72,6 +72,7 @@ def request_of(
     expires: int | None,
     sequence: int,
     not_by: Sequence[str] | None = None,
+    partition: int | None = None,
 ) -> Request:
     """Return the request of a record.
 
@@ -90,6 +91,7 @@ def request_of(
         expires=expires,
         sequence=sequence,
         not_by=msgspec.UNSET if not_by is None else not_by,
+        partition=partition,
     )
 
 

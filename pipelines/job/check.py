@@ -15,6 +15,7 @@ from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.endpoints.base import Output, writable
 from streamboost.pipelines.engine.bootstrap import known_beforehand
 from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
+from streamboost.pipelines.job.apart import records_themselves, shares
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
 from streamboost.pipelines.job.copying import copies_of
 from streamboost.pipelines.job.rebuild import refuse_lost
@@ -26,6 +27,13 @@ from streamboost.pipelines.state.folder import State
 
 __all__ = ["Finding", "check", "guarantee"]
 
+
+_APART = (
+    "exactly once: each scorer commits predictions, requests and progress of its partitions with "
+    "their offsets, and the learner what it learned of them, each as one transaction of the "
+    "cluster. The budget holds at every record of every partition. Not promised: an order across "
+    "partitions, which committee meets a record, and that ids differ across partitions"
+)
 
 _ONCE = "standard input, which is read once: not tried"
 
@@ -55,12 +63,15 @@ def check(config: Config) -> Iterator[Finding]:
         def read_records() -> str:
             if not connectors.records.replays:
                 return _ONCE
-            messages.extend(first_messages(connectors.records))
+            with records_themselves(config, connectors.records) as records:
+                messages.extend(first_messages(records))
             return _amount(len(messages))
 
         yield _try(config, "state", partial(_standing, config, state, connectors.transaction))
         yield _try(config, "source", read_records)
         yield _try(config, "schema", partial(_settled, config, state, messages))
+        if config.scores_apart:
+            yield _try(config, "scoring", partial(shares, config))
         yield _try(config, "labels", partial(_labels, config, connectors.labels))
         if connectors.bootstrap is not None:
             yield _try(config, "bootstrap", partial(_known, state, messages, config, connectors))
@@ -93,6 +104,8 @@ def guarantee(config: Config) -> str:
             "learned since the newest checkpoint"
         )
     journal = "the journal and the positions"
+    if config.scores_apart:
+        return _APART
     if not outside and config.commits_to_kafka:
         return f"exactly once: all outputs are topics of the cluster that holds {journal}"
     if not outside:

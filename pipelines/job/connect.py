@@ -10,10 +10,12 @@ from typing import Any
 from streamboost.connectors.base import Source, Transaction
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError
+from streamboost.pipelines.apart.topics import progress_topic
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.endpoints.base import Endpoint
 from streamboost.pipelines.endpoints.kafka import KafkaTopic, cluster_of
 from streamboost.pipelines.engine.batch import Outputs
+from streamboost.pipelines.job.apart import learner_outputs, progress, shared_topics
 from streamboost.pipelines.state.commands import CommandSource
 
 __all__ = [
@@ -48,11 +50,14 @@ class Connectors:
 def connect(config: Config) -> Connectors:
     """Make the connectors of `config`; nothing is opened or written before it is used."""
     sections, around, found = config.sections, config.surroundings, sources(config)
-    outputs = Outputs(
+    sinks = (
         sections.predictions.sink(around),
         sections.requests.sink(around),
         sections.dead_letters.sink(around),
     )
+    outputs = Outputs(*sinks)
+    if config.scores_apart:
+        outputs = learner_outputs(config, *sinks)
     return Connectors(
         found["records"],
         found["labels"],
@@ -66,7 +71,7 @@ def connect(config: Config) -> Connectors:
 def sources(config: Config) -> dict[str, Source]:
     """Make the sources of `config` by their names, sharing nothing with those made before."""
     sections, around = config.sections, config.surroundings
-    records = sections.source.source(around)
+    records = progress(config) if config.scores_apart else sections.source.source(around)
     outputs = {name: getattr(sections, name) for name in sections.labels.listens_to}
     labels = sections.labels.answers(around, records, outputs)
     found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
@@ -86,6 +91,8 @@ def transaction(config: Config) -> Transaction:
         "labels": config.sections.labels,
     }
     topics = {name: s.topic for name, s in read.items() if isinstance(s, KafkaTopic)}
+    if config.scores_apart:
+        topics["records"] = progress_topic(config.name)
     return KafkaTransaction(cluster_of(config.surroundings), config.name, topics)
 
 
@@ -128,4 +135,4 @@ def _wanted(config: Config) -> dict[str, Mapping[str, Any]]:
     wanted = {section.topic: kind for section, kind in kinds if isinstance(section, KafkaTopic)}
     if config.commits_to_kafka:
         wanted[journal_topic(config.name)] = JOURNAL
-    return wanted
+    return wanted | (shared_topics(config) if config.scores_apart else {})

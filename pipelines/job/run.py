@@ -13,6 +13,7 @@ from streamboost.connectors.messages.decoded import time_reader
 from streamboost.connectors.messages.schema import Inferred, Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import DataError
+from streamboost.pipelines.apart.learning import LearningPipeline
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.binding import adopt, bound
 from streamboost.pipelines.config.field_changes import added_fields, rules_for
@@ -24,6 +25,7 @@ from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.engine.watchers import Watcher
+from streamboost.pipelines.job.apart import begin_apart, records_themselves
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics, sources
 from streamboost.pipelines.job.copying import copied, copies_of
 from streamboost.pipelines.job.monitor import monitored
@@ -169,7 +171,8 @@ def run(
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
         last_error = LastError(state.last_error, config.mask, lambda: newest)
         with last_error.noted():
-            schema = _settle_schema(config, state, connectors.records, stop, until_idle=until_idle)
+            with records_themselves(config, connectors.records) as records:
+                schema = _settle_schema(config, state, records, stop, until_idle=until_idle)
             if schema is None:
                 return 0
             loop = build_loop(config, state, schema, connectors, stop, [*watchers, last_error])
@@ -181,6 +184,8 @@ def run(
                     return newest
                 _follow_file(config, loop.pipeline)
                 _go_on(loop, state, committed)
+                if config.scores_apart:
+                    begin_apart(config, loop)
                 with stop.interruptible(False), copied(copies, loop):
                     return _work(loop, state, until_idle=until_idle)
 
@@ -276,12 +281,11 @@ def build_loop(
 def _pipeline(config: Config, state: State, schema: Schema) -> Pipeline:
     section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
     learner = config.core.learner(schema, section.seed, config.sections.labels.on_conflict)
-    return Pipeline(
-        schema,
-        learner,
-        Join(Span.parse(section.join_window), Span.parse(expires_after), learner.n_features or 0),
-        Versions(state.versions, section.keep_versions),
-    )
+    join = Join(Span.parse(section.join_window), Span.parse(expires_after), learner.n_features or 0)
+    versions = Versions(state.versions, section.keep_versions)
+    if config.scores_apart:
+        return LearningPipeline(schema, learner, join, versions, on_gap=section.on_gap)
+    return Pipeline(schema, learner, join, versions)
 
 
 def _intake(config: Config, schema: Schema, connectors: Connectors) -> Intake:
@@ -294,7 +298,7 @@ def _intake(config: Config, schema: Schema, connectors: Connectors) -> Intake:
         connectors.bootstrap,
         most_records=section.batch_records,
         most_labels=section.batch_labels,
-        record_time=time_reader(schema.time),
+        record_time=time_reader(None if config.scores_apart else schema.time),
         label_time=time_reader("time"),
         apart=APART if window is None else max(window // 2, 1),
     )

@@ -55,7 +55,7 @@ class RunLog(Watcher):
         """Count one batch."""
         self.sequence = effects.sequence
         self.first = self.first or effects.sequence
-        self.records += len(effects.records)
+        self.records += effects.n_predicted
         self.requests += len(effects.asked) + len(effects.again)
         self.labels += len(effects.joined.ids) - effects.bootstrapped
         self.bootstrapped += effects.bootstrapped

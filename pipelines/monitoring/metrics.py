@@ -98,6 +98,10 @@ class Metrics(Watcher):
             name: self._gauge(f"annotator_{name}", text, "source")
             for name, text in _OF_ANNOTATORS.items()
         }
+        self._of_partitions = {
+            key: self._gauge(f"partition_{key}", text, "partition")
+            for key, text in _OF_PARTITIONS.items()
+        }
         self._judge_into()
         self._read = {name: self._gauge(name, text) for name, (text, _) in _READ.items()}
 
@@ -120,7 +124,7 @@ class Metrics(Watcher):
         """Count one batch."""
         now = time.time()
         self._batches.inc()
-        self._records.inc(len(effects.records))
+        self._records.inc(effects.n_predicted)
         self._requests.inc(len(effects.asked) + len(effects.again))
         self._labels.inc(len(effects.joined.ids) - effects.bootstrapped)
         self._bootstrap.inc(effects.bootstrapped)
@@ -162,6 +166,9 @@ class Metrics(Watcher):
         for source in loop.intake.sources:
             self._stalled.labels(source).set(source in backlog.stalled)
         numbers = loop.pipeline.numbers()
+        for partition, one in numbers.get("workers", {}).items():
+            for key, gauge in self._of_partitions.items():
+                gauge.labels(partition).set(one[key])
         for expert, share in numbers["experts"].items():
             self._weight.labels(expert).set(share)
         for source, counts in numbers["annotators"].items():
@@ -187,6 +194,12 @@ class Metrics(Watcher):
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"streamboost_{name}", text, labels, registry=self.registry)
 
+
+_OF_PARTITIONS = {
+    "lag": "Records there are to be scored, where scoring is apart.",
+    "rate": "Records scored a second, where scoring is apart.",
+    "version": "The committee that scores, where scoring is apart.",
+}
 
 _READ: dict[str, tuple[str, Callable[[Loop, Numbers], float]]] = {
     "committee_version": (

@@ -8,6 +8,9 @@
 ``experts``            the weight that each has in predictions, as a share of all
 ``annotators``         by who gave them: how many `labels`, how often they `agreed` with others on
                        `shared` records, and with confident predictions (`confirmed` of `judged`)
+``workers``            where scoring is apart, by partition: who scores it (`worker`), `lag`,
+                       records a second (`rate`), committee's `version`, `records` so far, and
+                       `tick` of its newest batch
 ``ledger``             what was asked, answered, and what the budget had `allowed`
 ``join``               counters of records and labels
 ``fields``             records with each field that came later (`unknown`), and values by field that
@@ -98,6 +101,7 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
         },
         "experts": numbers["experts"],
         "annotators": numbers["annotators"],
+        "workers": numbers.get("workers", {}),
         "ledger": {
             **numbers["ledger"],
             "pending": learner.ledger.pending,

@@ -104,7 +104,7 @@ class Notes:
         """Note one batch, committed at `now`, in milliseconds since the epoch."""
         since, joined, messages = self.since, effects.joined, effects.messages
         since.batches += 1
-        since.records += len(effects.records)
+        since.records += effects.n_predicted
         since.labels += len(joined.ids)
         since.busy += max(now - effects.tick, 0) / 1000
         since.margins += float(effects.scored.margins.sum())

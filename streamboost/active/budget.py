@@ -228,6 +228,12 @@ class Budget:
         self.audits += 1
         self.requests += buys
 
+    def count(self, records: int, requests: int, audits: int) -> None:
+        """Count what others decided by budgets of their own, spending nothing."""
+        self.records += records
+        self.requests += requests
+        self.audits += audits
+
     def state(self) -> dict[str, Any]:
         """Return all that changes, as JSON can hold it."""
         return {

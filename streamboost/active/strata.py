@@ -176,6 +176,11 @@ class Strata:
         self.requests += asked
         return asked
 
+    def count(self, records: int, requests: int, audits: int) -> None:
+        """Count what others decided by budgets of their own, spending nothing."""
+        self.records += records
+        self.requests += requests
+
     def state(self) -> dict[str, Any]:
         """Return all that changes, as JSON can hold it."""
         return {

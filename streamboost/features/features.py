@@ -242,10 +242,14 @@ class Features:
     def restore(cls, about: dict[str, Any], arrays: Arrays) -> "Features":
         """Return the features that `state` took apart."""
         features = cls(dict(about["fields"]), table_bytes=about["table_bytes"])
-        features._classes = {label: k for k, label in enumerate(about["classes"])}
-        features.unreadable = Counter(dict(about["unreadable"]))
-        features._layout.names[:] = about["names"]
-        features._layout.categorical[:] = about["categorical"]
-        for key, maker in features._makers.items():
-            maker.resume(about["makers"][key], part(arrays, f"{key}."))
+        features.resume(about, arrays)
         return features
+
+    def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from what `state` returned for the same fields."""
+        self._classes = {label: k for k, label in enumerate(about["classes"])}
+        self.unreadable = Counter(dict(about["unreadable"]))
+        self._layout.names[:] = about["names"]
+        self._layout.categorical[:] = about["categorical"]
+        for key, maker in self._makers.items():
+            maker.resume(about["makers"][key], part(arrays, f"{key}."))

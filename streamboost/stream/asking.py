@@ -13,7 +13,7 @@ from streamboost.active.query import QueryStrategy, Requests
 from streamboost.storage import Arrays
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.scoring import Scored, by_committee, evidence, uncalibrated
+from streamboost.stream.scoring import Scored, by_committee, evidence, surest
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -74,12 +74,20 @@ class Asking:
     ) -> Requests:
         """Let records `X` (n, D), scored as `scored`, arrive, and decide what to ask for."""
         self._follow(committee)
+        utility = self.rate(X, scored, committee)
+        cold = self._is_cold(committee)
+        return self._noted(self._querier.decide(ids, X, utility, surest(scored), cold=cold))
+
+    def rate(self, X: np.ndarray, scored: Scored, committee: "Committee | None") -> np.ndarray:
+        """Return the utility (n,) of records `X` (n, D) that were scored as `scored`."""
         is_current = committee is not None and scored.version == committee.version
         own = by_committee(committee, scored) if committee is not None and is_current else None
-        utility = self.measure(X, committee, own)
-        sure = uncalibrated(scored).probabilities.max(axis=1, initial=0.0)
-        cold = self._is_cold(committee)
-        return self._noted(self._querier.decide(ids, X, utility, sure, cold=cold))
+        return self.measure(X, committee, own)
+
+    def arrived(self, records: int, asked: Requests) -> None:
+        """Take in how many records others decided about, and what they asked for."""
+        self._querier.spending.count(records, len(asked), int(asked.audit.sum()))
+        self._noted(asked)
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
         """Ask for the `n` best records of the pool; ConfigurationError where there is none."""
@@ -144,10 +152,14 @@ class Asking:
         class drawn at random are affordable before the margins of so young a committee decide;
         below, they would cost more than they teach. Labels on their way count.
         """
-        if committee is None or self.strategy.share < _RANDOM_START:
-            return committee is None
-        lacking = 2 * len(self._rows.counts) - self._rows.total
-        return lacking > 0 and self.ledger.pending < lacking
+        return committee is None or self.lacking > self.ledger.pending
+
+    @property
+    def lacking(self) -> int:
+        """Labels to be drawn at random although there is a committee; 0 or less: enough."""
+        if self.strategy.share < _RANDOM_START:
+            return 0
+        return 2 * len(self._rows.counts) - self._rows.total
 
     def _follow(self, committee: "Committee | None") -> None:
         """Let what is kept be rated by `committee`, anew where it or the blend has changed."""

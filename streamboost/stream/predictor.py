@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.active.budget import Ledger
+from streamboost.active.query import Requests
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
@@ -15,6 +16,7 @@ from streamboost.stream.blend.blend import Blend
 from streamboost.stream.checks import Label, as_labels, as_rows, as_wide
 from streamboost.stream.estimators import Trainable
 from streamboost.stream.evaluation.judge import Judge
+from streamboost.stream.evaluation.rest import Rest
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.lags import Lags
@@ -159,9 +161,34 @@ class Predictor:
         """
         return self.judge.sets(self.score(X))
 
-    def utility(self, X: Any) -> np.ndarray:
-        """Return by the strategy how much each label of `X` (n, D) would teach now; ask nothing."""
+    def utility(self, X: Any, scored: Scored | None = None) -> np.ndarray:
+        """Return by the strategy how much each label of `X` (n, D) would teach now; ask nothing.
+
+        Where they have been `scored` already, they need not be once more.
+        """
+        if scored is not None:
+            return self._asking.rate(self._admit(X), scored, self.committee)
         return self._asking.measure(self._admit(X), self.committee)
+
+    @property
+    def lacking(self) -> int:
+        """Labels that are to be asked for at random although there is a committee, at least 0."""
+        return max(self._asking.lacking, 0)
+
+    def arrived(self, scored: Scored, asked: Requests, records: int, rest: Rest | None) -> None:
+        """Take in records that others scored and decided about.
+
+        Parameters
+        ----------
+        scored : of those that were asked about, by one committee
+        asked : the requests, one for each
+        records : how many there were in all
+        rest : sums over the others; None where they come with another call
+        """
+        self._asking.arrived(records, asked)
+        self.judge.arrive(asked.ids, scored, asked)
+        if rest is not None:
+            self.judge.evaluation.arrive_unasked(rest)
 
     def widen(self, n_features: int) -> None:
         """Take records of `n_features` features from now on; those kept miss the new ones."""

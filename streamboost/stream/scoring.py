@@ -22,6 +22,7 @@ __all__ = [
     "renamed",
     "score_with_committee",
     "score_with_shares",
+    "surest",
     "uncalibrated",
 ]
 
@@ -192,3 +193,9 @@ def gap_of(scores: np.ndarray) -> np.ndarray:
         return np.zeros(len(scores))
     best = np.partition(scores, -2, axis=1)
     return np.asarray(best[:, -1] - best[:, -2])
+
+
+def surest(scored: Scored) -> np.ndarray:
+    """Return the predicted labels' probabilities (n,) at temperature 1; 0 where there are none."""
+    best: np.ndarray = uncalibrated(scored).probabilities.max(axis=1, initial=0.0)
+    return best

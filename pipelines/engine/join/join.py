@@ -214,6 +214,11 @@ class Join:
         for id, names in zip(ids, not_by, strict=True):
             self._requests[id] = Request(since, 1.0, self._now, names)
 
+    def knows(self, id: str) -> bool:
+        """Tell whether a record or a label of this `id` was met, as far as is remembered."""
+        there = (self._window, self._pinned, self._gone, self._waiting)
+        return any(id in one for one in there)
+
     def held(self, id: str) -> HeldRecord:
         """Return the record `id`, which must have arrived within the window."""
         return self._window[id]

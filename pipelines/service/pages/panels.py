@@ -57,6 +57,7 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Steps of a batch", "Where a batch's time goes.", tables.latencies),
     ("Experts", _ABOUT_EXPERTS, tables.experts),
     ("Annotators", _ABOUT_ANNOTATORS, tables.annotators),
+    ("Scorers", "Who scores each partition, as of its newest batch.", tables.workers),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),
     ("Committee history", "The newest first.", tables.committees),
 )

@@ -19,6 +19,7 @@ __all__ = [
     "feature_drift",
     "fields",
     "latencies",
+    "workers",
 ]
 
 MOST_CLASSES = 30
@@ -231,6 +232,43 @@ def annotators(view: View) -> Table:
     shared = sum(found[name]["shared"] for name in names) // 2
     summary = f"{plural(len(names), 'source')} gave labels, {plural(shared, 'pair')} of one record."
     return Table("Annotators", columns, rows, summary)
+
+
+def workers(view: View) -> Table:
+    """Show who scores each partition, where scoring is apart."""
+    found: Mapping[str, Mapping[str, Any]] = view.document("workers")
+    columns = [
+        Column("Partition"),
+        Column("Scorer", "words"),
+        Column("Records"),
+        Column("A second"),
+        Column("Lag"),
+        Column("Version"),
+        Column("Newest batch", "words"),
+    ]
+    rows: Rows = [
+        [
+            partition,
+            one["worker"],
+            amount(one["records"]),
+            amount(one["rate"]),
+            amount(one["lag"]),
+            amount(one["version"]),
+            clock(one["tick"]),
+        ]
+        for partition, one in sorted(found.items(), key=lambda item: int(item[0]))
+    ]
+    if not rows:
+        return Table(
+            "Scorers", columns, [], "This pipeline predicts by itself: [pipeline] scoring."
+        )
+    names = {one["worker"] for one in found.values()}
+    behind = sum(one["lag"] for one in found.values())
+    summary = (
+        f"{len(names)} scorer{'s' * (len(names) > 1)} of {len(rows)} partitions; "
+        f"{amount(behind)} records wait."
+    )
+    return Table("Scorers", columns, rows, summary)
 
 
 def _most(name: str, *parts: Mapping[str, int]) -> int:

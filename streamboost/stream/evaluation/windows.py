@@ -29,6 +29,7 @@ from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity
 from streamboost.stream.evaluation.arrivals import Arrivals
 from streamboost.stream.evaluation.outcomes import Outcomes
 from streamboost.stream.evaluation.report import Report, report
+from streamboost.stream.evaluation.rest import Blocks, Rest
 from streamboost.stream.evaluation.tally import Tally
 from streamboost.stream.scoring import Scored
 
@@ -101,6 +102,7 @@ class Evaluation:
         self._total = Tally()
         self._recent: deque[Tally] = deque(maxlen=STRIDES - 1)
         self._queue = Arrivals()
+        self._blocks = Blocks()
         self._settled = 0  # arrivals at the queue's front that wait for nothing
         self._left = 0  # arrivals at the queue's front that have left the pool
         self._open: dict[str, int] = {}  # all that wait, by their numbers
@@ -166,6 +168,16 @@ class Evaluation:
             self._give_up(ids[i])
             self._open[ids[i]] = number + i
             self._queue.rows["waits"][number + i - self._queue.first] = True
+        self._settle()
+
+    def arrive_unasked(self, rest: Rest) -> None:
+        """Take in the sums of records that others scored beside those that arrived just now.
+
+        With `arrive` of those alone that were asked about, the figures are those of all of them.
+        """
+        codes = [self._code(label) for label in rest.classes]
+        tally = rest.among(codes, len(self._codes), (self._last, self._commonest))
+        self._blocks.add(self._queue.first + len(self._queue), tally)
         self._settle()
 
     def ask(self, ids: Sequence[str], propensity: Any) -> list[str]:
@@ -285,6 +297,7 @@ class Evaluation:
 
     def _report(self, tallies: Iterable[Tally]) -> Report:
         whole = self._fold(self._settled)
+        whole.merge(self._blocks.sums(self._queue.first + self._settled, whole.n_classes))
         for tally in tallies:
             whole.merge(tally)
         return report(whole, list(self._codes))
@@ -318,11 +331,22 @@ class Evaluation:
                 self._give_up(queue.ids[self._settled])
             self._settled += max(n, 1)
             if self._settled == self._stride:
-                stride = self._fold(self._stride, keep=True)
-                self._total.merge(stride)
-                self._recent.append(stride)
-                queue.drop(self._stride)
-                self._settled, self._left = 0, max(self._left - self._stride, 0)
+                self._move_on(self._stride)
+        while self._blocks:
+            end, others = self._blocks.whole(queue.first + self._settled)
+            if others + end - queue.first < self._stride:
+                break
+            self._move_on(end - queue.first)
+
+    def _move_on(self, n: int) -> None:
+        """Fold a stride of the queue's first `n` arrivals, and the sums that belong to them."""
+        stride = self._fold(n, keep=True)
+        end = self._queue.first + n
+        stride.merge(self._blocks.sums(end, stride.n_classes, drop=True))
+        self._total.merge(stride)
+        self._recent.append(stride)
+        self._queue.drop(n)
+        self._settled, self._left = self._settled - n, max(self._left - n, 0)
 
     def _fold(self, n: int, *, keep: bool = False) -> Tally:
         """Return the sums of the queue's first `n` arrivals; `keep` what was counted of each."""
@@ -350,7 +374,10 @@ class Evaluation:
             "strides": len(self._recent),
             "model": "weighed",
         }
-        arrays = {"queue": self._queue.probabilities(len(self._codes))}
+        ends, arrays = self._blocks.state(self._queue.first)
+        if ends:
+            state["blocks"] = ends
+        arrays |= {"queue": self._queue.probabilities(len(self._codes))}
         arrays |= {f"outcomes.{name}": array for name, array in counted.items()}
         arrays |= {f"total.{name}": array for name, array in self._total.state().items()}
         for i, tally in enumerate(self._recent):
@@ -365,6 +392,7 @@ class Evaluation:
         self.unanswered = state["unanswered"]
         self._settled = state["settled"]
         self._queue = Arrivals.resume(state["queue"], arrays["queue"], self.block)
+        self._blocks.resume(state.get("blocks", ()), arrays)
         waits = self._queue.rows["waits"].tolist()
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
         self._total = Tally.resume(part(arrays, "total."))

@@ -120,6 +120,7 @@ MUST_NOT_SQLITE = {
     "labels": {"connector": "files", "stream": "other", "path": "o.db", "fields": {"label": "y"}},
 }
 MUST_NOT_KAFKA = {
+    "pipeline": {"scoring": "apart"},
     "source": {"topic": "other"},
     "labels": {"topic": "other"},
     "kafka": {"transactions": False},

@@ -1,0 +1,1 @@
+"""Apache Kafka: members of a consumer group, and what they commit."""

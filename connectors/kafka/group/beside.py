@@ -1,0 +1,131 @@
+"""Reading beside a group: what its members have committed, whoever they were."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import OffsetSpec
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
+from streamboost.connectors.kafka.reading import as_message, span_of
+from streamboost.errors import UnavailableError
+
+__all__ = ["Beside"]
+
+_PATIENCE = 30.0
+"""Seconds that a transaction may stay open: a broker looks every ten for members' that are over
+ten seconds old."""
+
+_LOOK = 0.05
+
+_POLL_MS = 200
+
+
+class Beside:
+    """Reads single partitions of any topic with one consumer of its own."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._consumer: KafkaConsumer | None = None
+        self._admin: KafkaAdminClient | None = None
+
+    def newest(self, topic: str, partition: int) -> Message | None:
+        """Return the newest message that is committed there, None before the first.
+
+        A transaction that is still open there is waited for: it may be that of whoever had the
+        partition before, and may still come to its end.
+        """
+        where, at = self._where(topic), TopicPartition(topic, partition)
+        with self._reading(at) as consumer:
+            start, end = self._closed_span(consumer, at, where)
+            reach, found = 4, None
+            while found is None and end > start:
+                first = max(start, end - reach)
+                for message in _read(consumer, at, first, end, where):
+                    found = message
+                if first == start:
+                    break
+                reach *= 8
+            return found
+
+    def between(
+        self, topic: str, partition: int, start: int, end: int, max_bytes: int = 2**31
+    ) -> list[Message]:
+        """Return what there still is of the messages of [start, end)."""
+        where, at = self._where(topic), TopicPartition(topic, partition)
+        with self._reading(at) as consumer:
+            start = max(start, span_of(consumer, [at], where)[0][at])
+            return list(_read(consumer, at, start, end, where, max_bytes))
+
+    def close(self) -> None:
+        """Let go of the cluster; reading connects again."""
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False, timeout_ms=1_000)
+            self._consumer = None
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def _where(self, topic: str) -> str:
+        return f"topic {topic!r} at {self._cluster.servers}"
+
+    @contextmanager
+    def _reading(self, at: TopicPartition) -> Iterator[KafkaConsumer]:
+        """Give the consumer, which reads this partition alone."""
+        if self._consumer is None:
+            self._consumer = self._cluster.consumer(fetch_max_wait_ms=50)
+        try:
+            self._consumer.assign([at])
+            yield self._consumer
+        except BaseException:
+            self.close()
+            raise
+
+    def _closed_span(
+        self, consumer: KafkaConsumer, at: TopicPartition, where: str
+    ) -> tuple[int, int]:
+        """Return where a partition begins and ends, once no transaction is open in it."""
+        self._admin = self._admin or self._cluster.admin()
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            with told(where):
+                asked = {at: OffsetSpec.LATEST}
+                found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
+            starts, ends = span_of(consumer, [at], where)
+            if ends[at] >= found[at].offset:
+                return starts[at], ends[at]
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"{where}: a transaction of partition {at.partition} stays")
+            time.sleep(_LOOK)
+
+
+def _read(
+    consumer: KafkaConsumer,
+    at: TopicPartition,
+    start: int,
+    end: int,
+    where: str,
+    max_bytes: int = 2**31,
+) -> Iterator[Message]:
+    """Give what is committed of the offsets [start, end) of a partition, by its own consumer."""
+    if start >= end:
+        return
+    with told(where):
+        consumer.seek(at, start)
+    patience = time.monotonic() + MOMENT_MS / 1000
+    while True:
+        with told(where):
+            found = consumer.poll(timeout_ms=_POLL_MS).get(at, [])
+            place = consumer.position(at, timeout_ms=MOMENT_MS)
+        for record in found:
+            if record.offset >= end:
+                return
+            yield as_message(record, max_bytes)
+        if place >= end:
+            return
+        if found:
+            patience = time.monotonic() + MOMENT_MS / 1000
+        if time.monotonic() > patience:
+            raise UnavailableError(f"{where} gives nothing, though it has more")

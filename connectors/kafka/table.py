@@ -1,0 +1,97 @@
+"""Apache Kafka: a compacted topic of one partition, in which the newest message of a key holds."""
+
+import time
+from collections.abc import Sequence
+
+from kafka import KafkaConsumer, TopicPartition
+
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
+from streamboost.connectors.kafka.reading import numbers_of, span_of
+from streamboost.connectors.kafka.sending import Dispatch
+from streamboost.connectors.kafka.sink import KafkaSink
+from streamboost.errors import ConnectorError, UnavailableError
+
+__all__ = ["KafkaTable", "KafkaTableSink"]
+
+_POLL_MS = 100
+
+
+class KafkaTableSink(KafkaSink):
+    """Writes messages of which the first line is the key, and the rest what stands under it."""
+
+    def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
+        """Give messages to a producer."""
+        for payload in payloads:
+            key, _, value = payload.partition(b"\n")
+            dispatch.send(self.topic, value, f"the part {key.decode()!r}", key=key, partition=0)
+
+
+class KafkaTable:
+    """Reads all of a table, and then what joins it."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
+        self._cluster = cluster
+        self._at = TopicPartition(topic, 0)
+        self._where = f"topic {topic!r} at {cluster.servers}"
+        self._consumer: KafkaConsumer | None = None
+        self._next = 0
+
+    def poll(self) -> list[tuple[bytes | None, bytes]]:
+        """Return keys and values that have come since the last poll; it waits for nothing."""
+        found, consumer = [], self._assigned()
+        while records := self._fetch(consumer, 0):
+            found += records
+        return found
+
+    def read(self) -> list[tuple[bytes | None, bytes]]:
+        """Return keys and values of all that is committed by now and was not given yet."""
+        found, consumer = [], self._assigned()
+        with told(self._where):
+            end = consumer.end_offsets([self._at], timeout_ms=MOMENT_MS)[self._at]
+        patience = time.monotonic() + MOMENT_MS / 1000
+        while self._next < end:
+            records = self._fetch(consumer, _POLL_MS)
+            found += records
+            if records:
+                patience = time.monotonic() + MOMENT_MS / 1000
+            if time.monotonic() > patience:
+                self.close()
+                raise UnavailableError(f"{self._where} gives nothing, though it has more")
+        return found
+
+    def _fetch(self, consumer: KafkaConsumer, wait_ms: int) -> list[tuple[bytes | None, bytes]]:
+        with told(self._where):
+            records = consumer.poll(timeout_ms=wait_ms).get(self._at, [])
+            self._next = consumer.position(self._at, timeout_ms=MOMENT_MS)
+        return [(record.key, bytes(record.value or b"")) for record in records]
+
+    def close(self) -> None:
+        """Let go of the cluster; polling reads on where it was."""
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False, timeout_ms=1_000)
+            self._consumer = None
+
+    def _assigned(self) -> KafkaConsumer:
+        if self._consumer is None:
+            consumer = self._cluster.consumer(
+                max_partition_fetch_bytes=8 * 2**20, fetch_max_wait_ms=_POLL_MS
+            )
+            try:
+                self._place(consumer)
+            except BaseException:
+                consumer.close(autocommit=False, timeout_ms=1_000)
+                raise
+            self._consumer = consumer
+        return self._consumer
+
+    def _place(self, consumer: KafkaConsumer) -> None:
+        if (n := len(numbers_of(consumer, self._at.topic, self._where))) > 1:
+            raise ConnectorError(
+                f"{self._where} has {n} partitions and must have one, which keeps its order: "
+                "create it anew with `streamboost check --create-topics`"
+            )
+        consumer.assign([self._at])
+        starts, ends = span_of(consumer, [self._at], self._where)
+        # A topic that was made again begins anew; what compaction took away has newer messages.
+        self._next = max(self._next, starts[self._at]) if self._next <= ends[self._at] else 0
+        consumer.seek(self._at, self._next)

@@ -1,0 +1,297 @@
+"""The learner's step: records were predicted elsewhere, and what was asked comes as progress.
+
+A batch's records are those that scorers asked about. They are held until their labels come, as in
+a pipeline that scores by itself; of all others there are sums. Whenever a committee comes to serve,
+it is published with the batch.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streamboost.active.query import Requests
+from streamboost.boosting.committee import Committee
+from streamboost.connectors.base import Message, Sink
+from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.written import DeadLetter, Request
+from streamboost.errors import GapError
+from streamboost.pipelines.apart.committees import Publisher
+from streamboost.pipelines.apart.progress import Asked, Progress
+from streamboost.pipelines.engine.batch import Effects, Inputs, Messages, Outputs
+from streamboost.pipelines.engine.join.held_records import held_values
+from streamboost.pipelines.engine.join.joined import Joined
+from streamboost.pipelines.engine.pipeline import Pipeline
+from streamboost.storage import Arrays, pack_json, unpack_json
+from streamboost.stream.checks import as_array
+from streamboost.stream.doubts import Relabels
+from streamboost.stream.scoring import Scored
+
+__all__ = ["LearnerOutputs", "LearningPipeline"]
+
+_SEEN = "apart"
+
+_RATED_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerOutputs(Outputs):
+    """Where a learner's messages go: dead letters, and what scorers predict by."""
+
+    committees: Sink
+
+    def close(self) -> None:
+        """Close all of them."""
+        for sink in (self.predictions, self.requests, self.dead_letters, self.committees):
+            sink.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned(Messages):
+    """What a batch writes: not the requests, which scorers have written.
+
+    An edition is made only where it is written: `publish` returns its messages, None where none is.
+    """
+
+    publish: Callable[[], list[bytes]] | None
+
+    def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+        """Return which messages go where."""
+        assert isinstance(outputs, LearnerOutputs)
+        editions = [] if self.publish is None else [(outputs.committees, self.publish())]
+        return [(outputs.dead_letters, self.dead_letters), *editions]
+
+
+class LearningPipeline(Pipeline):
+    """Learns from what scorers asked, in the place of a pipeline that scores by itself.
+
+    Attributes
+    ----------
+    workers : by partition, who scores it and how that goes, as of its newest entry
+    """
+
+    def __init__(self, *parts: Any, on_gap: str = "stop") -> None:
+        super().__init__(*parts)
+        self.workers: dict[str, dict[str, Any]] = {}
+        self._on_gap = on_gap
+        self._seen: dict[str, int] = {}
+        self._publisher = Publisher()
+        self._is_published = False
+        self._entries: list[Progress] = []
+        self._kept: list[list[Asked]] = []
+
+    def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
+        """Take one batch in; see `Pipeline.step`. The first of a process publishes, too."""
+        is_new = not self._is_published or "fields" in self.notes
+        effects = super().step(inputs, swap)
+        made, is_new = effects.messages, is_new or effects.promoted is not None
+        publish = self.edition if is_new else None
+        messages = _Learned(made.predictions, made.requests, made.dead_letters, publish)
+        predicted = sum(entry.records for entry in self._entries)
+        return replace(effects, messages=messages, unasked=predicted - len(effects.records))
+
+    def edition(self) -> list[bytes]:
+        """Return the messages of what records are predicted by from now on."""
+        self._is_published = True
+        return self._publisher.messages(self.sequence, self.schema, self.learner)
+
+    def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return all that the next step depends on: arrays, and a manifest."""
+        arrays, manifest = super().snapshot()
+        return arrays | {_SEEN: pack_json(self._seen)}, manifest
+
+    def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
+        """Become the one that gave this snapshot."""
+        super().restore(arrays, manifest)
+        self._seen = unpack_json(arrays[_SEEN])
+        self.workers = manifest["workers"]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return how it stands, and how its scorers do."""
+        return super().numbers() | {"workers": self.workers}
+
+    def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
+        """Return the records that were asked about; one whose id is held already is left out."""
+        self._entries = [self._entry(message) for message in inputs.records]
+        asked = [one for entry in self._entries for one in entry.asked]
+        fresh = iter(self.join.fresh([one.id for one in asked]))
+        self._kept = [[one for one in entry.asked if next(fresh)] for entry in self._entries]
+        kept = [
+            (one, message)
+            for some, message in zip(self._kept, inputs.records, strict=True)
+            for one in some
+        ]
+        names = self.schema.features
+        rows = [one.values for one, _ in kept]
+        is_mixed = self.learner.features is not None
+        X = np.empty((len(rows), 0 if is_mixed else len(names)), dtype=np.float32)
+        if rows and not is_mixed:
+            X[:] = np.array(rows, dtype=np.float64)
+        records = Records(
+            ids=[one.id for one, _ in kept],
+            times=[one.time for one, _ in kept],
+            X=X,
+            messages=[self._record(one, message) for one, message in kept],
+            values=[tuple(row) for row in rows] if is_mixed else None,
+        )
+        return records, []
+
+    def _entry(self, message: Message) -> Progress:
+        """Return an entry of progress, which is the next of its partition."""
+        name = message.partition
+        where = f"offset {message.offset} of partition {name} of the progress"
+        entry = Progress.decode(message.payload, where)
+        expected = self._seen.get(name, 0) + 1
+        if entry.sequence < expected:
+            raise GapError(
+                f"{where} is batch {entry.sequence}, and batch {expected} is the next: the topic "
+                "was made again; give the pipeline another name, and begin anew"
+            )
+        if entry.sequence > expected and self._on_gap != "continue":
+            raise GapError(
+                f"{where} is batch {entry.sequence}, and batch {expected} is the next: compaction "
+                "took those between away before they were learned from, as the learner was away "
+                'for too long; set [pipeline] on_gap = "continue" to go on without them'
+            )
+        self.lost_batches += entry.sequence - expected
+        self._seen[name] = entry.sequence
+        before = self.workers.get(name, {"records": 0, "dead_letters": 0, "deleted_unread": 0})
+        self.dead_letters += entry.dead
+        deleted = entry.gap[1] - entry.gap[0] if entry.gap else 0
+        self.deleted_unread += deleted
+        self.workers[name] = {
+            "worker": entry.worker,
+            "version": entry.version,
+            "sequence": entry.sequence,
+            "offset": entry.end,
+            "lag": entry.lag,
+            "tick": entry.tick,
+            "rate": _rate(entry, before),
+            "records": before["records"] + entry.records,
+            "dead_letters": before["dead_letters"] + entry.dead,
+            "deleted_unread": before["deleted_unread"] + deleted,
+        }
+        return entry
+
+    def _record(self, asked: Asked, message: Message) -> Message:
+        """Return the message of a record, as far as it is known, for those who show it."""
+        names = self.schema.features
+        shown = {self.schema.id: asked.id} | dict(zip(names, asked.values, strict=False))
+        payload = msgspec.json.encode(shown)
+        return Message(payload, message.partition, asked.offset, len(payload), message.time)
+
+    def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
+        """Return what scorers predicted of the records, and that they asked about each."""
+        for entry, kept in zip(self._entries, self._kept, strict=True):
+            scored, asked = _scored(entry, kept), _requests(kept)
+            self.learner.arrived(scored, asked, entry.records, entry.rest())
+        kept = [one for some in self._kept for one in some]
+        classes = dict.fromkeys(k for entry in self._entries for k in entry.classes)
+        place = {label: k for k, label in enumerate(classes)}
+        P, row = np.zeros((len(kept), len(classes))), 0
+        for entry, some in zip(self._entries, self._kept, strict=True):
+            for one in some:
+                P[row, [place[label] for label in entry.classes]] = one.probabilities
+                row += 1
+        version = max((entry.version for entry in self._entries), default=0)
+        return Scored(
+            _labels(kept), as_array(classes), P, np.array([one.margin for one in kept]), version
+        ), _requests(kept)
+
+    def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
+        """Add the labels of a batch to those that are learned.
+
+        One that nobody asked for is learned where it brings its record's `features`.
+        """
+        for message in inputs.labels:
+            self._bring(message)
+        return super()._take_labels(inputs, joined)
+
+    def _bring(self, message: Message) -> None:
+        """Hold the record that a label brings with it, unless it is known or is none."""
+        if b'"features"' not in message.payload:
+            return
+        try:
+            given = msgspec.json.decode(message.payload)
+            fields = given["features"]
+        except (msgspec.MsgspecError, LookupError, TypeError, RecursionError):
+            return  # decoding the label says what is wrong, if anything is
+        name = self.schema.label_fields.id or self.schema.id
+        id = given.get(name)
+        if (
+            not isinstance(fields, dict)
+            or not isinstance(id, str | int)
+            or self.join.knows(str(id))
+        ):
+            return
+        record = msgspec.json.encode(fields | {self.schema.id: id})
+        records, _ = self.schema.decode([replace(message, payload=record, size=len(record))])
+        if not len(records):
+            return
+        records, X = self._arrive(records)
+        none = np.zeros(0)
+        self.join.add(records.ids, X, [None], [], none, records.times, held_values(records))
+
+    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> list[bytes]:
+        return []
+
+    def _requests(
+        self, asked: Requests, again: Relabels, records: Records, scored: Scored
+    ) -> list[bytes]:
+        """Return what scorers wrote of them, for those who show it."""
+        names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
+        return [
+            Request(
+                id=one.id,
+                time=one.time,
+                features=dict(zip(names, one.values, strict=False)),
+                label=as_json(one.label, self.schema.labels_are),
+                probabilities=dict(zip(entry.classes, one.probabilities, strict=True)),
+                utility=one.utility,
+                propensity=one.propensity,
+                expires=expires,
+                sequence=entry.sequence,
+            ).encode()
+            for entry, some in zip(self._entries, self._kept, strict=True)
+            for one in some
+        ]
+
+
+def _rate(entry: Progress, before: dict[str, Any]) -> float:
+    """Return records a second, the newest counting most, `before` being as of the entry before."""
+    seconds = max(entry.tick - before.get("tick", entry.tick - 1_000), 1) / 1_000
+    old = math.exp(-seconds / _RATED_SECONDS)
+    return float(old * before.get("rate", 0.0) + (1.0 - old) * entry.records / seconds)
+
+
+def _labels(asked: list[Asked]) -> np.ndarray:
+    labels = np.empty(len(asked), dtype=object)
+    labels[:] = [one.label for one in asked]
+    return labels
+
+
+def _scored(entry: Progress, asked: list[Asked]) -> Scored:
+    """Return what an entry says was predicted of records that were asked about."""
+    P = np.array([one.probabilities for one in asked], dtype=np.float64)
+    return Scored(
+        _labels(asked),
+        as_array(entry.classes),
+        P.reshape(len(asked), len(entry.classes)),
+        np.array([one.margin for one in asked]),
+        entry.version,
+        entry.temperature,
+    )
+
+
+def _requests(asked: list[Asked]) -> Requests:
+    return Requests(
+        ids=[one.id for one in asked],
+        utility=np.array([one.utility for one in asked], dtype=np.float64),
+        propensity=np.array([one.propensity for one in asked], dtype=np.float64),
+        audit=np.array([one.audit for one in asked], dtype=bool),
+        rule=np.array([one.rule for one in asked], dtype=bool),
+    )

@@ -1,0 +1,73 @@
+"""`streamboost learn` and `streamboost score`: a pipeline in several processes."""
+
+from typing import Annotated
+
+import typer
+
+from streamboost.errors import StreamBoostError
+from streamboost.pipelines.cli.options import (
+    DEFAULT_FILE,
+    LogJson,
+    PipelineFile,
+    exit_code,
+    stop_on_signals,
+)
+from streamboost.pipelines.cli.run import STOPPING, run_pipeline
+
+__all__ = ["learn", "score"]
+
+
+def learn(
+    path: PipelineFile = DEFAULT_FILE,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
+    ] = False,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Replay what another release made, not comparing.")
+    ] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
+    ] = False,
+    log_json: LogJson = False,
+) -> None:
+    """Learn from what `score` processes ask.
+
+    One process; a second takes over, as with `run`.
+    """
+    from streamboost.pipelines.config.file import load
+    from streamboost.pipelines.job.apart import refuse_here
+
+    refuse_here(load(path, learner=False))
+    run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json)
+
+
+def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False) -> None:
+    """Score records as one of several processes, on any machine.
+
+    Up to one for each partition of the records; none keeps anything in a folder.
+    """
+    import logging
+
+    from streamboost.pipelines.config.file import load
+    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.job.apart import score as run_scorer
+    from streamboost.pipelines.job.warmup import warm_up
+    from streamboost.pipelines.monitoring import logs
+    from streamboost.pipelines.stop import Interrupted
+
+    logs.begin(as_json=log_json)
+    log = logging.getLogger(__name__)
+    try:
+        config = load(path)
+        stop = stop_on_signals(b"" if log_json else STOPPING)
+        with stop.interruptible():
+            warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
+        with masking(config.mask):
+            log.info("%d records predicted", run_scorer(config, stop))
+    except Interrupted:
+        log.warning("stopped while it waited: others go on")
+    except StreamBoostError as error:
+        if not log_json:
+            raise
+        log.error("%s", error)
+        raise typer.Exit(exit_code(error)) from None

@@ -1,0 +1,100 @@
+"""What a pipeline file may say where scoring is apart, and what it says where it does not."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from streamboost.pipelines.config.problems import Problem
+from streamboost.pipelines.config.sections import Sections
+
+__all__ = ["HELD", "filled", "refused", "refused_of_learner"]
+
+HELD = ("committee", "linear", "words")
+"""The experts that scorers hold: their tables may be some labels old."""
+
+_WINDOW, _EXPIRES = "1m", "1d"
+"""Early labels wait for no longer than progress takes; requests wait for people."""
+
+_ENDPOINTS = ("source", "labels", "predictions", "requests", "dead_letters")
+
+
+def filled(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `tables` with the defaults of scoring apart, where it is."""
+    whole = dict(tables)
+    pipeline = whole.get("pipeline")
+    if not isinstance(pipeline, dict) or pipeline.get("scoring") != "apart":
+        return whole
+    defaults: dict[str, dict[str, Any]] = {
+        "pipeline": {"join_window": _WINDOW},
+        "requests": {"connector": "kafka", "expires_after": _EXPIRES},
+        "committee": {"experts": list(HELD)},
+    }
+    for section, keys in defaults.items():
+        given = whole.get(section, {})
+        whole[section] = keys | given if isinstance(given, dict) else given
+    return whole
+
+
+def refused(sections: Sections) -> Iterator[Problem]:
+    """Give what does not go with scoring apart of the sections but the learner's."""
+    if sections.pipeline.scoring != "apart":
+        return
+    for name in _ENDPOINTS:
+        if getattr(sections, name).connector != "kafka":
+            text = (
+                'must be "kafka" with [pipeline] scoring = "apart": a group shares its topics out'
+            )
+            yield Problem(name, "connector", text)
+    if getattr(sections.source, "on_corrupt", "stop") != "stop":
+        text = 'must be "stop" with [pipeline] scoring = "apart": scorers do not pass over messages'
+        yield Problem("source", "on_corrupt", text)
+    if sections.kafka is not None and not sections.kafka.transactions:
+        text = 'must be true with [pipeline] scoring = "apart", where nothing else keeps positions'
+        yield Problem("kafka", "transactions", text)
+    spans = {
+        ("pipeline", "join_window"): sections.pipeline.join_window,
+        ("requests", "expires_after"): sections.requests.expires_after,
+    }
+    for (section, key), span in spans.items():
+        if isinstance(span, int):
+            text = (
+                f"counts {span} records, which nobody counts over all partitions where [pipeline] "
+                f'scoring is "apart": write a time such as "15m"'
+            )
+            yield Problem(section, key, text)
+
+
+def refused_of_learner(
+    sections: Sections, settings: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Problem]:
+    """Give what does not go with scoring apart of the learner's sections."""
+    if sections.pipeline.scoring != "apart":
+        return
+    why = 'where [pipeline] scoring is "apart"'
+    query, schedule, committee = (settings[name] for name in ("query", "schedule", "committee"))
+    if query.get("mode") == "pool":
+        text = f'must be "stream" {why}: no scorer sees the pool of all partitions'
+        yield Problem("query", "mode", text)
+    if query.get("loan"):
+        text = f"must be 0 {why}: each partition has a ledger of its own, and none can repay"
+        yield Problem("query", "loan", text)
+    if query.get("relabel"):
+        text = f"must be 0 {why}: tokens are in the ledgers of partitions, labels with the learner"
+        yield Problem("query", "relabel", text)
+    if committee["label_lags"]:
+        text = f"must be 0 {why}: scorers do not see the newest labels"
+        yield Problem("committee", "label_lags", text)
+    named = committee["experts"]
+    named = [] if isinstance(named, str) and named == "committee" else named
+    named = ["all"] if isinstance(named, str) else named
+    if unheld := [name for name in named if name not in HELD]:
+        text = (
+            f"names {', '.join(unheld)} {why}, but scorers hold {', '.join(HELD)} alone: the "
+            "others go by every label at once; leave them out"
+        )
+        yield Problem("committee", "experts", text)
+    if schedule.get("correction_rounds"):
+        text = f"must be 0 {why}: scorers do not see every label"
+        yield Problem("schedule", "correction_rounds", text)
+    if schedule.get("on_drift") not in (None, "none") and schedule.get("drift_signal") != "error":
+        text = f'must be "error" {why}: the learner sees the margins of those asked about alone'
+        yield Problem("schedule", "drift_signal", text)

@@ -1,0 +1,102 @@
+"""A learner and scorers without a broker between them."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+
+from streamboost.active.query import QueryStrategy
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.schema import Schema
+from streamboost.features import Features
+from streamboost.pipelines.apart.committees import Editions, Publisher
+from streamboost.pipelines.apart.task import Settings, Task
+from streamboost.pipelines.span import Span
+from streamboost.stream.estimators import default_estimator
+from streamboost.stream.learner import StreamLearner
+
+FIELDS = {"a": "number", "b": "number", "place": "category", "note": "text"}
+STANDING = ("committee", "linear", "words")
+
+
+def make_learner(schema, budget=0.3, experts=STANDING):
+    fields = schema.fields
+    mixed = None if isinstance(fields, str) or schema.numeric != "auto" else Features(fields)
+    return StreamLearner(
+        default_estimator().set_params(n_estimators=3),
+        query=QueryStrategy(budget=budget, window=20),
+        n_features=len(schema.features),
+        features=mixed,
+        experts=experts,
+    )
+
+
+def numbers():
+    return Schema(numeric=["a", "b"], label="string")
+
+
+def mixed():
+    return Schema(fields=FIELDS, label="string")
+
+
+def records(n, start=0, seed=0):
+    """Return `n` messages from offset `start` on; the label is which number is larger."""
+    rng = np.random.default_rng([seed, start])
+    found = []
+    for i in range(start, start + n):
+        a, b = rng.random(2).round(3).tolist()
+        place, note = rng.choice(["x", "y", "z"]), "big one" if a > b else "small one"
+        payload = {"id": f"{seed}.{i}", "a": a, "b": b, "place": str(place), "note": note}
+        found.append(message(payload, i))
+    return found
+
+
+def message(payload, offset, partition="0"):
+    text = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return Message(text, partition, offset, len(text), 1_000 + offset)
+
+
+def label_of(payload):
+    record = json.loads(payload)
+    return "left" if record["a"] > record["b"] else "right"
+
+
+def taught(schema, n=60, seed=5):
+    """Return a learner that has learned `n` records."""
+    learner = make_learner(schema)
+    teach(learner, schema, records(n, seed=seed))
+    return learner
+
+
+def teach(learner, schema, messages):
+    found, _ = schema.decode(messages)
+    labels = [label_of(m.payload) for m in messages]
+    if found.values is None:
+        return learner.learn(found.ids, found.X, labels)
+    X = learner.arrive(found.values)
+    return learner.learn(found.ids, X, labels, records=found.values)
+
+
+def split(messages):
+    """Return messages as those who read the topic get them: keys and what stands under them."""
+    return [(key, value) for key, _, value in (m.partition(b"\n") for m in messages)]
+
+
+def edition_of(learner, schema, number=1):
+    """Return what a scorer makes of what a learner publishes."""
+    editions = Editions(make_learner, "topic 'committees'")
+    editions.take(split(Publisher().messages(number, schema, learner)))
+    return editions.newest
+
+
+def settings(budget=0.3, burst=20):
+    strategy = QueryStrategy(budget=budget, burst=burst, window=20)
+    return Settings(strategy, 7, Span.parse("1h"), "here:1:abc")
+
+
+def task(newest=None, partitions=1, **more):
+    return Task(0, settings(**more), partitions, newest)
+
+
+def clock(start=1_000):
+    return SimpleNamespace(tick=start)

@@ -1,0 +1,194 @@
+"""The learner: it learns of requests what one process would, and its figures are of all records."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streamboost.connectors.memory import MemoryLog, MemorySink
+from streamboost.errors import GapError
+from streamboost.pipelines.apart.learning import LearnerOutputs, LearningPipeline
+from streamboost.pipelines.apart.progress import Progress
+from streamboost.pipelines.engine.batch import Inputs
+from streamboost.pipelines.engine.join import Join
+from streamboost.pipelines.span import Span
+from streamboost.pipelines.state.versions import Versions
+from tests.pipelines.apart.sharing import (
+    edition_of,
+    label_of,
+    make_learner,
+    message,
+    mixed,
+    numbers,
+    records,
+    task,
+)
+
+
+class Learned:
+    """A learner, one partition's task, and somebody who answers what it asks."""
+
+    def __init__(self, schema, **more):
+        learner = make_learner(schema)
+        join = Join(Span.parse("1h"), Span.parse("1d"), learner.n_features)
+        self.pipeline = LearningPipeline(schema, learner, join, Versions(None, 3), **more)
+        self.inputs, self.effects, self.progress = [], [], []
+        self.outputs = LearnerOutputs(*(MemorySink(MemoryLog()) for _ in range(4)))
+        self.step([], [])
+        self.task, self.truth = task(), {}
+
+    def step(self, progress, labels):
+        tick = 1_000 + len(self.inputs)
+        inputs = Inputs(tick, {}, progress, labels)
+        self.inputs.append(inputs)
+        self.effects.append(self.pipeline.step(inputs, None))
+        self.effects[-1].messages.writes(self.outputs)
+        return self.effects[-1]
+
+    def turn(self, messages, answering=True):
+        """Score a batch, and let the learner hear of it and of the answers to it."""
+        self.truth |= {json.loads(m.payload)["id"]: label_of(m.payload) for m in messages}
+        edition = edition_of(self.pipeline.learner, self.pipeline.schema, self.pipeline.sequence)
+        scored = self.task.step(messages, edition, 1_000, 0)
+        asked = [json.loads(r)["id"] for r in scored.messages.requests]
+        self.progress.append(message(scored.entry, len(self.progress)))
+        answers = [{"id": id, "label": self.truth[id]} for id in asked if answering]
+        self.step([self.progress[-1]], [message(a, i) for i, a in enumerate(answers)])
+        return asked
+
+
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_every_answer_is_learned_with_the_propensity_it_was_asked_with(make):
+    learned = Learned(make())
+    asked = [id for n in range(20) for id in learned.turn(records(10, start=10 * n))]
+    pipeline = learned.pipeline
+    assert pipeline.join.counts.answered == pipeline.learner.n_labels == len(asked) > 30
+    assert pipeline.learner.ledger.records == 200
+    assert pipeline.learner.ledger.requests == len(asked)
+    taught = [id for effects in learned.effects for id in effects.joined.ids]
+    assert sorted(taught) == sorted(asked)
+    assert not np.isnan([p for e in learned.effects for p in e.joined.propensity]).any()
+    assert pipeline.learner.committee.version > 3
+
+
+def test_the_figures_are_of_all_records_not_of_those_asked_about():
+    learned = Learned(numbers())
+    for n in range(60):
+        learned.turn(records(10, start=10 * n))
+    report = learned.pipeline.learner.evaluation.since_start()
+    assert report.records == 600
+    assert report.answered == learned.pipeline.learner.n_labels
+    assert report.committee.accuracy.low < report.committee.accuracy.value
+    assert report.committee.accuracy.value != report.committee.naive_accuracy.value
+
+
+def test_a_committee_is_published_with_the_batch_in_which_it_comes_to_serve():
+    learned = Learned(numbers())
+    for n in range(12):
+        learned.turn(records(10, start=10 * n))
+    published = [e.messages.publish is not None for e in learned.effects]
+    promoted = [e.promoted is not None for e in learned.effects]
+    assert promoted[0] is False
+    assert published == [True, *promoted[1:]]
+    assert sum(promoted) > 2
+
+
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_the_same_progress_once_more_ends_in_the_same_bits(make):
+    learned = Learned(make())
+    for n in range(15):
+        learned.turn(records(10, start=10 * n))
+    again = Learned(make())
+    for inputs, effects in list(zip(learned.inputs, learned.effects, strict=True))[1:8]:
+        assert again.step(inputs.records, inputs.labels).digest == effects.digest
+    third = Learned(make())
+    third.pipeline.restore(*again.pipeline.snapshot())
+    for inputs, effects in list(zip(learned.inputs, learned.effects, strict=True))[8:]:
+        assert third.pipeline.step(inputs, None).digest == effects.digest
+    arrays = [one.pipeline.snapshot()[0] for one in (learned, third)]
+    assert arrays[0].keys() == arrays[1].keys()
+    assert all(a.tobytes() == arrays[1][k].tobytes() for k, a in arrays[0].items())
+
+
+def test_entries_that_are_gone_stop_the_learner_or_are_counted():
+    learned, patient = Learned(numbers()), Learned(numbers(), on_gap="continue")
+    for n in range(4):
+        learned.turn(records(10, start=10 * n))
+    patient.step(learned.progress[:1], [])
+    patient.step(learned.progress[3:], [])
+    assert patient.pipeline.lost_batches == 2
+    strict = Learned(numbers())
+    with pytest.raises(GapError, match=r"is batch 4, and batch 1 is the next.*compaction"):
+        strict.step(learned.progress[3:], [])
+    with pytest.raises(GapError, match="made again"):
+        learned.step(learned.progress[:1], [])
+
+
+def test_a_record_that_two_partitions_had_asked_about_is_learned_once():
+    learned = Learned(numbers())
+    asked = learned.turn(records(20))
+    entry = json.loads(learned.progress[0].payload)
+    other = message(entry, 0, partition="1")
+    learned.step([other], [])
+    assert asked
+    assert learned.pipeline.join.counts.duplicate_ids == len(asked)
+    assert learned.pipeline.learner.n_labels == len(asked)
+    assert Progress.decode(other.payload, "").records == 20
+
+
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_a_label_that_nobody_asked_for_is_learned_where_it_brings_its_record(make):
+    learned = Learned(make())
+    unasked = json.loads(records(1, seed=8)[0].payload)
+    features = {name: unasked[name] for name in learned.pipeline.schema.features}
+    label = message({"id": "other", "label": "left", "features": features}, 0)
+    effects = learned.step([], [label, label])
+    assert effects.joined.ids == ["other"]
+    assert np.isnan(effects.joined.propensity).all()
+    assert learned.pipeline.learner.n_labels == 1
+    assert learned.pipeline.join.counts.duplicate == 1
+
+
+@pytest.mark.parametrize("features", [None, 7, {"a": "wide"}])
+def test_a_label_that_nobody_asked_for_waits_and_is_counted_otherwise(features):
+    learned = Learned(numbers())
+    given = {"id": "other", "label": "left", "features": features}
+    learned.step([], [message(given, 0)])
+    learned.pipeline.step(Inputs(10_000_000, {}, [], []), None)
+    assert learned.pipeline.join.counts.unknown == 1
+    assert learned.pipeline.learner.n_labels == 0
+
+
+def test_a_field_that_joins_is_published_and_asked_with():
+    learned = Learned(mixed())
+    for n in range(4):
+        learned.turn(records(10, start=10 * n))
+    learned.pipeline.notes["fields"] = {"late": "number"}
+    effects = learned.step([], [])
+    assert effects.messages.publish is not None
+    learned.pipeline.notes = {}
+    for n in range(4, 8):
+        learned.turn(records(10, start=10 * n))
+    entry = Progress.decode(learned.progress[-1].payload, "")
+    assert all(len(one.values) == 5 for one in entry.asked)
+    assert learned.pipeline.learner.n_labels == learned.pipeline.join.counts.answered
+
+
+def test_the_learner_tells_who_scores_each_partition():
+    learned = Learned(numbers())
+    for n in range(3):
+        learned.turn(records(10, start=10 * n))
+    (worker,) = learned.pipeline.numbers()["workers"].values()
+    assert (worker["worker"], worker["records"], worker["offset"]) == ("here:1:abc", 30, 30)
+    assert worker["sequence"] == 3
+    assert worker["rate"] > 0
+
+
+def test_what_is_asked_is_shown_as_it_was_written():
+    learned = Learned(numbers())
+    learned.turn(records(20), answering=False)
+    shown = [json.loads(r) for r in learned.effects[-1].messages.requests]
+    assert [one["id"] for one in shown] == learned.effects[-1].asked.ids
+    assert all(set(one["features"]) == {"a", "b"} for one in shown)
+    writes = learned.effects[-1].messages.writes(learned.outputs)
+    assert [payloads for _, payloads in writes] == [[]], "scorers have written them"

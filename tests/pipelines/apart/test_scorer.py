@@ -1,0 +1,178 @@
+"""Scorers on a real broker, in one process: partitions come and go, and nothing with them."""
+
+from contextlib import ExitStack, closing
+
+import pytest
+
+from streamboost.connectors.kafka.admin import add_partitions
+from streamboost.errors import DeletedError, UnavailableError
+from streamboost.pipelines.job.apart import scorer_of
+from streamboost.pipelines.job.run import run
+from streamboost.pipelines.stop import Stop
+from tests.pipelines.scored_apart import (
+    Apart,
+    assert_budgets_were_kept,
+    assert_nothing_is_lost_or_doubled,
+    assert_progress_goes_on,
+)
+from tests.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def make_world(tmp_path, kafka_servers):
+    """Return a function that makes a pipeline, whose learner has published what there is."""
+    with ExitStack() as stack:
+
+        def make(partitions=2, **more):
+            world = Apart(tmp_path, kafka_servers, partitions, **more)
+            stack.callback(world.close)
+            world.send(20)
+            world.flush()
+            run(world.config, until_idle=True)
+            return world
+
+        yield make
+
+
+@pytest.fixture
+def scorer(make_world):
+    """Return a function that makes a scorer of a world; all leave the group at the end."""
+    with ExitStack() as stack:
+        yield lambda world: stack.enter_context(closing(scorer_of(world.config, Stop())))
+
+
+def until_scored(world, *scorers):
+    """Let scorers take turns until every record has its prediction."""
+    world.flush()
+
+    def is_done():
+        for one in scorers:
+            turn(one)
+        return world.predicted() >= world.sent
+
+    until(is_done, 60)
+
+
+def turn(scorer):
+    """Take a turn; what may pass is tried again, as `run` does."""
+    try:
+        scorer.turn()
+    except UnavailableError:
+        return
+
+
+def assert_all_is_well(world):
+    assert_nothing_is_lost_or_doubled(world)
+    assert_budgets_were_kept(world)
+    assert_progress_goes_on(world)
+
+
+def test_a_scorer_predicts_and_the_learner_learns_what_it_asked(make_world, scorer):
+    world = make_world()
+    one = scorer(world)
+    for n in (40, 100, 40):
+        world.send(n)
+        until_scored(world, one)
+        world.answer_all()
+        run(world.config, until_idle=True)
+    asked = assert_nothing_is_lost_or_doubled(world)
+    assert world.known()["committee"]["labels"] == len(asked) > 3
+    assert world.known()["ledger"]["records"] == 200
+    assert max(p["version"] for _, p in world.read("predictions")[0]) > 0
+
+
+def test_what_was_polled_before_something_failed_is_polled_again(make_world, scorer):
+    world = make_world()
+    one = scorer(world)
+    until_scored(world, one)
+    use, failed = one._use, []
+
+    def fail(polled):
+        if polled.messages and not failed:
+            failed.append(True)
+            raise UnavailableError("the broker is away")
+        return use(polled)
+
+    one._use = fail
+    world.send(20)
+    until_scored(world, one)
+    assert failed
+    assert_all_is_well(world)
+
+
+@pytest.mark.slow
+def test_a_commit_of_which_nobody_knows_is_settled_first(make_world, scorer, monkeypatch):
+    world = make_world()
+    one = scorer(world)
+    until_scored(world, one)
+    member = one._member
+    written = []
+
+    def commit_and_lose_the_answer(producer, *rest):
+        type(member)._write(member, producer, *rest)
+        written.append(True)
+        monkeypatch.undo()
+        raise UnavailableError("the answer was lost")
+
+    monkeypatch.setattr(member, "_write", commit_and_lose_the_answer)
+    world.send(20)
+    until_scored(world, one)
+    assert written
+    assert_all_is_well(world)
+
+
+@pytest.mark.slow
+def test_a_member_that_joins_takes_over_what_the_first_one_had(make_world, scorer):
+    world = make_world(partitions=4)
+    one, other = scorer(world), scorer(world)
+    until_scored(world, one)
+    until(lambda: (turn(one), turn(other), other.tasks)[-1], 60)
+    world.send(40)
+    until_scored(world, one, other)
+    assert not one.tasks.keys() & other.tasks.keys()
+    other.close()
+    world.send(40)
+    until_scored(world, one)
+    assert_all_is_well(world)
+
+
+@pytest.mark.slow
+def test_a_partition_waits_until_it_has_places_to_write_to(make_world, scorer):
+    world = make_world()
+    one = scorer(world)
+    until_scored(world, one)
+    add_partitions(world.cluster, {f"{world.name}.records": 3})
+    world.partitions = 3
+    world.renew()
+    world.send(30)
+    until(lambda: (turn(one), one.is_waiting)[-1], 60)
+    assert 2 not in one.tasks
+    run(world.config, until_idle=True)
+    until_scored(world, one)
+    assert_all_is_well(world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_gap", ["stop", "continue"])
+def test_records_that_were_deleted_unread_stop_the_scorer_or_are_counted(
+    make_world, scorer, on_gap
+):
+    world = make_world(partitions=1, pipeline=f'on_gap = "{on_gap}"')
+    one = scorer(world)
+    until_scored(world, one)
+    one.close()
+    world.send(30)
+    world.flush()
+    world.delete_before(35)
+    other = scorer(world)
+    if on_gap == "stop":
+        with pytest.raises(DeletedError, match="offsets 20 to 34 of partition 0"):
+            until(lambda: other.turn() or False, 60)
+        return
+    until(lambda: (turn(other), other.tasks and other.tasks[0].next >= 50)[-1], 60)
+    run(world.config, until_idle=True)
+    known = world.known()
+    assert known["deleted_unread"] == 15
+    assert known["ledger"]["records"] == 35

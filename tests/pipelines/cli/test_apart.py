@@ -1,0 +1,137 @@
+"""`streamboost learn`, `score` and `run --workers`: who is started where, and who ends whom."""
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from streamboost.connectors.kafka.admin import create_topics
+from streamboost.connectors.kafka.cluster import KafkaCluster
+from tests.pipelines.command import Command
+from tests.pipelines.scored_apart import (
+    Apart,
+    assert_budgets_were_kept,
+    assert_nothing_is_lost_or_doubled,
+)
+from tests.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+ROOT = Path(__file__).parents[3]
+
+HERE = '[pipeline]\nname = "here"\n[source]\nconnector = "files"\npath = "r.jsonl"\n'
+APART = (
+    '[pipeline]\nname = "apart"\nscoring = "apart"\n[source]\nconnector = "kafka"\n'
+    '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "command", "told"),
+    [
+        (HERE, ["score", "p.toml"], 'scoring is "here": start it with `streamboost run`'),
+        (HERE, ["learn", "p.toml"], 'scoring is "here": start it with `streamboost run`'),
+        (HERE, ["run", "--workers", "2", "p.toml"], 'write scoring = "apart"'),
+        (APART, ["run", "p.toml"], "start `streamboost learn` and `streamboost score`, or"),
+        (APART, ["run", "--workers", "2", "--rebuild", "p.toml"], "are the learner's: run"),
+    ],
+)
+def test_what_does_not_fit_the_file_is_refused(tmp_path, file, command, told):
+    (tmp_path / "p.toml").write_text(file)
+    _, err = Command(tmp_path)(*command, code=2)
+    assert told in err
+
+
+def test_check_says_what_is_promised_and_who_spends(tmp_path, kafka_servers):
+    world = Apart(tmp_path, kafka_servers, partitions=4)
+    out, _ = Command(tmp_path)("check", "p.toml")
+    assert "up to 4 scorers" in out
+    assert "in bursts of 6: where a key decides on the partition, the busy ones spend most" in out
+    assert "exactly once: each scorer commits" in out
+    world.close()
+
+
+@pytest.fixture
+def running(tmp_path, kafka_servers):
+    """A pipeline with two scorers as children of one process, and that process."""
+    world = Apart(tmp_path, kafka_servers, partitions=2)
+    command = [sys.executable, "-m", "streamboost.pipelines.cli", "run", "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen([*command, "p.toml"], cwd=tmp_path, env=environment, stderr=said)
+    world.send(40)
+    world.flush()
+    yield world, process
+    for child in [*children_of(process), process.pid]:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    process.wait()
+    world.close()
+
+
+def children_of(process):
+    command = ["ps", "-o", "pid=", "--ppid", str(process.pid)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return [int(pid) for pid in found.split()]
+
+
+@pytest.mark.slow
+def test_learner_and_scorers_run_as_children_and_one_that_is_killed_starts_again(running):
+    world, process = running
+    with world.answered():
+        world.wait()
+        children = children_of(process)
+        assert len(children) == 3
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        world.send(40)
+        world.wait()
+    assert len(children_of(process)) == 3
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert_nothing_is_lost_or_doubled(world)
+    assert_budgets_were_kept(world)
+
+
+@pytest.mark.slow
+def test_one_that_fails_ends_all(running):
+    world, process = running
+    world.wait()
+    with world.admin() as admin:
+        admin.delete_topics([f"{world.name}.journal"])
+    world.send(10)
+    until(lambda: process.poll() is not None)
+    assert process.returncode == 1
+    assert children_of(process) == []
+
+
+@pytest.mark.slow
+def test_the_example_runs_with_three_workers(tmp_path, kafka_servers, monkeypatch):
+    name, folder = f"segments.{time.time_ns()}", ROOT / "examples" / "kafka"
+    text = (folder / "apart.toml").read_text(encoding="utf-8")
+    file = tmp_path / "apart.toml"
+    file.write_text(text.replace('"segments"', f'"{name}"'))
+    monkeypatch.setenv("KAFKA_SERVERS", kafka_servers)
+    cluster = KafkaCluster(kafka_servers)
+    create_topics(cluster, {f"{name}.records": {"num_partitions": 3}})
+    Command(tmp_path)("check", "--create-topics", "apart.toml")
+    command = [sys.executable, "-m", "streamboost.pipelines.cli", "run", "--workers", "3"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen([*command, file], env=environment, stderr=said)
+    try:
+        play = runpy.run_path(str(folder / "segments.py"))["play"]
+        assert play(kafka_servers, name, n=800) > 0.5
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        for child in [*children_of(process), process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        process.wait()

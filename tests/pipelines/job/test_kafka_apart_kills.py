@@ -1,0 +1,152 @@
+"""Scorers and a learner on a real broker, killed and frozen while records come: nothing lost.
+
+The long form has as many events as the environment variable STREAMBOOST_KILLS says, at least 40.
+"""
+
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+from streamboost.connectors.kafka.admin import add_partitions
+from streamboost.pipelines.apart.topics import progress_topic
+from tests.pipelines.killing import KILLS, verified
+from tests.pipelines.scored_apart import (
+    SESSION,
+    TRANSACTION,
+    Apart,
+    assert_budgets_were_kept,
+    assert_nothing_is_lost_or_doubled,
+    assert_progress_goes_on,
+)
+from tests.waiting import until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+EVENTS = max(KILLS, 40) if KILLS else 9
+SCORERS = 3
+TAKEOVER = SESSION + TRANSACTION
+SLACK = 60.0
+"""What starting a process and a busy machine take besides."""
+
+
+class Chaos:
+    """Does one thing after the other to the processes of a pipeline."""
+
+    def __init__(self, world, broker, seed):
+        self.world = world
+        self.broker = broker
+        self.draw = random.Random(seed)
+        self.learner = world.start("learn")
+        self.scorers = [world.start("score") for _ in range(SCORERS)]
+
+    def events(self, n):
+        """Return `n` events, each kind as often as the others, in an order that is drawn."""
+        kinds = [self.kill, self.freeze, self.learner_dies, self.term]
+        kinds += [self.learner_is_taken_over, self.freeze_briefly]
+        kinds += [self.broker_dies] if self.broker else []
+        drawn = [kinds[i % len(kinds)] for i in range(n - 1)]
+        self.draw.shuffle(drawn)
+        drawn.insert(n // 2, self.partitions_join)
+        return drawn
+
+    def _any(self):
+        return self.draw.randrange(len(self.scorers))
+
+    def kill(self):
+        i = self._any()
+        self.scorers[i].kill()
+        self.scorers[i].wait()
+        self.scorers[i] = self.world.start("score")
+
+    def term(self):
+        i = self._any()
+        self.world.stop(self.scorers[i])
+        self.scorers[i] = self.world.start("score")
+
+    def freeze(self, seconds=SESSION + 4.0):
+        """Stop a scorer until others have its partitions, and let it go on."""
+        process = self.scorers[self._any()]
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGCONT)
+
+    def freeze_briefly(self):
+        self.freeze(self.draw.uniform(0.1, SESSION))
+
+    def learner_dies(self):
+        self.learner.kill()
+        self.learner.wait()
+        self.learner = self.world.start("learn")
+
+    def learner_is_taken_over(self):
+        self.world.stop(self.learner)
+        self.learner = self.world.start("learn")
+
+    def broker_dies(self):
+        self.broker.kill()
+        self.broker.start()
+
+    def partitions_join(self):
+        world = self.world
+        add_partitions(world.cluster, {f"{world.name}.records": world.partitions + 2})
+        world.partitions += 2
+
+    def goes_on(self):
+        """Wait until every partition has had records predicted that came from now on."""
+        tick = int(time.time() * 1_000)
+        began = time.monotonic()
+
+        def has_come():
+            entries = self.world.read(progress_topic(self.world.name))
+            newest = [found[-1][1]["tick"] for found in entries.values() if found]
+            return len(newest) == self.world.partitions and min(newest) > tick
+
+        until(has_come, TAKEOVER + SLACK)
+        return time.monotonic() - began
+
+
+def feeding(world, over):
+    """Write records until it is over."""
+    while not over.is_set():
+        try:
+            world.send(4 * world.partitions)
+        except Exception:
+            # What was sent and not acknowledged may be there or not: see `Apart.send`.
+            over.wait(0.5)
+        over.wait(0.15)
+
+
+def test_after_kills_stops_and_partitions_that_join_nothing_is_lost_or_doubled(
+    tmp_path, kafka_servers, request
+):
+    broker = request.getfixturevalue("broker") if "127.0.0.1" in kafka_servers else None
+    world, over = Apart(tmp_path, kafka_servers), threading.Event()
+    feeder = threading.Thread(target=feeding, args=(world, over), daemon=True)
+    try:
+        chaos = Chaos(world, broker, KILLS)
+        feeder.start()
+        with world.answered():
+            chaos.goes_on()
+            for event in chaos.events(EVENTS):
+                event()
+                print(f"{event.__name__}: all partitions go on after {chaos.goes_on():.1f} s")
+            over.set()
+            feeder.join()
+            world.wait()
+            asked = assert_nothing_is_lost_or_doubled(world)
+            assert_budgets_were_kept(world)
+            assert_progress_goes_on(world)
+            world.stop(*chaos.scorers)
+            until(lambda: world.labels_are_learned(len(asked)))
+        world.stop(chaos.learner)
+    finally:
+        over.set()
+        world.close()
+    known = world.known()
+    assert known["committee"]["labels"] == len(asked), "each answer was learned once"
+    assert known["join"]["answered"] == known["ledger"]["requests"] == len(asked)
+    assert known["ledger"]["records"] == world.sent
+    assert f"batches 1 to {known['sequence']} replayed: bit for bit" in verified(world.file)
