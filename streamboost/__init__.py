@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # as themselves, which makes them public to type checkers
     from streamboost.stream.pool import learn_from_pool as learn_from_pool
     from streamboost.stream.training.schedule import Schedule as Schedule
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "ABCLogitBoostClassifier": "streamboost.boosting.log_loss.abc_logit",

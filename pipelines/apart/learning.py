@@ -229,7 +229,8 @@ class LearningPipeline(Pipeline):
         ):
             return
         record = msgspec.json.encode(fields | {self.schema.id: id})
-        records, _ = self.schema.decode([replace(message, payload=record, size=len(record))])
+        shown = msgspec.structs.replace(message, payload=record, size=len(record))
+        records, _ = self.schema.decode([shown])
         if not len(records):
             return
         records, X = self._arrive(records)

@@ -7,11 +7,11 @@ import numpy as np
 from streamboost.active.query import QueryStrategy
 from streamboost.errors import DataError
 from streamboost.features.layout import Values
-from streamboost.stream.annotators import guess_of
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.checks import Label, as_ids, as_labels, as_sources, as_tick, as_wide
 from streamboost.stream.doubts import Doubts, Relabels
 from streamboost.stream.estimators import class_weight_of
+from streamboost.stream.labelled_rows.annotators import guess_of
 from streamboost.stream.labelled_rows.named import NamedRow, verdict
 from streamboost.stream.predictor import Predictor
 from streamboost.stream.training.schedule import Schedule, Training

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamboost.stream.annotators import Annotators
 from streamboost.stream.checks import Label
+from streamboost.stream.labelled_rows.annotators import Annotators
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.labelled_rows.named import NamedRow
 

@@ -12,7 +12,6 @@ from streamboost.errors import DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.storage import Arrays
-from streamboost.stream.annotators import Annotators
 from streamboost.stream.asking import Asking
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.blend.experts import as_experts
@@ -33,6 +32,7 @@ from streamboost.stream.corrections import Corrector
 from streamboost.stream.doubts import Doubts
 from streamboost.stream.estimators import Trainable, class_weight_of
 from streamboost.stream.evaluation.judge import Judge
+from streamboost.stream.labelled_rows.annotators import Annotators
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.labelled_rows.named import ON_CONFLICT, NamedRow
 from streamboost.stream.labelled_rows.working_set import WorkingSet

@@ -10,7 +10,6 @@ from streamboost.active.query import Requests
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
-from streamboost.stream.annotators import Annotators
 from streamboost.stream.asking import Asking
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.checks import Label, as_labels, as_rows, as_wide
@@ -18,6 +17,7 @@ from streamboost.stream.estimators import Trainable
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.evaluation.rest import Rest
 from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.labelled_rows.annotators import Annotators
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.lags import Lags
 from streamboost.stream.scoring import Scored, renamed, score_with_shares

@@ -6,7 +6,7 @@ from stream.small_learner import IDS, X, Y, assert_same, small
 
 from streamboost.errors import ConfigurationError
 from streamboost.stream import QueryStrategy, StreamLearner
-from streamboost.stream.annotators import MOST_SOURCES, Annotators
+from streamboost.stream.labelled_rows.annotators import MOST_SOURCES, Annotators
 from streamboost.stream.labelled_rows.named import NamedRow
 
 PEOPLE = ("ann", "bob", "cid", "dan", "eve")

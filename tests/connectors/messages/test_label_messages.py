@@ -2,9 +2,9 @@
 
 import json
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source

@@ -55,7 +55,7 @@ def test_a_partition_keeps_within_its_share_at_every_record():
     assert spent[-1] > 60
 
 
-@pytest.mark.parametrize(("partitions", "burst"), [(1, 20), (4, 5), (100, 2)])
+@pytest.mark.parametrize(("partitions", "burst"), [(1, 20), (4, 5), (100, 3)])
 def test_partitions_share_the_burst(partitions, burst):
     assert task(partitions=partitions)._querier.strategy.burst == burst
 

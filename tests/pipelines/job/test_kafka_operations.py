@@ -306,10 +306,10 @@ def test_a_prediction_over_its_topic_s_limit_ends_it_with_topic_and_record(
     made, make_records, streamboost_command
 ):
     made, records = made(), make_records(60)[0]
-    limit = {"max.message.bytes": "2000"}
+    limit = {"max.message.bytes": "900"}
     with closing(made.cluster.admin()) as admin:
         admin.alter_configs([ConfigResource("TOPIC", f"{made.name}.predictions", limit)])
-    records[50]["id"] = "the long one" + "." * 3000
+    records[50]["id"] = "the long one" + "." * 980
     put(made, records)
     said = "".join(streamboost_command("run", "p.toml", code=1))
     assert f"topic '{made.name}.predictions' at" in said

@@ -49,7 +49,7 @@ def apart(P, labels, chance, asked, order=(0, 1, 2)):
     for part in batches(len(P)):
         rows = np.flatnonzero(asked[part]) + part.start
         scored = scored_as(P[part][:, order], CLASSES[order])
-        rest = Rest.of(scored, rows - part.start)
+        rest = Rest.of(scored, rows - part.start, 10)
         evaluation.arrive([ids[i] for i in rows], scored_as(P[rows]), chance[rows])
         evaluation.arrive_unasked(Rest.unpack(rest.classes, rest.pack()))
         evaluation.label([ids[i] for i in rows], labels[rows])
@@ -83,7 +83,7 @@ def test_sums_wait_with_the_batch_whose_request_is_open():
     for part in batches(len(P)):
         rows = np.flatnonzero(asked[part]) + part.start
         evaluation.arrive([str(i) for i in rows], scored_as(P[rows]), chance[rows])
-        rest = Rest.of(scored_as(P[part]), rows - part.start)
+        rest = Rest.of(scored_as(P[part]), rows - part.start, 10)
         evaluation.arrive_unasked(rest)
     assert evaluation.since_start().records == 0
     evaluation.label(["10"], ["a"])
@@ -102,7 +102,7 @@ def test_an_evaluation_goes_on_with_sums_that_wait():
         rows = np.flatnonzero(asked[part]) + part.start
         rows_of[number] = rows
         halves.arrive([str(i) for i in rows], scored_as(P[rows]), chance[rows])
-        halves.arrive_unasked(Rest.of(scored_as(P[part]), rows - part.start))
+        halves.arrive_unasked(Rest.of(scored_as(P[part]), rows - part.start, 10))
         state, arrays = halves.state()
         halves = Evaluation(block=10)
         halves.resume(state, arrays)
@@ -115,7 +115,7 @@ def test_an_evaluation_goes_on_with_sums_that_wait():
 
 
 def test_damaged_sums_are_refused():
-    rest = Rest.of(scored_as(stream(10)[0]), [])
+    rest = Rest.of(scored_as(stream(10)[0]), [], 10)
     with pytest.raises(ValueError, match="sums"):
         Rest.unpack(["a", "b"], rest.pack())
     with pytest.raises(ValueError, match="cannot be read"):
