@@ -40,6 +40,7 @@ class Database:
         self.path = Path(path).resolve()
         self._lock = threading.Lock()
         self._connections: dict[int, sqlite3.Connection] = {}
+        self._writing: set[int] = set()  # the threads whose connections are in use
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -57,14 +58,14 @@ class Database:
         """Give a connection within a transaction: it commits, or after an error nothing is left."""
         with self._told():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = self._connection()
-            self._begin(connection)
-            try:
-                yield connection
-                connection.commit()
-            except BaseException:
-                connection.rollback()
-                raise
+            with self._in_use() as connection:
+                self._begin(connection)
+                try:
+                    yield connection
+                    connection.commit()
+                except BaseException:
+                    connection.rollback()
+                    raise
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Lock the file for writing; every second of a longer wait, signals have their turn."""
@@ -91,21 +92,32 @@ class Database:
         return None if found == "ok" else " ".join(found.split())
 
     def close(self) -> None:
-        """Close the connections of all threads."""
+        """Close the connections of all threads; one that writes closes its own when it is done."""
         with self._lock:
             connections, self._connections = self._connections, {}
-        for connection in connections.values():
+            idle = [one for thread, one in connections.items() if thread not in self._writing]
+        for connection in idle:
             connection.close()
 
-    def _connection(self) -> sqlite3.Connection:
+    @contextmanager
+    def _in_use(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection of this thread, which nobody closes meanwhile: SQLite would crash."""
         thread = threading.get_ident()
         with self._lock:
             connection = self._connections.get(thread)
-        if connection is None:
-            connection = self._open()
+            self._writing.add(thread)
+        try:
+            if connection is None:
+                connection = self._open()
+                with self._lock:
+                    self._connections[thread] = connection
+            yield connection
+        finally:
             with self._lock:
-                self._connections[thread] = connection
-        return connection
+                self._writing.discard(thread)
+                is_kept = self._connections.get(thread) is connection
+            if connection is not None and not is_kept:
+                connection.close()
 
     def _open_for_reading(self) -> sqlite3.Connection:
         address = f"{self.path.as_uri()}?mode=ro"
