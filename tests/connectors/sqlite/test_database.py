@@ -2,6 +2,8 @@ import sqlite3
 import threading
 from contextlib import closing
 
+import pytest
+
 from streamboost.connectors.sqlite.database import Database
 from tests.waiting import until
 
@@ -31,9 +33,5 @@ def test_a_connection_that_is_in_use_is_closed_by_its_own_thread(tmp_path):
     with closing(sqlite3.connect(database.path)) as found:
         assert found.execute("SELECT n FROM t").fetchall() == [(1,)]
     (connection,) = used
-    try:
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")
-    except sqlite3.ProgrammingError as error:
-        assert "closed" in str(error)
-    else:
-        raise AssertionError("its thread has left it open")
