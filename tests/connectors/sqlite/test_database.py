@@ -26,7 +26,7 @@ def test_a_connection_that_is_in_use_is_closed_by_its_own_thread(tmp_path):
         thread = threading.Thread(target=write, daemon=True)
         thread.start()
         begun.wait(30)
-        until(lambda: database._writing)
+        until(lambda: len(database._connections) == 2)
         database.close()
         other.execute("ROLLBACK")
         thread.join(30)
