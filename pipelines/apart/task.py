@@ -154,7 +154,7 @@ class Task:
         written = Messages(predicted, requests, [letter.encode() for letter in dead])
         self._digest = chain(self._digest, replace(records, X=X), written, Joined(), [])
         self._note(records)
-        end, block = messages[-1].offset + 1, self._querier.spending.block
+        end, block = messages[-1].offset + 1, self._querier.budget.block
         entry = self._entry(
             start=messages[0].offset,
             end=end,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Budget", "Ledger"]
+__all__ = ["Account", "Budget", "Ledger"]
 
 _LONGEST = 2**62
 """Records in the longest block: no stream ends one, and its place is drawn in 64 bits."""
@@ -49,7 +49,46 @@ class Ledger:
         return self.requests - self.answered - self.expired
 
 
-class Budget:
+class Account:
+    """What records earn, in whole numbers, and what was bought so far.
+
+    Each earns `share` tokens, and of a `loan` the first `expected` repay a part. A part `again` of
+    the share is for asking again about labels that look wrong.
+
+    Attributes
+    ----------
+    records
+        How many came.
+    requests, audits, again
+        Labels asked for, and those of them that were audits, or of records that had one.
+    """
+
+    def __init__(self, share: Fraction, loan: int, expected: int, again: Fraction) -> None:
+        repaid = Fraction(loan, expected) if loan else Fraction(0)
+        self.share = share
+        self._least = share - repaid
+        self._again_share = again * share
+        self._expected = expected if loan else 0
+        self._price = (
+            share.denominator * repaid.denominator * self._again_share.denominator
+        )  # what a token is counted in
+        self._earned_at_first = int(self._least * self._price)
+        self._earned_later = int(share * self._price)
+        self.records = self.requests = self.audits = self.again = 0
+
+    @property
+    def _earned(self) -> int:
+        """What the next record earns, in units of a token's `_price`."""
+        return self._earned_at_first if self.records < self._expected else self._earned_later
+
+    def count(self, records: int, requests: int, audits: int) -> None:
+        """Count what others decided by budgets of their own, spending nothing."""
+        self.records += records
+        self.requests += requests
+        self.audits += audits
+
+
+class Budget(Account):
     """A token bucket in whole numbers, and the audit's place in each block of records.
 
     Every record earns `share` tokens and a request costs one. Counted in units of
@@ -94,23 +133,12 @@ class Budget:
         expected: int = 0,
         again: Fraction = Fraction(0),
     ) -> None:
-        self.share = share
-        self._expected = expected if loan else 0
-        repaid = Fraction(loan, expected) if loan else Fraction(0)
-        least = share - repaid
-        self.block = min(ceil(1 / (audit * least)), _LONGEST) if audit else 0
+        super().__init__(share, loan, expected, again)
+        self.block = min(ceil(1 / (audit * self._least)), _LONGEST) if audit else 0
         self._first = self._next = ceil(1 / share)
-        self._price = share.denominator * repaid.denominator
-        self._earned_at_first = int(least * self._price)
-        self._earned_later = int(share * self._price)
         self._cap = (burst - 1 if audit else burst) * self._price
         self._bank = loan * self._price
         self._place = 0  # of the newest block's audit
-        self.records = 0
-        self.requests = 0
-        self.audits = 0
-        self.again = 0
-        self._again_share = again * share
 
     @property
     def rule_share(self) -> float:
@@ -143,11 +171,6 @@ class Budget:
     def affordable(self) -> int:
         """How many labels the rule may ask for now."""
         return max(0, self._free // self._price)
-
-    @property
-    def _earned(self) -> int:
-        """What a record earns, in units of a token's `_price`."""
-        return self._earned_at_first if self.records < self._expected else self._earned_later
 
     @property
     def _free(self) -> int:
@@ -227,12 +250,6 @@ class Budget:
         """Count an audit, for which a token is set apart; it `buys` no label asked for before."""
         self.audits += 1
         self.requests += buys
-
-    def count(self, records: int, requests: int, audits: int) -> None:
-        """Count what others decided by budgets of their own, spending nothing."""
-        self.records += records
-        self.requests += requests
-        self.audits += audits
 
     def state(self) -> dict[str, Any]:
         """Return all that changes, as JSON can hold it."""

@@ -62,9 +62,9 @@ class Querier:
         self.strategy = strategy
         earns = strategy.share, strategy.burst, strategy.audit_share
         lent = strategy.loan, strategy.expected_records or 0
-        self.budget = Budget(*earns, *lent, strategy.relabel_share)
         by_chance = strategy.rule == "chance" and strategy.mode == "stream"
-        self._strata = Strata(*earns, *lent, strategy.relabel_share) if by_chance else None
+        way = Strata if by_chance else Budget
+        self.budget: Budget | Strata = way(*earns, *lent, strategy.relabel_share)
         self._densities = Densities(float(strategy.share))
         self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
         self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
@@ -73,11 +73,6 @@ class Querier:
         self._draws, self._places, self._lots = (
             np.random.default_rng(seed) for seed in seeds.spawn(3)
         )
-
-    @property
-    def spending(self) -> Budget | Strata:
-        """What counts the records and requests: strata where each record has its own chance."""
-        return self.budget if self._strata is None else self._strata
 
     def follow(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
         """Measure the kept records again if their utilities are not those of `version`.
@@ -119,17 +114,18 @@ class Querier:
         cold
             There is nothing to rank by yet: ask at random.
         """
+        draws = self._draws.random(len(ids))  # one a record, whoever needs it
+        if isinstance(self.budget, Strata):
+            return self._draw(self.budget, ids, X, utility, sure, draws, cold=cold)
         asked = _Asked()
         if self._pool is not None:
-            self._collect(asked, self._pool, ids, X, utility, cold=cold)
+            self._collect(asked, self.budget, self._pool, ids, X, utility, cold=cold)
             return asked.requests()
-        draws = self._draws.random(len(ids))
-        if self._strata is not None:
-            return self._draw(self._strata, ids, X, utility, sure, draws, cold=cold)
         at_once = max(1, _AT_ONCE // self.strategy.window)
         for start in range(0, len(ids), at_once):
             part = slice(start, start + at_once)
-            self._rate(asked, ids[part], X[part], utility[part], draws[part], cold=cold)
+            known = ids[part], X[part], utility[part], draws[part]
+            self._rate(asked, self.budget, *known, cold=cold)
         return asked.requests()
 
     def _draw(
@@ -181,19 +177,20 @@ class Querier:
         ConfigurationError
             When there is no pool, or `n` is not a whole number of at least 1.
         """
-        if self._pool is None:
+        if self._pool is None or isinstance(self.budget, Strata):
             raise ConfigurationError(
                 f'query mode is "{self.strategy.mode}", which keeps no pool to ask from: choose '
                 'mode "pool"'
             )
         check_whole("n, the requests of a round,", n)
         asked = _Asked()
-        self._round(asked, self._pool, n, cold=cold)
+        self._round(asked, self.budget, self._pool, n, cold=cold)
         return asked.requests()
 
     def _rate(
         self,
         asked: _Asked,
+        budget: Budget,
         ids: Sequence[str],
         X: np.ndarray,
         utility: np.ndarray,
@@ -202,7 +199,7 @@ class Querier:
         cold: bool,
     ) -> None:
         """Decide about records that arrive, looking only at those that may be asked for."""
-        budget, by_rank = self.budget, self.strategy.utility != "random"
+        by_rank = self.strategy.utility != "random"
         if ranked := by_rank and not cold:
             may, chance = self._rule.over(utility, self._window, draws)
         else:
@@ -227,6 +224,7 @@ class Querier:
     def _collect(
         self,
         asked: _Asked,
+        budget: Budget,
         pool: Pool,
         ids: Sequence[str],
         X: np.ndarray,
@@ -240,29 +238,28 @@ class Querier:
         the rounds would meet audited records whose labels are known, and pass them over: those
         they do ask for would no longer be chosen without regard to the audit.
         """
-        self._draws.random(len(ids))  # one a record, as where each is decided about
         for i, id in enumerate(ids):
-            self.budget.arrive(self._places)
+            budget.arrive(self._places)
             left = pool.admit(id, X[i], float(utility[i]))
-            if pool.full and self.budget.affordable >= self.strategy.round_size:
-                self._round(asked, pool, self.strategy.round_size, cold=cold)
-            if self.budget.audited:
-                self.budget.audit(buys=left is not None)
+            if pool.full and budget.affordable >= self.strategy.round_size:
+                self._round(asked, budget, pool, self.strategy.round_size, cold=cold)
+            if budget.audited:
+                budget.audit(buys=left is not None)
                 if left is not None:
-                    chance = self.budget.combine(0.0)
+                    chance = budget.combine(0.0)
                     asked.add(left.id, left.utility, chance, audit=True, rule=False)
 
-    def _round(self, asked: _Asked, pool: Pool, n: int, *, cold: bool) -> None:
+    def _round(self, asked: _Asked, budget: Budget, pool: Pool, n: int, *, cold: bool) -> None:
         """Ask for the best of the pool, at most `n` and what can be paid."""
-        n = min(n, self.budget.affordable)
+        n = min(n, budget.affordable)
         chosen = pool.choose(n, self._lots, at_random=cold)
-        self.budget.spend(len(chosen))
+        budget.spend(len(chosen))
         for id, utility, p in chosen:
-            asked.add(id, utility, self.budget.combine(p), audit=False, rule=True)
+            asked.add(id, utility, budget.combine(p), audit=False, rule=True)
 
     def ledger(self, *, answered: int, expired: int) -> Ledger:
         """Return the budget's counts beside those of the answers, which the caller keeps."""
-        budget = self.spending
+        budget = self.budget
         return Ledger(
             records=budget.records,
             requests=budget.requests,
@@ -277,7 +274,7 @@ class Querier:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
         version, arrays = self._window.state()
         state = {
-            "budget": self.spending.state(),
+            "budget": self.budget.state(),
             "draws": self._draws.bit_generator.state,
             "places": self._places.bit_generator.state,
             "lots": self._lots.bit_generator.state,
@@ -290,7 +287,7 @@ class Querier:
 
     def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Go on from what `state` returned for a querier of the same strategy."""
-        self.spending.resume(state["budget"])
+        self.budget.resume(state["budget"])
         self._draws.bit_generator.state = state["draws"]
         self._places.bit_generator.state = state["places"]
         self._lots.bit_generator.state = state["lots"]

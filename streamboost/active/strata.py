@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from streamboost.active.budget import Account
+
 __all__ = ["Densities", "Strata"]
 
 FLOOR = Fraction(1, 10)
@@ -28,7 +30,7 @@ _SAVED = 1.0
 """Tokens left alone, so that what can be paid seldom bounds a chance."""
 
 
-class Strata:
+class Strata(Account):
     """Asks at random, each record with a chance of its own, and keeps to a budget at every record.
 
     The chances p of the records, one behind the other, fill strata of length 1. In each stratum
@@ -60,13 +62,9 @@ class Strata:
 
     Attributes
     ----------
-    records, requests
-        How many records came, and for how many of them a label was asked for.
     block
         The most records that one asked about stands for.
     """
-
-    audits = 0
 
     def __init__(
         self,
@@ -77,16 +75,11 @@ class Strata:
         expected: int = 0,
         again: Fraction = Fraction(0),
     ) -> None:
-        repaid = Fraction(loan, expected) if loan else Fraction(0)
-        apart = again * share
-        self._price = share.denominator * repaid.denominator * apart.denominator
-        self._set_apart = int(apart * self._price)  # by each record, for asking again
+        super().__init__(share, loan, expected, again)
+        self._set_apart = int(self._again_share * self._price)  # by each record, for asking again
         self._owed = 0  # of that, not spent yet
-        self._earned_at_first = int((share - repaid) * self._price)
-        self._earned_later = int(share * self._price)
-        self._expected = expected if loan else 0
-        self._earned = loan * self._price
-        self._certain = share == 1
+        self._bank = loan * self._price  # all that was earned
+        self._certain = share == 1 and not again
         self._audit = float(audit)
         self._floor = float(audit * share)
         self._horizon = max(_HORIZON, 5.0 / float(share))
@@ -96,24 +89,16 @@ class Strata:
         self._spent = 0.0  # S
         self._point: float | None = None  # where the stratum's is, in S; None: draw it
         self._met = False
-        self.records = 0
-        self.requests = 0
-        self.again = 0
         self.block = ceil(1 / (FLOOR * share))
 
     @property
     def tokens(self) -> float:
         """Labels that could still be bought."""
-        return self._earned / self._price - self._forgone - self.requests
-
-    @property
-    def affordable(self) -> int:
-        """How many labels could be asked for now."""
-        return max(0, int(self._room()) + 1)
+        return self._bank / self._price - self._forgone - self.requests
 
     def _room(self) -> float:
         owed = self._owed + self.again * self._price
-        return (self._earned - owed) / self._price - self._forgone - 1.0 - self._spent
+        return (self._bank - owed) / self._price - self._forgone - 1.0 - self._spent
 
     @property
     def due_again(self) -> int:
@@ -144,8 +129,8 @@ class Strata:
 
     def _chance(self, density: float) -> float:
         """Let the next record arrive; return its part of the strata."""
-        earned = self._earned_at_first if self.records < self._expected else self._earned_later
-        self._earned += earned
+        earned = self._earned
+        self._bank += earned
         self._owed += self._set_apart
         if self._owed > self._most_owed:
             self._forgone += (self._owed - self._most_owed) / self._price
@@ -176,15 +161,10 @@ class Strata:
         self.requests += asked
         return asked
 
-    def count(self, records: int, requests: int, audits: int) -> None:
-        """Count what others decided by budgets of their own, spending nothing."""
-        self.records += records
-        self.requests += requests
-
     def state(self) -> dict[str, Any]:
         """Return all that changes, as JSON can hold it."""
         return {
-            "earned": self._earned,
+            "bank": self._bank,
             "forgone": self._forgone,
             "spent": self._spent,
             "point": self._point,
@@ -197,7 +177,7 @@ class Strata:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned for the same settings."""
-        self._earned = state["earned"]
+        self._bank = state["bank"]
         self._forgone, self._spent = state["forgone"], state["spent"]
         self._point, self._met = state["point"], state["met"]
         self.records, self.requests = state["records"], state["requests"]

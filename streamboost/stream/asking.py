@@ -53,12 +53,12 @@ class Asking:
     @property
     def block(self) -> int:
         """m, the records in an audit's block, 0 without audits."""
-        return self._querier.spending.block
+        return self._querier.budget.block
 
     @property
     def records(self) -> int:
         """Records queried so far."""
-        return self._querier.spending.records
+        return self._querier.budget.records
 
     @property
     def ledger(self) -> Ledger:
@@ -86,7 +86,7 @@ class Asking:
 
     def arrived(self, records: int, asked: Requests) -> None:
         """Take in how many records others decided about, and what they asked for."""
-        self._querier.spending.count(records, len(asked), int(asked.audit.sum()))
+        self._querier.budget.count(records, len(asked), int(asked.audit.sum()))
         self._noted(asked)
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
@@ -104,7 +104,7 @@ class Asking:
     @property
     def due_again(self) -> int:
         """How many labels may be asked for again now."""
-        return self._querier.spending.due_again
+        return self._querier.budget.due_again
 
     def is_free(self, id: str) -> bool:
         """Whether no request of that record is open."""
@@ -112,7 +112,7 @@ class Asking:
 
     def ask_again(self, ids: Sequence[str]) -> None:
         """Ask again about these records, for a token each."""
-        self._querier.spending.ask_again(len(ids))
+        self._querier.budget.ask_again(len(ids))
         self._again |= dict.fromkeys(ids)
 
     def close(self, id: str) -> None:

@@ -115,3 +115,16 @@ def test_what_is_set_apart_for_asking_again_is_there_when_it_falls_due():
     assert (level - np.minimum.accumulate(level)).max() <= burst
     assert one.again > 0.9 * 0.02 * n
     assert one.requests == total[-1] > 0.96 * 0.1 * n
+
+
+def test_where_every_label_could_be_bought_asking_again_leaves_some_unasked():
+    rng = np.random.default_rng(6)
+    one, n = strata("1", again=Fraction(1, 5)), 2_000
+    total = []
+    for density, draw in rng.random((n, 2)):
+        asked, _ = ask(one, [2 * density], [draw])
+        again = one.due_again
+        one.ask_again(again)
+        total.append(len(asked) + again)
+    assert (np.cumsum(total) <= np.arange(1, n + 1)).all()
+    assert one.again > 0.19 * n
