@@ -5,24 +5,66 @@ children, and in the end each row's leaf is read off the bits. An instruction se
 no branch depends on one.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from streamboost.kernels.jit import inner_kernel
+from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["CHUNK", "LEAVES", "VECTOR", "WORDS", "lay_out", "part", "read_places"]
+__all__ = ["CHUNK", "VECTOR", "lay_out", "part", "read_places", "room"]
 
 _BYTES = 32  # of bits, one for each row of a vector: bit b of byte i is row 32 b + i's
 VECTOR = 8 * _BYTES
-WORDS = _BYTES // 8
+_WORDS = _BYTES // 8
 CHUNK = 8 * VECTOR  # rows whose columns are laid out at a time
 _LINE = 16  # values that are laid out at a time, a number the compiler knows
-LEAVES = 256  # the leaf's place has eight bits; in trees with more, rows walk
+_LEAVES = 256  # the leaf's place has eight bits; in trees with more, rows walk
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
+class _Room(NamedTuple):
+    """Room for a chunk of rows on their way down one tree after another."""
+
+    columns: np.ndarray  # float32 (D, CHUNK)
+    stack: np.ndarray  # int64: nodes,
+    rows: np.ndarray  # uint64 (nodes, vectors, words): and the rows that are at each
+    last: np.ndarray  # int64 (D,): the node that asked for a feature last, -1 for none,
+    tests: np.ndarray  # uint64 (D, vectors, words): the rows that went left there,
+    test_bytes: np.ndarray  # and their bytes
+    planes: np.ndarray  # uint64 (vectors, 8, words): bit j of the place of each row's leaf,
+    plane_bytes: np.ndarray  # and their bytes
+    leaves: np.ndarray  # int64: the leaves of a tree, from left to right
+    place: np.ndarray  # uint8 (VECTOR,): for whoever reads the places of a vector
+
+
+@kernel
+def room(n_features):
+    """Return room for rows of so many features, whatever the trees."""
+    most = CHUNK // VECTOR
+    tests = np.empty((n_features, most, _WORDS), np.uint64)
+    planes = np.empty((most, 8, _WORDS), np.uint64)
+    return _Room(
+        np.empty((n_features, CHUNK), np.float32),
+        np.empty(_LEAVES, np.int64),
+        np.empty((_LEAVES, most, _WORDS), np.uint64),
+        np.empty(n_features, np.int64),
+        tests,
+        tests.view(np.uint8),
+        planes,
+        planes.view(np.uint8),
+        np.empty(_LEAVES, np.int64),
+        np.empty(VECTOR, np.uint8),
+    )
+
+
 @inner_kernel
-def lay_out(X, first, n, columns):
-    """Copy `n` rows of `X` from `first` on to `columns` (D, CHUNK)."""
+def lay_out(X, first, n, room):
+    """Copy `n` rows of `X` from `first` on to the room; return how many vectors they fill.
+
+    What stands in the last vector behind the last row goes down the trees too: leave it out.
+    """
+    columns = room.columns
+    room.last[:] = -1
     whole = n - n % _LINE
     for row in range(0, whole, _LINE):
         for f in range(X.shape[1]):
@@ -31,6 +73,7 @@ def lay_out(X, first, n, columns):
     for f in range(X.shape[1]):
         for i in range(whole, n):
             columns[f, i] = X[first + i, f]
+    return (n + VECTOR - 1) // VECTOR
 
 
 @inner_kernel
@@ -74,17 +117,17 @@ def _ask(nodes, at, column, n_vectors, last, bits):
 
 
 @inner_kernel
-def part(nodes, root, columns, n_vectors, stack, rows, last, tests, test_bytes, planes, leaves):
-    """Part the rows of `columns` among the leaves of a tree; return how many leaves it has.
+def part(nodes, root, n_vectors, room):
+    """Part the rows laid out in the room among the leaves of a tree; return how many it has.
 
-    `leaves` takes them from left to right; `planes[v, j]` bit j of the place in `leaves` of each
-    row of vector v. `rows[s]` are the rows at the node `stack[s]`. Returns 0 where the tree has
-    more than LEAVES.
+    Returns 0 where that is more than a place can name: its rows must walk.
     """
+    stack, rows, tests, planes = room.stack, room.rows, room.tests, room.planes
+    columns, leaves = room.columns, room.leaves
     n_leaves, top = 0, 0
     stack[0] = root
     for v in range(n_vectors):
-        for w in range(WORDS):
+        for w in range(_WORDS):
             rows[0, v, w] = _ALL
             for j in range(8):
                 planes[v, j, w] = np.uint64(0)
@@ -95,17 +138,17 @@ def part(nodes, root, columns, n_vectors, stack, rows, last, tests, test_bytes, 
             for j in range(8):
                 if (n_leaves >> j) & 1:
                     for v in range(n_vectors):
-                        for w in range(WORDS):
+                        for w in range(_WORDS):
                             planes[v, j, w] |= rows[top, v, w]
             n_leaves += 1
             top -= 1
             continue
-        if n_leaves + top >= LEAVES - 1:
+        if n_leaves + top >= _LEAVES - 1:
             return 0
         f = nodes[at].feature
-        _ask(nodes, at, columns[f], n_vectors, last, test_bytes[f])
+        _ask(nodes, at, columns[f], n_vectors, room.last, room.test_bytes[f])
         for v in range(n_vectors):
-            for w in range(WORDS):
+            for w in range(_WORDS):
                 left = rows[top, v, w] & tests[f, v, w]
                 rows[top + 1, v, w] = left
                 rows[top, v, w] ^= left
@@ -115,8 +158,9 @@ def part(nodes, root, columns, n_vectors, stack, rows, last, tests, test_bytes, 
 
 
 @inner_kernel
-def read_places(planes, place):
-    """Gather the eight bits of each row of a vector from `planes` uint8 (8, _BYTES)."""
+def read_places(v, room):
+    """Gather where in `room.leaves` each row of vector `v` is, in `room.place`."""
+    planes, place = room.plane_bytes[v], room.place
     for byte in range(_BYTES):
         for b in range(8):
             gathered = np.uint8(0)

@@ -5,7 +5,7 @@ A few rows walk down node by node; many are parted a node at a time, as bits (`k
 
 import numpy as np
 
-from streamboost.kernels.bits import CHUNK, LEAVES, VECTOR, WORDS, lay_out, part, read_places
+from streamboost.kernels.bits import CHUNK, VECTOR, lay_out, part, read_places, room
 from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = [
@@ -88,31 +88,20 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
             for t in range(start, stop):
                 _walk(nodes, roots[t], values, X, scores, block, min(block + _BLOCK, n))
         return
-    most = CHUNK // VECTOR
-    columns = np.empty((X.shape[1], CHUNK), np.float32)
-    rows, stack = np.empty((LEAVES, most, WORDS), np.uint64), np.empty(LEAVES, np.int64)
-    last, tests = np.empty(X.shape[1], np.int64), np.empty((X.shape[1], most, WORDS), np.uint64)
-    planes = np.empty((most, 8, WORDS), np.uint64)
-    test_bytes, plane_bytes = tests.view(np.uint8), planes.view(np.uint8)
-    leaves, place = np.empty(LEAVES, np.int64), np.empty(VECTOR, np.uint8)
+    work = room(X.shape[1])
     for chunk in range(0, n, CHUNK):
         end = min(chunk + CHUNK, n)
-        n_vectors = (end - chunk + VECTOR - 1) // VECTOR
-        # What stands in the last vector behind the last row goes down the trees and is not added.
-        lay_out(X, chunk, end - chunk, columns)
-        last[:] = -1
+        n_vectors = lay_out(X, chunk, end - chunk, work)
         for t in range(start, stop):
-            n_leaves = part(
-                nodes, roots[t], columns, n_vectors, stack, rows, last, tests, test_bytes, planes,
-                leaves,
-            )  # fmt: skip
-            if n_leaves == 0:
+            if part(nodes, roots[t], n_vectors, work) == 0:
                 _walk(nodes, roots[t], values, X, scores, chunk, end)
                 continue
             for v in range(n_vectors):
                 first = chunk + v * VECTOR
-                read_places(plane_bytes[v], place)
-                _add_leaves(values, leaves, place, scores, first, min(VECTOR, end - first))
+                read_places(v, work)
+                _add_leaves(
+                    values, work.leaves, work.place, scores, first, min(VECTOR, end - first)
+                )
 
 
 @kernel
@@ -148,32 +137,20 @@ def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop)
 @kernel
 def _place_many(nodes, roots, X, places):
     """Do what `leaf_places` does, a tree's nodes at a time; trees without sets."""
-    n, most = X.shape[0], CHUNK // VECTOR
-    columns = np.empty((X.shape[1], CHUNK), np.float32)
-    rows, stack = np.empty((LEAVES, most, WORDS), np.uint64), np.empty(LEAVES, np.int64)
-    last, tests = np.empty(X.shape[1], np.int64), np.empty((X.shape[1], most, WORDS), np.uint64)
-    planes = np.empty((most, 8, WORDS), np.uint64)
-    test_bytes, plane_bytes = tests.view(np.uint8), planes.view(np.uint8)
-    leaves, place = np.empty(LEAVES, np.int64), np.empty(VECTOR, np.uint8)
+    n, work = X.shape[0], room(X.shape[1])
     for chunk in range(0, n, CHUNK):
         end = min(chunk + CHUNK, n)
-        n_vectors = (end - chunk + VECTOR - 1) // VECTOR
-        lay_out(X, chunk, end - chunk, columns)
-        last[:] = -1
+        n_vectors = lay_out(X, chunk, end - chunk, work)
         for t in range(roots.size):
-            n_leaves = part(
-                nodes, roots[t], columns, n_vectors, stack, rows, last, tests, test_bytes, planes,
-                leaves,
-            )  # fmt: skip
-            if n_leaves == 0:
+            if part(nodes, roots[t], n_vectors, work) == 0:
                 for i in range(chunk, end):
                     places[i, t] = np.uint8(leaf_of(nodes, roots[t], X, i) & 255)
                 continue
             for v in range(n_vectors):
                 first = chunk + v * VECTOR
-                read_places(plane_bytes[v], place)
+                read_places(v, work)
                 for i in range(min(VECTOR, end - first)):
-                    places[first + i, t] = np.uint8(leaves[place[i]] & 255)
+                    places[first + i, t] = np.uint8(work.leaves[work.place[i]] & 255)
 
 
 @kernel
