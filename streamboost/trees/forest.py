@@ -1,6 +1,6 @@
 """The packed forest: all trees in a few arrays, ready for scoring."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import ClassVar
@@ -16,10 +16,10 @@ from streamboost.kernels.traverse import (
 )
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
-from streamboost.trees.categories import Categories, Reading
+from streamboost.trees.categories import Categories
 from streamboost.trees.damage import check_forest
 from streamboost.trees.sets import reread, sets_of
-from streamboost.trees.tree import Tree, by_record
+from streamboost.trees.tree import Tree, by_record, linked
 
 __all__ = ["Forest", "ForestBuilder"]
 
@@ -97,29 +97,26 @@ class Forest:
     ) -> None:
         """Add the values of all rounds, or of `rounds` (first, end), to `scores` float64 (n, K)."""
         first, end = rounds or (0, self.n_rounds)
-        start, stop = self.rounds[first], self.rounds[end]
-        if start == stop:
-            return
-        if self.sets.size == 0:
-            add_scores(self.nodes, self.roots, self.values, X, scores, start, stop)
-        else:
-            self._add_mixed(self.categories.transform(X), scores, start, stop)
+        self._add(self._coded(X), scores, self.rounds[first], self.rounds[end])
 
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
         """Add one round after another to `scores` float64 (n, K), and yield it after each."""
-        coded = self.categories.transform(X) if self.sets.size else X
+        coded = self._coded(X)
         for start, stop in pairwise(self.rounds):
-            if self.sets.size == 0:
-                add_scores(self.nodes, self.roots, self.values, coded, scores, start, stop)
-            else:
-                self._add_mixed(coded, scores, start, stop)
+            self._add(coded, scores, start, stop)
             yield scores
 
-    def _add_mixed(
-        self, coded: np.ndarray, scores: np.ndarray, start: np.int32, stop: np.int32
-    ) -> None:
-        nodes = self.nodes, self.set_of, self.sets
-        add_mixed_scores(*nodes, self.roots, self.values, coded, scores, start, stop)
+    def _coded(self, X: np.ndarray) -> np.ndarray:
+        return self.categories.transform(X) if self.sets.size else X
+
+    def _add(self, coded: np.ndarray, scores: np.ndarray, start: np.int32, stop: np.int32) -> None:
+        args = self.roots, self.values, coded, scores, start, stop
+        if start == stop:
+            return
+        if self.sets.size == 0:
+            add_scores(self.nodes, *args)
+        else:
+            add_mixed_scores(self.nodes, self.set_of, self.sets, *args)
 
     def splits(self, n_features: int) -> np.ndarray:
         """Return how many nodes split each feature, int64 (D,)."""
@@ -131,9 +128,8 @@ class Forest:
         Leaves are told apart within a tree, as far as it has no more than 256.
         """
         roots = self.roots[:n_trees]
-        coded = self.categories.transform(X) if self.sets.size else X
         places = np.empty((len(X), len(roots)), dtype=np.uint8)
-        leaf_places(self.nodes, self.set_of, self.sets, roots, coded, places)
+        leaf_places(self.nodes, self.set_of, self.sets, roots, self._coded(X), places)
         return places
 
     def scores_and_leaves(
@@ -143,11 +139,10 @@ class Forest:
 
         `X` float32 (n, D), in C-order, may have columns behind those that trees know.
         """
-        coded = self.categories.transform(X) if self.sets.size else X
         scores = np.empty((len(X), len(base)))
         places = np.empty((len(X), min(n_trees, len(self.roots))), dtype=np.uint8)
         nodes = self.nodes, self.set_of, self.sets, self.roots, self.values
-        score_and_place(*nodes, base, coded, scores, places)
+        score_and_place(*nodes, base, self._coded(X), scores, places)
         return scores, places
 
     def widened(self, n_classes: int) -> "Forest":
@@ -263,37 +258,28 @@ class ForestBuilder:
 
     def freeze(self) -> Forest:
         """Return the packed forest."""
-        categories, readings = self._forest.categories.merged(self._bins.categories)
-        old = self._reread(categories, readings)
+        old, bins = self._forest, self._bins
+        categories, readings = old.categories.merged(bins.categories)
+        if readings:
+            args = old.sets, old.set_of, old.nodes["feature"], readings, categories.n_codes
+            old = replace(old, sets=reread(*args), categories=categories)
         if not self._grown:
             return old
         parts, *rest = zip(*self._grown, strict=True)
         sizes, values, weights = map(np.concatenate, rest)
         # As bytes: numpy's own concatenation compares the fields of every array with the next's.
         grown = np.frombuffer(b"".join(part.tobytes() for part in parts), parts[0].dtype)
-        first = np.cumsum(sizes) - sizes
-        leaf = grown["left"] < 0
-        # Where each grown node goes: inner nodes behind the old ones, leaves into the values.
-        place = np.where(
-            leaf,
-            ~(np.cumsum(leaf) - 1 + len(old.values)),
-            np.cumsum(~leaf) - 1 + len(old.nodes),
-        ).astype(np.int32)
-        inner = grown[~leaf]
+        nodes, roots = linked(grown, sizes, len(old.nodes), len(old.values))
+        inner = grown[grown["left"] >= 0]
+        nodes["threshold"] = bins.thresholds()[nodes["feature"], inner["bin"]]
         gain, cover = by_record(inner["gain"], weights, (sizes + 1) // 2)
-        left = inner["left"] + np.repeat(first, sizes)[~leaf]
-        nodes = np.zeros(len(inner), dtype=FOREST_NODE)
-        nodes["feature"] = inner["feature"]
-        nodes["threshold"] = self._bins.thresholds()[nodes["feature"], inner["bin"]]
-        nodes["left"], nodes["right"] = place[left], place[left + 1]
-        nodes["missing_left"] = inner["missing_left"]
-        chosen = self._bins.categorical[nodes["feature"]]
+        chosen = bins.categorical[nodes["feature"]]
         set_of = np.where(chosen, np.cumsum(chosen) - 1 + len(old.sets), -1)
         sets = sets_of(inner["members"][chosen], nodes[chosen], readings, old.sets.shape[1])
         return replace(
             old,
             nodes=np.concatenate([old.nodes, nodes]),
-            roots=np.concatenate([old.roots, place[first]]),
+            roots=np.concatenate([old.roots, roots]),
             values=np.concatenate([old.values, values]),
             rounds=np.array(self._rounds, dtype=np.int32),
             sets=np.concatenate([old.sets, sets]),
@@ -301,15 +287,3 @@ class ForestBuilder:
             gain=np.concatenate([old.gain, gain]),
             cover=np.concatenate([old.cover, cover]),
         )
-
-    def _reread(self, categories: Categories, readings: Mapping[int, Reading]) -> Forest:
-        """Return the forest under more categories."""
-        forest = self._forest
-        if not readings:
-            return forest
-        chosen = forest.set_of >= 0
-        place = forest.set_of[chosen]
-        split_by = np.full(len(forest.sets), -1)
-        split_by[place] = forest.nodes["feature"][chosen]
-        sets = reread(forest.sets, split_by, readings, categories.n_codes)
-        return replace(forest, sets=sets, categories=categories)

@@ -10,12 +10,19 @@ __all__ = ["reread", "sets_of"]
 
 
 def reread(
-    sets: np.ndarray, split_by: np.ndarray, readings: Mapping[int, Reading], n_codes: int
+    sets: np.ndarray,
+    set_of: np.ndarray,
+    features: np.ndarray,
+    readings: Mapping[int, Reading],
+    n_codes: int,
 ) -> np.ndarray:
     """Return `sets` with room for `n_codes`: a new code stands where its origin does.
 
-    `split_by` is the feature of each set's node. Without new codes nothing is touched.
+    `set_of` (nodes,) and `features` (nodes,) say which sets nodes have, and what they split by.
+    Without new codes nothing is touched.
     """
+    split_by = np.full(len(sets), -1)
+    split_by[set_of[set_of >= 0]] = features[set_of >= 0]
     width = max(sets.shape[1], -(-n_codes // 8))
     wide = np.zeros((len(sets), width), dtype=np.uint8)
     wide[:, : sets.shape[1]] = sets

@@ -1,10 +1,12 @@
-"""A grown tree, and which rows each of its leaves holds."""
+"""A grown tree, which rows each of its leaves holds, and what forests keep of it."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Tree", "by_record"]
+from streamboost.kernels.traverse import FOREST_NODE
+
+__all__ = ["Tree", "by_record", "linked"]
 
 
 @dataclass(slots=True)
@@ -86,3 +88,21 @@ def by_record(
     shares = weights / np.repeat(of_tree, n_leaves)
     gain = gain / np.repeat(of_tree, n_leaves - 1)
     return gain.astype(np.float32), shares.astype(np.float32)
+
+
+def linked(
+    grown: np.ndarray, sizes: np.ndarray, n_nodes: int, n_leaves: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the inner nodes of `grown` trees, of so many nodes each, and their roots.
+
+    Inner nodes go behind `n_nodes` others and leaves behind `n_leaves`; thresholds are not set.
+    """
+    first, leaf = np.cumsum(sizes) - sizes, grown["left"] < 0
+    places = ~(np.cumsum(leaf) - 1 + n_leaves), np.cumsum(~leaf) - 1 + n_nodes
+    place = np.where(leaf, *places).astype(np.int32)
+    inner = grown[~leaf]
+    left = inner["left"] + np.repeat(first, sizes)[~leaf]
+    nodes = np.zeros(len(inner), dtype=FOREST_NODE)
+    nodes["feature"], nodes["missing_left"] = inner["feature"], inner["missing_left"]
+    nodes["left"], nodes["right"] = place[left], place[left + 1]
+    return nodes, place[first]
