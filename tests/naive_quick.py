@@ -46,7 +46,10 @@ def thresholds(committee, X, ends, tolerance):
 
 
 def score(sums, kind):
-    """What a child with these sums (Python integers) is worth, exactly but for entropy."""
+    """What a child with these sums (Python integers) is worth, exactly but for logs and Newton."""
+    if kind.endswith("newton"):
+        half = len(sums) // 2
+        return sum(g * g / h for g, h in zip(sums[:half], sums[half:], strict=True) if h)
     if kind == "entropy":
         return sum(s + s * log(s / sum(sums)) for s in sums if s)
     if kind != "gini":
@@ -65,9 +68,9 @@ def sums_of(gains, rows):
     return [sum(gains[r][k] for r in rows) for k in range(len(gains[0]))]
 
 
-def most(gains, rows):
+def most(gains, rows, kind):
     """What rows are worth at most, each in a leaf of its own."""
-    return sum(max(*gains[r], 0) for r in rows)
+    return sum(max(score(gains[r], kind), 0) for r in rows)
 
 
 def worths(rows, feature, codes, n_bins, gains, kind, least=0):
@@ -87,17 +90,17 @@ def worths(rows, feature, codes, n_bins, gains, kind, least=0):
 
 def error(rows, feature, codes, n_bins, gains, kind):
     """What some rows are worth at most less what the best split by a feature makes of them."""
-    return most(gains, rows) - max(worths(rows, feature, codes, n_bins, gains, kind))
+    return most(gains, rows, kind) - max(worths(rows, feature, codes, n_bins, gains, kind))
 
 
 def quick_adds(heavy, codes, n_bins, gains, kind, least_part):
     """Count the additions of one node's search, and name the features it finishes."""
     features = range(len(codes))
     args = codes, n_bins, gains, kind
-    mass = most(gains, heavy)
+    mass = most(gains, heavy, kind)
     ends, begin, wanted, so_far = [], 0, 0.9 * mass, 0.0
     for i, r in enumerate(heavy, start=1):
-        so_far += most(gains, [r])
+        so_far += most(gains, [r], kind)
         if so_far >= wanted and i - begin >= least_part and len(heavy) - i >= least_part:
             ends.append(i)
             begin, wanted = i, so_far + (1 - 0.9) / 20 * mass

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.kernels.growing import quick
-from streamboost.kernels.growing.criteria import ERROR, LIMITS
+from streamboost.kernels.growing.criteria import ERROR, LIMITS, NEWTON, NEWTON_SUMS
 from streamboost.kernels.growing.grow import grow
 from streamboost.kernels.growing.histograms import Coded
 from streamboost.kernels.growing.nodes import NODE
@@ -34,8 +34,8 @@ class Grower:
     min_child_weight, l2_regularization
         In the units of the statistic's user: Hessian, or weight.
     pruning
-        "quick" leaves features unfinished that cannot win a node: the same trees, of statistics of
-        kind ERROR and of class weights only.
+        "quick" leaves features unfinished that cannot win a node: the same trees, of class weights
+        and of statistics of the kinds ERROR and Newton's.
 
     Attributes
     ----------
@@ -153,8 +153,10 @@ class Grower:
         nodes = np.empty(2 * n_leaves - 1, dtype=NODE)
         rows = (self._rows if rows is None else rows).copy()
         rest = (self._rest if rest is None else rest).copy()
-        if self._pruning == "quick":
-            n_nodes = self._grow_quick(statistic, rows, rest, limits, nodes)
+        most = None if self._pruning is None else _most(statistic, rows)
+        # Where a row may be worth anything, none can be left for later.
+        if most is not None and np.isfinite(most[rows]).all():
+            n_nodes = self._grow_quick(statistic, rows, rest, most, limits, nodes)
         else:
             n_nodes = self._grow(statistic, rows, rest, limits, nodes)
         return Tree(nodes[:n_nodes], self._features, rows, rest, statistic.worth)
@@ -192,10 +194,10 @@ class Grower:
         statistic: Statistic,
         rows: np.ndarray,
         rest: np.ndarray,
+        most: np.ndarray,
         limits: np.ndarray,
         nodes: np.ndarray,
     ) -> int:
-        most = _most(statistic)
         features = self._features
         n_nodes, n_adds = quick.grow(
             self._codes,
@@ -232,17 +234,30 @@ class Grower:
         return self._pool[: slots * width].reshape(slots, width)
 
 
-def _most(statistic: Statistic) -> np.ndarray:
-    """Return what each row adds at most to the worth of a leaf, int64 (n,)."""
+def _most(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
+    """Return what each of `rows` adds at most to the worth of a leaf, float64 (n,), 0 elsewhere.
+
+    Infinite for a row with a gradient and no Hessian.
+    """
+    width = 1 if statistic.channel.size else statistic.channels
+    each = statistic.values.reshape(-1, width)
+    most, each = np.zeros(len(each)), each[rows]
     if statistic.channel.size:  # class weights: all of its weight, if its class is the answer
-        return statistic.values
-    if statistic.kind != ERROR:
+        most[rows] = each[:, 0]
+    elif statistic.kind == ERROR:
+        most[rows] = np.maximum(each.max(axis=1), 0)
+    elif statistic.kind in (NEWTON, NEWTON_SUMS):
+        packed = statistic.kind == NEWTON
+        g, h = (each >> 32, each & 0xFFFFFFFF) if packed else np.hsplit(each, 2)
+        square = g.astype(np.float64) ** 2
+        alone = np.divide(square, h, out=np.where(g == 0, 0.0, np.inf), where=h > 0)
+        most[rows] = alone.sum(axis=1)
+    else:
         raise ConfigurationError(
-            "pruning='quick' serves trees that make a weighted error, Gini index or entropy least: "
-            "leave it out"
+            "pruning='quick' serves trees of gradients and Hessians, and those of least weighted "
+            "error, Gini index or entropy: leave it out"
         )
-    gains = statistic.values.reshape(-1, statistic.channels)
-    return np.asarray(np.maximum(gains.max(axis=1), 0))
+    return most
 
 
 def _heavy_first(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.log_loss.logit import TreePerClass
-from streamboost.boosting.log_loss.parameters import LogLossClassifier
+from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import SoftmaxState, add_leaves, or_end
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
@@ -65,7 +65,7 @@ def _of_least_loss(state: SoftmaxState, rounds: list[list[Tree]]) -> list[Tree]:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ABCLogitBoostClassifier(LogLossClassifier):
+class ABCLogitBoostClassifier(NewtonTreesClassifier):
     """Multi-class LogitBoost with an adaptive base class: K-1 trees a round (Li, 2010).
 
     The scores sum to zero, so that those of K-1 classes settle that of the base class b. Tree k
@@ -98,6 +98,9 @@ class ABCLogitBoostClassifier(LogLossClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a round is grown on, drawn without replacement.
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `LogitBoostClassifier`. Not with categories.
     categorical_features
         Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
         mask (D,), indices, or column names; None: none does. See
@@ -150,7 +153,7 @@ class ABCLogitBoostClassifier(LogLossClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LogLossClassifier._parameter_constraints,
+        **NewtonTreesClassifier._parameter_constraints,
         "base": [StrOptions({"worst", "search"})],
     }
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from streamboost.boosting.log_loss.parameters import LogLossClassifier
+from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import (
     SoftmaxAlgorithm,
     SoftmaxState,
@@ -54,7 +54,7 @@ class _AOSO(SoftmaxAlgorithm):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AOSOLogitBoostClassifier(LogLossClassifier):
+class AOSOLogitBoostClassifier(NewtonTreesClassifier):
     """Multi-class LogitBoost with one tree a round, each node along its own pair of classes.
 
     (Sun, Reid and Zhou, 2014, section 4.) In each node, class a has the largest sum G of negative
@@ -92,6 +92,9 @@ class AOSOLogitBoostClassifier(LogLossClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `LogitBoostClassifier`. Not with categories.
     categorical_features
         Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
         mask (D,), indices, or column names; None: none does. See
@@ -155,7 +158,7 @@ class AOSOLogitBoostClassifier(LogLossClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LogLossClassifier._parameter_constraints,
+        **NewtonTreesClassifier._parameter_constraints,
         "leaf": [StrOptions({"pair", *_LEAVES})],
         "pair_choice": [StrOptions(set(_LEAVES_OF_PAIRS))],
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.log_loss.parameters import LogLossClassifier
+from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import (
     RowState,
     add_leaves,
@@ -77,7 +77,7 @@ def _unnormalised(scores: np.ndarray) -> np.ndarray:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KLogitBoostClassifier(LogLossClassifier):
+class KLogitBoostClassifier(NewtonTreesClassifier):
     """Multi-class LogitBoost without the sum-to-one constraint: one vector tree a round.
 
     (Sun, Reid and Zhou, 2014, section 6.) With the link p_k = exp(F_k - 1), the loss
@@ -108,6 +108,9 @@ class KLogitBoostClassifier(LogLossClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `LogitBoostClassifier`. Not with categories.
     categorical_features
         Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
         mask (D,), indices, or column names; None: none does. See

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamboost.boosting.log_loss.parameters import LogLossClassifier
+from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, SoftmaxState, or_end
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import softmax as kernels
@@ -60,7 +60,7 @@ class _LogitBoost(TreePerClass):
         return or_end(trees, grow)
 
 
-class LogitBoostClassifier(LogLossClassifier):
+class LogitBoostClassifier(NewtonTreesClassifier):
     """Multi-class LogitBoost with a tree per class in each round (Friedman et al., 2000).
 
     Takes the log loss of class probabilities softmax(F) to second order and drops all but the
@@ -89,6 +89,10 @@ class LogitBoostClassifier(LogLossClassifier):
         300, a fifth beyond.
     subsample
         Share of the rows a round is grown on, drawn without replacement.
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions (Appel, 2017, chapter
+        3, and for leaves of least variance appendix 7.2). See Notes on when it pays. Not with
+        categories.
     categorical_features
         Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
         mask (D,), indices, or column names; None: none does. See

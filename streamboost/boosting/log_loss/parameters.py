@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from streamboost.boosting.estimator import BoostingClassifier
+from streamboost.boosting.estimator import BoostingClassifier, Pruning
 
-__all__ = ["LogLossClassifier"]
+__all__ = ["LogLossClassifier", "NewtonTreesClassifier"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -18,3 +18,10 @@ class LogLossClassifier(BoostingClassifier):
 
     def _leaves(self, n_classes: int) -> int:
         return self.max_leaf_nodes
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NewtonTreesClassifier(LogLossClassifier):
+    """Base of those among them whose trees may be pruned as they grow."""
+
+    pruning: Pruning | None = None

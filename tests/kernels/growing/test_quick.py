@@ -9,10 +9,14 @@ import pytest
 from streamboost.errors import ConfigurationError
 from streamboost.kernels.growing import criteria as kernels
 from streamboost.trees.bins import Bins
-from streamboost.trees.grower import Grower, _heavy_first
-from streamboost.trees.statistics import vector_statistic, weight_statistic
+from streamboost.trees.grower import Grower, _heavy_first, _most
+from streamboost.trees.statistics import (
+    gradient_statistic,
+    vector_statistic,
+    weight_statistic,
+)
 
-CRITERIA = ["gini", "entropy", "error", "cost", "sign"]
+CRITERIA = ["gini", "entropy", "error", "cost", "sign", "newton", "wide newton", "vector newton"]
 KINDS = {"gini": kernels.GINI, "entropy": kernels.ENTROPY, "error": kernels.ERROR}
 
 
@@ -45,10 +49,37 @@ def gains_of(criterion, weight, y, n_classes):
     return weight[:, None] * np.eye(n_classes)[y]
 
 
+def newton_of(weight, y, n_classes):
+    """Gradients and Hessians of the log loss, of odd numbers of rows some settled, some far off."""
+    rng = np.random.default_rng(len(y))
+    p = rng.dirichlet(np.full(n_classes, 0.3 if len(y) % 2 else 30.0), len(y))
+    p = p * (1 - 1e-6) + 1e-6 / n_classes
+    gradient = np.eye(n_classes)[y] - p
+    return gradient * weight[:, None], (p * (1 - p) + 1e-6) * weight[:, None]
+
+
 def statistic_of(criterion, weight, y, n_classes):
+    if criterion.endswith("newton"):
+        gradient, hessian = newton_of(weight, y, n_classes)
+        if criterion == "newton":
+            g, h = gradient[:, 0], hessian[:, 0]
+            return gradient_statistic(g, h, np.ones(len(y)), np.abs(g).sum(), h.sum())
+        classes = slice(None) if criterion == "vector newton" else slice(1)
+        both = np.hstack([gradient[:, classes], hessian[:, classes]])
+        return vector_statistic(kernels.NEWTON_SUMS, both)
     if criterion in KINDS:
         return weight_statistic(weight, y, n_classes, KINDS[criterion])
     return vector_statistic(kernels.ERROR, gains_of(criterion, weight, y, n_classes))
+
+
+def rows_of(criterion, statistic, y, n_classes):
+    """What each row adds, as `naive_quick` takes it."""
+    if criterion in KINDS:
+        return naive_quick.class_weights(statistic.values, y, n_classes)
+    values = statistic.values.reshape(len(y), -1)
+    if criterion == "newton":
+        values = np.hstack([values >> 32, values & 0xFFFFFFFF])
+    return values.tolist()
 
 
 def growers(X, **limits):
@@ -67,7 +98,9 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("limits", [{}, {"max_depth": 2}, {"min_child_weight": 3.0}])
+@pytest.mark.parametrize(
+    "limits", [{}, {"max_depth": 2}, {"min_child_weight": 3.0}, {"l2_regularization": 0.5}]
+)
 def test_pruned_trees_are_the_unpruned_ones(criterion, limits):
     for seed in range(80):
         rng, X, y, weight, n_classes = make(seed)
@@ -104,13 +137,11 @@ def test_additions_are_those_of_the_search_in_plain_python(criterion):
         bins = Bins.fit(X, np.ones(120), 64)
         plain, quick = growers(X, max_leaf_nodes=2)
         assert_same(plain(statistic), quick(statistic))
-        gains = statistic.values.reshape(120, -1).tolist()
-        if statistic.channel.size:
-            gains = naive_quick.class_weights(statistic.values, y, 2)
-        heavy = _heavy_first(quick.all_rows, np.max(gains, axis=1))
-        width = int((bins.n_bins + bins.missing).sum())
+        gains = rows_of(criterion, statistic, y, 2)
+        heavy = _heavy_first(quick.all_rows, _most(statistic, quick.all_rows))
+        width = int((bins.n_bins + bins.missing).sum()) * statistic.channels
         adds, finished = naive_quick.quick_adds(
-            heavy.tolist(), bins.transform(X), bins.n_bins, gains, criterion, 2 * width // (2 * 6)
+            heavy.tolist(), bins.transform(X), bins.n_bins, gains, criterion, width // (2 * 6)
         )
         assert quick.n_adds == adds < plain.n_adds == 120 * 6
         assert len(finished) < 6
@@ -121,12 +152,13 @@ def test_an_error_never_falls_as_rows_are_added(criterion):
     for seed in range(10):
         rng, X, y, weight, n_classes = make(seed)
         X, y, weight = X[:25], y[:25], (weight[:25] * 1000).astype(int)
-        gains = np.rint(gains_of(criterion, weight, y, n_classes)).astype(int).tolist()
+        gains = rows_of(criterion, statistic_of(criterion, weight, y, n_classes), y, n_classes)
         bins = Bins.fit(X, np.ones(len(X)), 64)
         order = rng.permutation(len(X)).tolist()
         args = 0, bins.transform(X), bins.n_bins, gains, criterion
         errors = [naive_quick.error(order[:m], *args) for m in range(1, len(X) + 1)]
-        rounding = 0 if criterion != "entropy" else 1e-9 * weight.sum()
+        exact = criterion in ("gini", "error", "cost", "sign")
+        rounding = 0 if exact else 1e-9 * naive_quick.most(gains, order, criterion)
         assert all(later >= error - rounding for error, later in pairwise(errors))
 
 
@@ -167,7 +199,22 @@ def test_heavy_rows_come_first_within_an_eighth():
     assert (weight[heavy] * 1.126 >= largest_behind).all()
 
 
+@pytest.mark.parametrize("criterion", ["newton", "wide newton"])
+def test_a_row_without_hessian_may_be_worth_anything_and_none_is_left_out(criterion):
+    X = np.random.default_rng(0).integers(0, 4, (200, 8)).astype(np.float32)
+    gradient, hessian = np.where(X[:, 5] > 1, 1.0, -1.0), np.ones(200)
+    hessian[::9] = 0.0
+    plain, quick = growers(X, max_leaf_nodes=2)
+    if criterion == "newton":
+        statistic = gradient_statistic(gradient, hessian, np.ones(200), 200.0, hessian.sum())
+    else:
+        both = np.stack([gradient, hessian], axis=1)
+        statistic = vector_statistic(kernels.NEWTON_SUMS, both)
+    assert_same(plain(statistic), quick(statistic))
+    assert quick.n_adds == plain.n_adds == 200 * 8
+
+
 def test_other_statistics_are_refused():
     _, quick = growers(np.arange(10, dtype=np.float32)[:, None])
-    with pytest.raises(ConfigurationError, match="weighted error, Gini"):
+    with pytest.raises(ConfigurationError, match="leave it out"):
         quick(vector_statistic(kernels.MH, np.ones((10, 4))))
