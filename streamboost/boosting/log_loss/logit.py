@@ -127,6 +127,12 @@ class LogitBoostClassifier(NewtonTreesClassifier):
     scores. `extend` with a class the committee does not know gives it first scores near the log
     odds of its share; absent classes stay.
 
+    Pruning saves additions where nothing is subtracted, a half of those of stumps on usps and of
+    every AOSO tree a tenth to a half, and costs two to ten times the CPU time: an addition here
+    takes less than looking at a histogram to save it, and where most rows are nearly settled the
+    few far off hold all of the variance. With 8 leaves it takes more additions than it saves, the
+    smaller child alone being counted otherwise. It is here for those who count additions.
+
     References
     ----------
     J. Friedman, T. Hastie and R. Tibshirani: Additive logistic regression: a statistical view of

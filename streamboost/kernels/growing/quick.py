@@ -79,24 +79,23 @@ def _schedule(heavy, start, stop, most, statistic, lim, least, work):
         whole += most[heavy[i]]
     for k in range(totals.shape[1]):
         totals[0, k] = 0.0
-    n_parts, begin, so_far, wanted = 0, start, 0.0, _FIRST * whole
+    n_parts, begin, before, so_far, wanted = 0, start, 0.0, 0.0, _FIRST * whole
     for i in range(start, stop):
         _add_to_total(heavy[i], statistic, lim, totals[n_parts])
         so_far += most[heavy[i]]
-        enough = so_far >= wanted and i + 1 - begin >= least and stop - i - 1 >= least
+        enough = before + so_far >= wanted and i + 1 - begin >= least and stop - i - 1 >= least
         if (enough and n_parts + 1 < ends.size) or i + 1 == stop:
-            ends[n_parts] = i + 1
+            ends[n_parts], rest[n_parts] = i + 1, so_far
             n_parts += 1
             if i + 1 < stop:
                 for k in range(totals.shape[1]):
                     totals[n_parts, k] = totals[n_parts - 1, k]
-            begin, wanted = i + 1, so_far + (1.0 - _FIRST) / _STEPS * whole
+            before += so_far
+            begin, so_far, wanted = i + 1, 0.0, before + (1.0 - _FIRST) / _STEPS * whole
     # From the end: the rows that matter least would be lost in the rounding of those that do most.
-    so_far = 0.0
+    behind = 0.0
     for part in range(n_parts - 1, -1, -1):
-        rest[part] = so_far * _ABOVE
-        for i in range(ends[part - 1] if part > 0 else start, ends[part]):
-            so_far += most[heavy[i]]
+        behind, rest[part] = behind + rest[part], behind * _ABOVE
     return n_parts
 
 
