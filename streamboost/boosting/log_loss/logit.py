@@ -139,6 +139,7 @@ class LogitBoostClassifier(NewtonTreesClassifier):
     boosting. The Annals of Statistics 28(2), 2000.
     P. Sun, M. D. Reid and J. Zhou: An improved multiclass LogitBoost using adaptive-one-vs-one.
     Machine Learning 97(3), 2014.
+    R. Appel: Boosting Boosting. PhD thesis, California Institute of Technology, 2017.
 
     Examples
     --------

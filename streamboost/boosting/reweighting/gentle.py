@@ -5,7 +5,7 @@ from sklearn.utils import Tags
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.gamble import Gamble
+from streamboost.boosting.reweighting.gamble_round import Gamble
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError

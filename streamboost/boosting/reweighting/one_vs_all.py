@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.gamble import Gamble
+from streamboost.boosting.reweighting.gamble_round import Gamble
 from streamboost.boosting.reweighting.row_weights import ExponentialState
 from streamboost.boosting.reweighting.voting_trees import Votes, VotingClassifier
 from streamboost.boosting.training_data import TrainingData

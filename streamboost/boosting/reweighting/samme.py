@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.gamble import Gamble
+from streamboost.boosting.reweighting.gamble_round import Gamble
 from streamboost.boosting.reweighting.voting_trees import Votes, VotingClassifier
 
 __all__ = ["AdaBoostM1Classifier", "SammeClassifier"]
