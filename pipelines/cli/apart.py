@@ -1,7 +1,5 @@
 """`streamboost learn` and `streamboost score`: a pipeline in several processes."""
 
-from typing import Annotated
-
 import typer
 
 from streamboost.errors import StreamBoostError
@@ -9,6 +7,9 @@ from streamboost.pipelines.cli.options import (
     DEFAULT_FILE,
     LogJson,
     PipelineFile,
+    Rebuild,
+    UntilIdle,
+    Upgrade,
     exit_code,
     stop_on_signals,
 )
@@ -19,15 +20,9 @@ __all__ = ["learn", "score"]
 
 def learn(
     path: PipelineFile = DEFAULT_FILE,
-    until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
-    ] = False,
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Replay what another release made, not comparing.")
-    ] = False,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
-    ] = False,
+    until_idle: UntilIdle = False,
+    upgrade: Upgrade = False,
+    rebuild: Rebuild = False,
     log_json: LogJson = False,
 ) -> None:
     """Learn from what `score` processes ask.

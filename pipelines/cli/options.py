@@ -13,11 +13,29 @@ from streamboost.errors import ConfigurationError, StreamBoostError
 if TYPE_CHECKING:
     from streamboost.pipelines.stop import Stop
 
-__all__ = ["DEFAULT_FILE", "LogJson", "PipelineFile", "exit_code", "stop_on_signals"]
+__all__ = [
+    "DEFAULT_FILE",
+    "LogJson",
+    "PipelineFile",
+    "Rebuild",
+    "UntilIdle",
+    "Upgrade",
+    "exit_code",
+    "stop_on_signals",
+]
 
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file.", show_default=True)]
 DEFAULT_FILE = Path("pipeline.toml")
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")]
+UntilIdle = Annotated[
+    bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
+]
+Upgrade = Annotated[
+    bool, typer.Option("--upgrade", help="Replay what another release made, not comparing.")
+]
+Rebuild = Annotated[
+    bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
+]
 
 
 def stop_on_signals(said: bytes) -> "Stop":

@@ -10,6 +10,9 @@ from streamboost.pipelines.cli.options import (
     DEFAULT_FILE,
     LogJson,
     PipelineFile,
+    Rebuild,
+    UntilIdle,
+    Upgrade,
     exit_code,
     stop_on_signals,
 )
@@ -21,15 +24,9 @@ STOPPING = b"stopping after this batch\n"
 
 def run(
     path: PipelineFile = DEFAULT_FILE,
-    until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
-    ] = False,
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Replay what another release made, not comparing.")
-    ] = False,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
-    ] = False,
+    until_idle: UntilIdle = False,
+    upgrade: Upgrade = False,
+    rebuild: Rebuild = False,
     workers: Annotated[
         int, typer.Option("--workers", min=0, help="Score apart, in so many processes.")
     ] = 0,
