@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from html import escape
 from math import ceil
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
@@ -49,7 +50,37 @@ def entrance(
 ) -> APIRouter:
     """Return the paths that need no token, and the way out."""
     router = APIRouter(include_in_schema=False)
+    _add_probes(router, is_ready)
 
+    @router.get(LOGIN)
+    async def ask(request: Request, key: str = "") -> Response:
+        invited = people.invited(key)
+        return _wrong_key(request, failures) if invited is None else _asked(request, key, *invited)
+
+    @router.post(LOGIN)
+    async def log_in(request: Request, key: str = "") -> Response:
+        cookie = await run_in_threadpool(people.log_in, key)
+        if cookie is None:
+            return _wrong_key(request, failures)
+        people.log_out(request.cookies.get(settings.cookie, ""))
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            settings.cookie, cookie, max_age=SESSION_SECONDS, httponly=True, **_only_here(request)
+        )
+        return answer
+
+    @router.post(LOGOUT)
+    async def log_out(request: Request) -> Response:
+        people.log_out(request.cookies.get(settings.cookie, ""))
+        content = "<p>This browser needs another login link to come in again.</p>"
+        answer = _page(request, "Logged out", content)
+        answer.delete_cookie(settings.cookie, **_only_here(request))
+        return answer
+
+    return router
+
+
+def _add_probes(router: APIRouter, is_ready: Callable[[], bool]) -> None:
     @router.api_route("/healthz", methods=["GET", "HEAD"])
     async def is_alive() -> Response:
         return PlainTextResponse("yes\n")
@@ -59,60 +90,26 @@ def entrance(
         ready = is_ready()
         return PlainTextResponse("yes\n" if ready else "no\n", 200 if ready else 503)
 
-    def wrong_key(request: Request) -> Response:
-        if wait := failures.wait(address_of(request.scope.get("client"))):
-            text = "too many login links that are none\n"
-            return PlainTextResponse(text, 429, {"Retry-After": str(ceil(wait))})
-        return PlainTextResponse(_USED, 401)
 
-    @router.get(LOGIN)
-    async def ask(request: Request, key: str = "") -> Response:
-        invited = people.invited(key)
-        if invited is None:
-            return wrong_key(request)
-        name, role = invited
-        person = request.state.person
-        now = f"This browser is logged in as {_isolated(person.name)}." if person else ""
-        content = _ASK.format(
-            now=now,
-            role=_ROLES[role],
-            login=LOGIN,
-            key=escape(key),
-            name=escape(name),
-        )
-        return _page(request, f"Log in as {name}?", content)
-
-    @router.post(LOGIN)
-    async def log_in(request: Request, key: str = "") -> Response:
-        cookie = await run_in_threadpool(people.log_in, key)
-        if cookie is None:
-            return wrong_key(request)
-        people.log_out(request.cookies.get(settings.cookie, ""))
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(
-            settings.cookie,
-            cookie,
-            max_age=SESSION_SECONDS,
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="strict",
-        )
-        return answer
-
-    @router.post(LOGOUT)
-    async def log_out(request: Request) -> Response:
-        people.log_out(request.cookies.get(settings.cookie, ""))
-        content = "<p>This browser needs another login link to come in again.</p>"
-        answer = _page(request, "Logged out", content)
-        secure = request.url.scheme == "https"
-        answer.delete_cookie(settings.cookie, secure=secure, samesite="strict")
-        return answer
-
-    return router
+def _wrong_key(request: Request, failures: Rate) -> Response:
+    if wait := failures.wait(address_of(request.scope.get("client"))):
+        text = "too many login links that are none\n"
+        return PlainTextResponse(text, 429, {"Retry-After": str(ceil(wait))})
+    return PlainTextResponse(_USED, 401)
 
 
-def _isolated(text: str) -> str:
-    return f"<bdi>{escape(text)}</bdi>"
+def _asked(request: Request, key: str, name: str, role: str) -> Response:
+    person = request.state.person
+    now = f"This browser is logged in as <bdi>{escape(person.name)}</bdi>." if person else ""
+    content = _ASK.format(
+        now=now, role=_ROLES[role], login=LOGIN, key=escape(key), name=escape(name)
+    )
+    return _page(request, f"Log in as {name}?", content)
+
+
+def _only_here(request: Request) -> dict[str, Any]:
+    """Return how a cookie is kept from other sites and, where there is TLS, from plain text."""
+    return {"secure": request.url.scheme == "https", "samesite": "strict"}
 
 
 def _page(request: Request, title: str, content: str) -> HTMLResponse:
