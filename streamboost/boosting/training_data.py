@@ -11,10 +11,13 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from streamboost.boosting.frames import FrameColumns, frame_of
 from streamboost.errors import ConfigurationError, DataError
+from streamboost.trees.sums import ALONE, Shard, Sum, in_units
 
 __all__ = [
     "TrainingData",
+    "balanced",
     "check_class_weight",
+    "masses",
     "numbers_of",
     "training_data",
     "warn_of_absent",
@@ -41,6 +44,8 @@ class TrainingData:
     places
         int64 (n,): where these rows stood among those given, rows of weight zero having been
         dropped; None when none were.
+    shard
+        Which of the training's rows these are; None: all of them.
     """
 
     X: np.ndarray
@@ -49,6 +54,21 @@ class TrainingData:
     classes: np.ndarray
     categorical: np.ndarray | None = None
     places: np.ndarray | None = None
+    shard: Shard | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the training, here or in other shards."""
+        return len(self.X) if self.shard is None else self.shard.n
+
+    @property
+    def total(self) -> Sum:
+        """Sums over all rows of the training."""
+        return ALONE if self.shard is None else self.shard.total
+
+    def masses(self) -> np.ndarray:
+        """Return what the rows of each class weigh, here or in other shards, float64 (K,)."""
+        return masses(self.y, self.weight, len(self.classes), self.total)
 
     def votes_before(self) -> np.ndarray:
         """Return the scores, float64 (K,), before anybody has voted.
@@ -110,6 +130,20 @@ def training_data(
     return TrainingData(X, codes, weight, classes, categorical, places)
 
 
+def masses(y: np.ndarray, weight: np.ndarray, n_classes: int, total: Sum = ALONE) -> np.ndarray:
+    """Return what the rows of each class weigh, float64 (K,), added up in whole numbers.
+
+    `y` (n,) are places of classes, `weight` (n,) is positive; the rows of all shards count.
+    """
+    units, scale = in_units(weight, total)
+    counted = None if len(units) < len(y) else units
+    sums = np.bincount(y, weights=counted, minlength=n_classes).astype(np.int64)
+    if counted is None:
+        sums *= units[0]
+    total.add(sums)
+    return sums / scale
+
+
 def check_class_weight(class_weight: Any, y: np.ndarray) -> None:
     """Raise ConfigurationError where `class_weight` names classes that `y` (n,) has not.
 
@@ -162,11 +196,23 @@ def weighed_by_class(
         _check_class_weights(class_weight)
         of_class = np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
     else:
-        mass = np.bincount(codes, weights=own, minlength=len(classes))
-        met = mass > 0  # the rows of the others weigh nothing, whatever stands here
-        of_class = np.ones(len(classes))
-        of_class[met] = mass.sum() / (met.sum() * mass[met])
+        counted = own > 0
+        mass = np.zeros(len(classes))
+        if counted.any():
+            mass = masses(codes[counted], own[counted], len(classes))
+        of_class = balanced(mass)
     return np.asarray(own * of_class[codes])
+
+
+def balanced(mass: np.ndarray) -> np.ndarray:
+    """Return what a row's weight is multiplied by, float64 (K,), where its class has such a mass.
+
+    Thus all classes weigh alike that weigh anything.
+    """
+    met = mass > 0  # the rows of the others weigh nothing, whatever stands here
+    of_class = np.ones(len(mass))
+    of_class[met] = mass.sum() / (met.sum() * mass[met])
+    return of_class
 
 
 def _check_class_weights(class_weight: dict[Any, Any]) -> None:
