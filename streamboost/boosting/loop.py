@@ -85,8 +85,8 @@ class Sampling:
         """Yield how many rounds come next, at most `most`, and what they are offered.
 
         Features uint32 (rounds, d), ascending, or (1, d) where each round has the same; which of
-        the rows here, bool (rounds, n), or (0, n) where each has all. A round's do not depend on `most`, nor on
-        how many rounds follow. Ends early where there were enough.
+        the rows here, bool (rounds, n), or (0, n) where each has all. A round's do not depend on
+        `most`, nor on how many rounds follow. Ends early where there were enough.
         """
         if self.held is not None:
             most = min(most, self.held.n_iter_no_change)

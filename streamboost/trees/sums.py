@@ -83,9 +83,11 @@ class Together:
         self._parts[i] = flat = values.reshape(-1)
         self._barrier.wait()
         share = slice(len(flat) * i // self.n, len(flat) * (i + 1) // self.n)
-        total = np.sum([part[share] for part in self._parts], axis=0)
-        for part in self._parts:
-            part[share] = total
+        first, *others = (part[share] for part in self._parts)
+        for part in others:
+            first += part
+        for part in others:
+            part[:] = first
         self._barrier.wait()
 
 

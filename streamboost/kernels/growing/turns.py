@@ -1,9 +1,9 @@
 """Growing one tree on rows that lie in several shards, some leaves a turn.
 
-Best leaf first, a tree of 80 leaves would sum its shards' histograms up 79 times. Here the best open
-leaves are split together, their sums made at once, and then the order of best leaf first is gone
-through as far as it is known; what was split too much is left out. The tree is that of
-`growing.grow` to the last bit. Nothing here but what is in `sums` depends on the rows of one shard.
+Best leaf first, a tree of 80 leaves would sum its shards' histograms up 79 times. Here the best
+open leaves are split together, their sums made at once, and then the order of best leaf first is
+gone through as far as it is known; what was split too much is left out. The tree is that of
+`growing.grow` to the last bit: no decision depends on the rows of one shard.
 """
 
 from typing import NamedTuple
