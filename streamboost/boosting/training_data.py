@@ -15,8 +15,9 @@ from streamboost.trees.sums import ALONE, Shard, Sum, in_units
 
 __all__ = [
     "TrainingData",
-    "balanced",
     "check_class_weight",
+    "encode",
+    "factors",
     "masses",
     "numbers_of",
     "training_data",
@@ -119,7 +120,7 @@ def training_data(
 
     These are all that `y` has, as in scikit-learn: one whose rows weigh nothing is there too.
     """
-    classes, codes = _encode(y, known)
+    classes, codes = encode(y, known)
     places = None
     if sample_weight is not None and not (sample_weight > 0).all():
         places = np.flatnonzero(sample_weight > 0)
@@ -192,25 +193,23 @@ def weighed_by_class(
         return sample_weight
     own = np.ones(len(y)) if sample_weight is None else sample_weight
     classes, codes = np.unique(y, return_inverse=True)
+    return np.asarray(own * factors(class_weight, classes, codes, own)[codes])
+
+
+def factors(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Return what the weights of the rows of each class are multiplied by, float64 (K,).
+
+    `codes` (n,) are places in `classes` (K,), `weight` (n,) not negative; see `weighed_by_class`.
+    """
     if isinstance(class_weight, dict):
         _check_class_weights(class_weight)
-        of_class = np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
-    else:
-        counted = own > 0
-        mass = np.zeros(len(classes))
-        if counted.any():
-            mass = masses(codes[counted], own[counted], len(classes))
-        of_class = balanced(mass)
-    return np.asarray(own * of_class[codes])
-
-
-def balanced(mass: np.ndarray) -> np.ndarray:
-    """Return what a row's weight is multiplied by, float64 (K,), where its class has such a mass.
-
-    Thus all classes weigh alike that weigh anything.
-    """
+        return np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
+    counted, mass, of_class = weight > 0, np.zeros(len(classes)), np.ones(len(classes))
+    if counted.any():
+        mass = masses(codes[counted], weight[counted], len(classes))
     met = mass > 0  # the rows of the others weigh nothing, whatever stands here
-    of_class = np.ones(len(mass))
     of_class[met] = mass.sum() / (met.sum() * mass[met])
     return of_class
 
@@ -223,7 +222,7 @@ def _check_class_weights(class_weight: dict[Any, Any]) -> None:
             )
 
 
-def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes, known ones first and new ones sorted behind, and the codes of `y`."""
     found, codes = np.unique(y, return_inverse=True)
     if known is None:

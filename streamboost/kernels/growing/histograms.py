@@ -35,7 +35,7 @@ class Coded(NamedTuple):
     missing: np.ndarray  # bool (D,): has such a bin
     categorical: np.ndarray  # bool (D,)
 
-    def cut(self, rows):
+    def cut(self, rows: slice) -> "Coded":
         """Return some of the rows, a slice."""
         return self._replace(codes=np.ascontiguousarray(self.codes[:, rows]))
 

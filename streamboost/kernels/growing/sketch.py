@@ -25,7 +25,7 @@ class Rows(NamedTuple):
     factors: np.ndarray  # float32 (leaves, K): and the exponentials of its value
     records: np.ndarray  # int64 (n,), or (1,) of all: their weight, also where float32 has 0
 
-    def cut(self, rows):
+    def cut(self, rows: slice) -> "Rows":
         """Return some of the rows, a slice, as a training of their own."""
         records = self.records if self.records.size < self.y.size else self.records[rows]
         of_each = self.y[rows], self.weight[rows], self.probabilities[rows], self.leaf[rows]
