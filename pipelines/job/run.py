@@ -35,7 +35,7 @@ from streamboost.pipelines.monitoring.last_error import LastError
 from streamboost.pipelines.monitoring.logs import stamped
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state.damage import refuse_damage
-from streamboost.pipelines.state.environment import environment
+from streamboost.environment import environment
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.stop import Interrupted, Stop

@@ -15,7 +15,7 @@ from streamboost.pipelines.job.connect import connect
 from streamboost.pipelines.job.run import build_loop
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.damage import refuse_damage
-from streamboost.pipelines.state.environment import environment
+from streamboost.environment import environment
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["verify"]

@@ -16,6 +16,7 @@ from streamboost.errors import DataError
 from streamboost.trees.bins import Bins
 from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
+from streamboost.trees.sums import Shard
 
 __all__ = ["Algorithm", "BoostingParameters", "Sampling", "Work", "boost", "heavy"]
 
@@ -51,6 +52,12 @@ class Sampling:
     rng: np.random.Generator
     weight: np.ndarray
     held: HeldOut | None = None
+    shard: Shard | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the training, here or in other shards."""
+        return self.grow.n_rows if self.shard is None else self.shard.n
 
     @property
     def enough(self) -> bool:
@@ -77,25 +84,26 @@ class Sampling:
     def batches(self, n_rounds: int, most: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield how many rounds come next, at most `most`, and what they are offered.
 
-        Features uint32 (rounds, d), ascending, or (1, d) where each round has the same; which rows,
-        bool (rounds, n), or (0, n) where each has all. A round's do not depend on `most`, nor on
-        how many rounds follow. Ends early where there were enough.
+        Features uint32 (rounds, d), ascending, or (1, d) where each round has the same; which of
+        the rows here, bool (rounds, n), or (0, n) where each has all. A round's do not depend on
+        `most`, nor on how many rounds follow. Ends early where there were enough.
         """
         if self.held is not None:
             most = min(most, self.held.n_iter_no_change)
         by_feature, by_row = self.rng.spawn(2)
-        features, rows = self.grow.splittable, self.grow.all_rows
+        features, rows = self.grow.splittable, np.arange(self.n_rows)
         n_features, n_rows = self._n_features(), self._n_rows(len(rows))
+        here = slice(None) if self.shard is None else self.shard.places
         for start in range(0, n_rounds, most):
             if self.enough:
                 return
             n = min(most, n_rounds - start)
-            offered, chosen = features[None], np.zeros((0, len(rows)), dtype=bool)
+            offered, chosen = features[None], np.zeros((0, self.grow.n_rows), dtype=bool)
             if n_features is not None:
                 offered = by_feature.permuted(np.tile(features, (n, 1)), axis=1)
                 offered = np.sort(offered[:, :n_features], axis=1)
             if self.params.subsample < 1.0:
-                chosen = by_row.permuted(np.tile(rows < n_rows, (n, 1)), axis=1)
+                chosen = by_row.permuted(np.tile(rows < n_rows, (n, 1)), axis=1)[:, here]
             yield n, offered, chosen
 
     def _n_features(self) -> int | None:
@@ -193,7 +201,9 @@ def boost(
     DataError when the committee is of another family, scores columns that `data` does not have, or
     knows other columns as categories.
     """
-    bins = Bins.fit(data.X, data.weight, params.max_bins, data.categorical)
+    bins = data.shard.bins if data.shard is not None else None
+    if bins is None:
+        bins = Bins.fit(data.X, data.weight, params.max_bins, data.categorical)
     if committee is not None:
         _check_extension(algorithm, data, committee, bins)
     base = algorithm.base(data, committee)
@@ -209,7 +219,7 @@ def boost(
         held.begin(base, learners, algorithm.temperature(len(base)))
         builder = WatchedBuilder(builder, lambda: algorithm.empty(data).builder(bins), held)
     if len(base) > 1:  # one class leaves nothing to tell apart
-        sampling = Sampling(grow, params, rng, data.weight, held)
+        sampling = Sampling(grow, params, rng, data.weight, held, data.shard)
         algorithm.train(state, sampling, n_estimators, builder)
     if work is not None:
         work.n_adds += grow.n_adds

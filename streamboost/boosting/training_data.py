@@ -11,10 +11,14 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from streamboost.boosting.frames import FrameColumns, frame_of
 from streamboost.errors import ConfigurationError, DataError
+from streamboost.trees.sums import ALONE, Shard, Sum, in_units
 
 __all__ = [
     "TrainingData",
     "check_class_weight",
+    "encode",
+    "factors",
+    "masses",
     "numbers_of",
     "training_data",
     "warn_of_absent",
@@ -41,6 +45,8 @@ class TrainingData:
     places
         int64 (n,): where these rows stood among those given, rows of weight zero having been
         dropped; None when none were.
+    shard
+        Which of the training's rows these are; None: all of them.
     """
 
     X: np.ndarray
@@ -49,6 +55,21 @@ class TrainingData:
     classes: np.ndarray
     categorical: np.ndarray | None = None
     places: np.ndarray | None = None
+    shard: Shard | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the training, here or in other shards."""
+        return len(self.X) if self.shard is None else self.shard.n
+
+    @property
+    def total(self) -> Sum:
+        """Sums over all rows of the training."""
+        return ALONE if self.shard is None else self.shard.total
+
+    def masses(self) -> np.ndarray:
+        """Return what the rows of each class weigh, here or in other shards, float64 (K,)."""
+        return masses(self.y, self.weight, len(self.classes), self.total)
 
     def votes_before(self) -> np.ndarray:
         """Return the scores, float64 (K,), before anybody has voted.
@@ -99,7 +120,7 @@ def training_data(
 
     These are all that `y` has, as in scikit-learn: one whose rows weigh nothing is there too.
     """
-    classes, codes = _encode(y, known)
+    classes, codes = encode(y, known)
     places = None
     if sample_weight is not None and not (sample_weight > 0).all():
         places = np.flatnonzero(sample_weight > 0)
@@ -108,6 +129,20 @@ def training_data(
         raise ValueError("no row has a positive weight: give at least one class a weight")
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
     return TrainingData(X, codes, weight, classes, categorical, places)
+
+
+def masses(y: np.ndarray, weight: np.ndarray, n_classes: int, total: Sum = ALONE) -> np.ndarray:
+    """Return what the rows of each class weigh, float64 (K,), added up in whole numbers.
+
+    `y` (n,) are places of classes, `weight` (n,) is positive; the rows of all shards count.
+    """
+    units, scale = in_units(weight, total)
+    counted = None if len(units) < len(y) else units
+    sums = np.bincount(y, weights=counted, minlength=n_classes).astype(np.int64)
+    if counted is None:
+        sums *= units[0]
+    total.add(sums)
+    return sums / scale
 
 
 def check_class_weight(class_weight: Any, y: np.ndarray) -> None:
@@ -158,15 +193,25 @@ def weighed_by_class(
         return sample_weight
     own = np.ones(len(y)) if sample_weight is None else sample_weight
     classes, codes = np.unique(y, return_inverse=True)
+    return np.asarray(own * factors(class_weight, classes, codes, own)[codes])
+
+
+def factors(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Return what the weights of the rows of each class are multiplied by, float64 (K,).
+
+    `codes` (n,) are places in `classes` (K,), `weight` (n,) not negative; see `weighed_by_class`.
+    """
     if isinstance(class_weight, dict):
         _check_class_weights(class_weight)
-        of_class = np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
-    else:
-        mass = np.bincount(codes, weights=own, minlength=len(classes))
-        met = mass > 0  # the rows of the others weigh nothing, whatever stands here
-        of_class = np.ones(len(classes))
-        of_class[met] = mass.sum() / (met.sum() * mass[met])
-    return np.asarray(own * of_class[codes])
+        return np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
+    counted, mass, of_class = weight > 0, np.zeros(len(classes)), np.ones(len(classes))
+    if counted.any():
+        mass = masses(codes[counted], weight[counted], len(classes))
+    met = mass > 0  # the rows of the others weigh nothing, whatever stands here
+    of_class[met] = mass.sum() / (met.sum() * mass[met])
+    return of_class
 
 
 def _check_class_weights(class_weight: dict[Any, Any]) -> None:
@@ -177,7 +222,7 @@ def _check_class_weights(class_weight: dict[Any, Any]) -> None:
             )
 
 
-def _encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes, known ones first and new ones sorted behind, and the codes of `y`."""
     found, codes = np.unique(y, return_inverse=True)
     if known is None:

@@ -230,7 +230,7 @@ class ForestBuilder:
         self._bins = bins
         self._weight: np.ndarray | float = 1.0
         if weight is not None:
-            even = (weight == weight[0]).all()
+            even = len(weight) > 0 and (weight == weight[0]).all()
             self._weight = float(weight[0]) if even else weight
         self._grown: list[tuple[np.ndarray, ...]] = []
         self._rounds = forest.rounds.tolist()

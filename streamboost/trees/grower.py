@@ -15,11 +15,25 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.statistics import Statistic
 from streamboost.trees.tree import Tree
 
-__all__ = ["MOST_SUMS", "Grower"]
+__all__ = ["MOST_SUMS", "Grower", "Histograms"]
 
 MOST_SUMS = 2**25
 """Of all histograms kept, 256 MiB: class weights take bins x K for each of 2 K leaves, 19 GiB for a
 thousand classes on twenty features. Beyond, leaves of few rows are counted once more."""
+
+
+class Histograms:
+    """Room for histograms, which is taken once for all trees that need no more."""
+
+    def __init__(self) -> None:
+        self._pool = np.empty(0, dtype=np.int64)
+
+    def __call__(self, n_leaves: int, width: int) -> np.ndarray:
+        """Return room for those of each leaf or for as many as fit, int64 (slots, width)."""
+        slots = min(n_leaves, max(2, MOST_SUMS // max(width, 1)))
+        if self._pool.size < slots * width:
+            self._pool = np.empty(slots * width, dtype=np.int64)
+        return self._pool[: slots * width].reshape(slots, width)
 
 
 class Grower:
@@ -69,7 +83,7 @@ class Grower:
         self._l2 = l2_regularization
         self._pruning = pruning
         self.n_adds = 0
-        self._pool = np.empty(0, dtype=np.int64)
+        self.histograms = Histograms()
         self.n_features, self.n_rows = codes.shape
         self.all_rows = np.arange(self.n_rows, dtype=np.uint32)
         # A feature with one bin cannot be split.
@@ -225,13 +239,6 @@ class Grower:
         limits["max_leaf_nodes"], limits["max_depth"] = self._max_leaf_nodes, self._max_depth
         limits["min_child"], limits["l2"] = self._min_child_weight, self._l2
         return limits
-
-    def histograms(self, n_leaves: int, width: int) -> np.ndarray:
-        """Return room for the histograms of each leaf or as many as fit, int64 (slots, width)."""
-        slots = min(n_leaves, max(2, MOST_SUMS // max(width, 1)))
-        if self._pool.size < slots * width:
-            self._pool = np.empty(slots * width, dtype=np.int64)
-        return self._pool[: slots * width].reshape(slots, width)
 
 
 def _most(statistic: Statistic, rows: np.ndarray) -> np.ndarray:

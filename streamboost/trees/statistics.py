@@ -67,20 +67,20 @@ def gradient_statistic(
     `gradient` and `hessian` are those of a row of weight 1; `sum_g` and `sum_h` are the weighted
     sums of |gradient| and of Hessians.
     """
-    weight, lot, kind, channels = newton_form(weight)
+    weight, lot, kind, channels = newton_form(weight, float(weight.sum()), len(weight))
     values = np.empty(channels * len(gradient), dtype=np.int64)
     bounds, wide = (sum_g / lot, sum_h / lot), kind == NEWTON_SUMS
     scale_g, scale_h = scale_up(gradient, hessian, weight, *bounds, wide, values)
     return Statistic(kind, values, channels, scale_h / lot, lot * scale_h / scale_g / scale_g)
 
 
-def newton_form(weight: np.ndarray) -> tuple[np.ndarray, float, int, int]:
-    """Return how rows of `weight` (n,) hold gradient and Hessian.
+def newton_form(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, int, int]:
+    """Return how rows of `weight` hold gradient and Hessian, `n` of them in all, of such a `total`.
 
     That is their weight in lots, the records of a lot, the kind of tree and its channels.
     """
-    weight, total, lot = _in_lots(weight, float(weight.sum()), len(weight))
-    wide = max(len(weight), total) > WIDE_ROWS
+    weight, total, lot = _in_lots(weight, total, n)
+    wide = max(n, total) > WIDE_ROWS
     return weight, lot, *((NEWTON_SUMS, 2) if wide else (NEWTON, 1))
 
 

@@ -1,13 +1,18 @@
 """SketchLogitBoost: multi-class log-loss boosting along one class direction per tree."""
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from streamboost.boosting.log_loss.parameters import LogLossClassifier
+from streamboost.boosting.log_loss.sharded import ShardRounds, in_threads
 from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
 from streamboost.boosting.training_data import TrainingData
@@ -17,6 +22,7 @@ from streamboost.kernels.softmax import softmax
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import newton_form
+from streamboost.trees.sums import Together, in_units
 
 __all__ = ["SketchLogitBoostClassifier"]
 
@@ -27,50 +33,96 @@ what is drawn for them stays small."""
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Where a training starts: codes of classes, weights float64 (n,), probabilities (n, K)."""
+    """Where a training starts: codes of classes, weights float32 (n,), probabilities (n, K).
+
+    `records` are the weights in whole numbers of 1/`scale`, int64, (1,) where they are alike, and
+    `total` is that of all rows, here or in other shards.
+    """
 
     y: np.ndarray
     weight: np.ndarray
     probabilities: np.ndarray
+    records: np.ndarray
+    scale: float
+    total: float
+
+
+_ROWS_A_THREAD = 100_000
+"""Of fewer rows a round is over sooner than threads have met some twenty times."""
 
 
 class _SketchLogitBoost(SoftmaxAlgorithm):
     """One round: a random class direction, a Newton tree along it, K-vector leaves."""
 
+    def __init__(self, learning_rate: float, l2_regularization: float, n_jobs: int) -> None:
+        super().__init__(learning_rate, l2_regularization)
+        self._n_jobs = n_jobs
+
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
         """Return the softmax of the scores, which trainings go on from."""
         P = scores.astype(np.float32)
         softmax(P, P)
-        return _State(data.y, data.weight.astype(np.float32), P)
+        records, scale = in_units(data.weight, data.total)
+        n_alike = len(P) // max(len(records), 1)  # (1,) stand for all
+        total = np.array([records.sum() * n_alike])
+        data.total.add(total)
+        return _State(data.y, data.weight.astype(np.float32), P, records, scale, total[0] / scale)
 
     def train(
         self, state: _State, sampling: Sampling, n_rounds: int, builder: ForestBuilder
     ) -> None:
         """Grow `n_rounds` rounds into `builder`, many in one call of a kernel."""
-        n, n_classes = state.probabilities.shape
-        grow, (weight, lot, kind, channels) = sampling.grow, newton_form(state.weight)
+        grow, n, n_classes = sampling.grow, sampling.n_rows, state.probabilities.shape[1]
+        weight, lot, kind, channels = newton_form(state.weight, state.total, n)
         most = min(grow.max_leaf_nodes, n)  # no tree has more leaves than rows
         limits = grow.limits(kind, channels)
         limits["max_leaf_nodes"] = most
         limits["min_child"] /= lot
         limits["l2"] /= lot
-        records = sampling.weight / lot
-        records = records[:1] if (records == records[0]).all() else records
-        leaf, factors = np.zeros(n, dtype=np.uint16), np.ones((most, n_classes), dtype=np.float32)
-        rows = Rows(state.y, weight, state.probabilities, leaf, factors, records)
-        for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
-            directions = class_directions(n_next, n_classes, sampling.rng)
-            drawn = Drawn(directions, features, chosen)
-            builder.append_rounds(*self._grow(rows, grow, drawn, limits.copy()))
+        leaf = np.zeros(len(weight), dtype=np.uint16)
+        factors = np.ones((most, n_classes), dtype=np.float32)
+        rows = Rows(state.y, weight, state.probabilities, leaf, factors, state.records)
+        with self._rounds(rows, sampling, limits) as grown_of:
+            for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
+                directions = class_directions(n_next, n_classes, sampling.rng)
+                grown = grown_of(Drawn(directions, features, chosen))
+                weights = grown.weights / (state.scale * lot)
+                builder.append_rounds(grown.nodes, grown.sizes, grown.values, weights)
 
-    def _grow(self, rows: Rows, grow: Grower, drawn: Drawn, limits: np.ndarray) -> Grown:
+    @contextmanager
+    def _rounds(
+        self, rows: Rows, sampling: Sampling, limits: np.ndarray
+    ) -> Iterator[Callable[[Drawn], Grown]]:
+        """Give what grows rounds: one kernel, or where there are shards one of those."""
+        n, coded, shard = len(rows.y), sampling.grow.coded, sampling.shard
+        n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
+        given = limits, self._learning_rate, CLAMP
+        if shard is not None:
+            rounds = ShardRounds(rows, coded, *given, shard.total)
+            yield rounds
+            sampling.grow.n_adds += rounds.n_adds
+        elif n_threads > 1:
+            together = Together(n_threads)
+            cuts = [slice(n * i // n_threads, n * (i + 1) // n_threads) for i in range(n_threads)]
+            of_each = [
+                ShardRounds(rows.cut(at), coded.cut(at), *given, together.part(i))
+                for i, at in enumerate(cuts)
+            ]
+            with in_threads(of_each, cuts, together) as grow:
+                yield grow
+            sampling.grow.n_adds += sum(rounds.n_adds for rounds in of_each)
+        else:
+            yield partial(self._grow, rows, sampling.grow, limits)
+
+    def _grow(self, rows: Rows, grow: Grower, limits: np.ndarray, drawn: Drawn) -> Grown:
         n, n_classes = drawn.directions.shape
+        limits = limits.copy()
         most = int(limits["max_leaf_nodes"][0])
         grown = Grown(
             np.empty(n * (2 * most - 1), dtype=NODE),
             np.empty(n, dtype=np.int64),
             np.empty((n * most, n_classes), dtype=np.float32),
-            np.empty(n * most),
+            np.empty(n * most, dtype=np.int64),
         )
         work = _room(rows, grow, drawn.features, most, int(limits["channels"][0]))
         grow.n_adds += boost(
@@ -196,7 +248,7 @@ class SketchLogitBoostClassifier(LogLossClassifier):
 
     def _parameters(self, data: TrainingData) -> BoostingParameters:
         decided = copy(self)
-        n, n_features = data.X.shape
+        n, n_features = data.n_rows, data.X.shape[1]
         if self.max_leaf_nodes is None:
             decided.max_leaf_nodes = min(max(31, n // 50), max(80, min(5 * len(data.classes), 250)))
         if self.max_features is None:
@@ -208,4 +260,4 @@ class SketchLogitBoostClassifier(LogLossClassifier):
         rate = self.learning_rate
         if rate is None:
             rate = min(0.2, 0.07 * math.sqrt(400 / self.n_estimators))
-        return _SketchLogitBoost(rate, self.l2_regularization)
+        return _SketchLogitBoost(rate, self.l2_regularization, effective_n_jobs(self.n_jobs))

@@ -27,6 +27,8 @@ __all__ = [
 CLAMP = 4.0
 """A Newton step on a nearly pure leaf may point anywhere; this far it is trusted."""
 
+_FRACTION = 2.0**20  # to which the mean of scores is rounded: such sums are exact in float64
+
 _STILL = 1e-4  # scores that move by less have nothing left to learn from a tree without a split
 
 
@@ -107,14 +109,22 @@ def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
         return committee.base
     F = committee.decision(data.X)
     top = F.max(axis=1)
-    level = np.mean(top + np.log(np.exp(F - top[:, None]).sum(axis=1)))
+    level = _mean(data, top + np.log(np.exp(F - top[:, None]).sum(axis=1)))
     new = level + np.log(share[known:] / share[:known].sum())
     return np.concatenate([committee.base, new])
 
 
+def _mean(data: TrainingData, values: np.ndarray) -> float:
+    """Return the mean over all rows of `values` (n,) of those here, summed in whole numbers."""
+    whole = np.floor(values)
+    sums = np.array([whole.sum(), np.rint((values - whole) * _FRACTION).sum()]).astype(np.int64)
+    data.total.add(sums)
+    return float((sums[0] + sums[1] / _FRACTION) / data.n_rows)
+
+
 def class_shares(data: TrainingData) -> np.ndarray:
     """Return the share of each class in the weight, float64 (K,), one row added to each."""
-    share = np.bincount(data.y, weights=data.weight, minlength=len(data.classes)) + 1.0
+    share = data.masses() + 1.0
     return np.asarray(share / share.sum())
 
 

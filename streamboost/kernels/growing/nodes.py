@@ -4,7 +4,16 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel
 
-__all__ = ["CODES", "NODE", "best_leaf", "halve", "open_leaf", "partition"]
+__all__ = [
+    "CODES",
+    "NODE",
+    "best_leaf",
+    "halve",
+    "open_leaf",
+    "partition",
+    "place_unseen",
+    "sides",
+]
 
 NODE = np.dtype(
     [
@@ -67,7 +76,7 @@ def partition(rows, start, stop, column, side, buffer):
 
 
 @inner_kernel
-def _sides(node, categorical, n_bins, side):
+def sides(node, categorical, n_bins, side):
     """Write which codes go left."""
     for code in range(CODES):
         if categorical:
@@ -78,13 +87,16 @@ def _sides(node, categorical, n_bins, side):
 
 
 @inner_kernel
-def _place_unseen(node, column, rows, n_bins, side, seen):
-    """Let categories that no row of the node has follow its missing values."""
-    if not node.missing_left:
-        return
+def _look_for(node, column, rows, seen):
+    """Write which categories the node's rows have."""
     seen[:] = False
     for i in range(node.start, node.stop):
         seen[column[rows[i]]] = True
+
+
+@inner_kernel
+def place_unseen(node, n_bins, side, seen):
+    """Let categories that no row of the node has go left, where its missing values do."""
     for code in range(n_bins):
         if not seen[code]:
             node.members[code >> 3] |= np.uint8(1 << (code & 7))
@@ -99,13 +111,14 @@ def halve(nodes, i, left, columns, rows, rest, work):
     column, side, buffer = columns.codes[columns.features[j]], work.side, work.buffer
     categorical, n_bins = columns.categorical[j], columns.n_bins[j]
     node.left = left
-    _sides(node, categorical, n_bins, side)
+    sides(node, categorical, n_bins, side)
     middle = partition(rows, node.start, node.stop, column, side, buffer)
     if not columns.missing[j]:
         # Nothing was learned about missing values here: they follow the larger child.
         node.missing_left = 2 * middle >= node.start + node.stop
-    if categorical:
-        _place_unseen(node, column, rows, n_bins, side, work.seen)
+    if categorical and node.missing_left:
+        _look_for(node, column, rows, work.seen)
+        place_unseen(node, n_bins, side, work.seen)
     rest_middle = partition(rest, node.rest_start, node.rest_stop, column, side, buffer)
     open_leaf(nodes, left, node.depth + 1, node.start, middle, node.rest_start, rest_middle)
     open_leaf(nodes, left + 1, node.depth + 1, middle, node.stop, rest_middle, node.rest_stop)

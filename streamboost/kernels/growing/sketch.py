@@ -8,11 +8,11 @@ from streamboost.kernels.growing.criteria import NEWTON
 from streamboost.kernels.growing.grow import grow_tree, room
 from streamboost.kernels.growing.histograms import Columns, Statistic, join
 from streamboost.kernels.growing.nodes import CODES
-from streamboost.kernels.growing.steps import advance, leaf_sums, leaf_values, mark
+from streamboost.kernels.growing.steps import advance, bounds, leaf_sums, leaf_values, mark
 from streamboost.kernels.jit import inner_kernel, kernel
 from streamboost.kernels.softmax import scale_up
 
-__all__ = ["Drawn", "Grown", "Room", "Rows", "boost"]
+__all__ = ["Drawn", "Grown", "Room", "Rows", "boost", "deal", "finish", "offer", "weigh"]
 
 
 class Rows(NamedTuple):
@@ -23,7 +23,13 @@ class Rows(NamedTuple):
     probabilities: np.ndarray  # float32 (n, K)
     leaf: np.ndarray  # uint16 (n,): each one's in the last tree,
     factors: np.ndarray  # float32 (leaves, K): and the exponentials of its value
-    records: np.ndarray  # float64 (n,), or (1,) of all: their weight, also where float32 has 0
+    records: np.ndarray  # int64 (n,), or (1,) of all: their weight, also where float32 has 0
+
+    def cut(self, rows: slice) -> "Rows":
+        """Return some of the rows, a slice, as a training of their own."""
+        records = self.records if self.records.size < self.y.size else self.records[rows]
+        of_each = self.y[rows], self.weight[rows], self.probabilities[rows], self.leaf[rows]
+        return Rows(*of_each, self.factors.copy(), records)
 
 
 class Drawn(NamedTuple):
@@ -40,7 +46,7 @@ class Grown(NamedTuple):
     nodes: np.ndarray  # NODE; their features are those of the codes, and their gains in lots
     sizes: np.ndarray  # int64 (rounds,): nodes of each tree
     values: np.ndarray  # float32 (leaves, K)
-    weights: np.ndarray  # float64 (leaves,): of all their rows
+    weights: np.ndarray  # int64 (leaves,): of all their rows, in the units of `Rows.records`
 
 
 class Room(NamedTuple):
@@ -68,21 +74,23 @@ def boost(coded, rows, drawn, limits, rate, clamp, work, grown):
     d, (slots, width) = drawn.features.shape[1], work.pool.shape
     growing = room(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
     statistic = Statistic(work.statistic, y[:0], np.empty(0))
-    columns, joint = _offer(coded, drawn.features[0], wide)
+    columns, joint = offer(coded, drawn.features[0], wide)
     at, n_leaves, n_adds = 0, 0, 0
     for m in range(drawn.directions.shape[0]):
         if 0 < m < drawn.features.shape[0]:
-            columns, joint = _offer(coded, drawn.features[m], wide)
+            columns, joint = offer(coded, drawn.features[m], wide)
         chosen = drawn.chosen[m] if drawn.chosen.shape[0] > 0 else drawn.chosen.ravel()
-        n_rows = _deal(chosen, work.order)
+        n_rows = deal(chosen, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
-        sum_g, sum_h = advance(P, leaf, rows.factors, drawn.directions[m], y, weight, g, h)
+        given = P, leaf, rows.factors, drawn.directions[m], y, weight, g, h
+        sum_g, sum_h = bounds(*advance(*given))
         scale_g, scale_h = scale_up(g, h, weight, sum_g, sum_h, wide, work.statistic)
         lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
         nodes = grown.nodes[at : at + 2 * most - 1]
-        given = columns, trained, rest, statistic, lim, work.pool
-        size, counted = grow_tree(*given, nodes, joint, growing)
-        _finish(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)
+        size, counted = grow_tree(
+            columns, trained, rest, statistic, lim, work.pool, nodes, joint, growing
+        )
+        finish(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)
         k = (size + 1) // 2
         mark(trained, ends[0, :k], ends[1, :k], leaf)
         mark(rest, ends[2, :k], ends[3, :k], leaf)
@@ -90,14 +98,14 @@ def boost(coded, rows, drawn, limits, rate, clamp, work, grown):
         leaf_sums(P, y, weight, leaf, chosen, first, second)
         values = grown.values[n_leaves : n_leaves + k]
         leaf_values(first, second, l2, clamp, rate, values, rows.factors)
-        _weigh(work.order, n_rows, rows.records, ends, grown.weights[n_leaves : n_leaves + k])
+        weigh(work.order, n_rows, rows.records, ends, grown.weights[n_leaves : n_leaves + k])
         grown.sizes[m] = size
         at, n_leaves, n_adds = at + size, n_leaves + k, n_adds + counted
     return n_adds
 
 
 @kernel
-def _offer(coded, features, wide):
+def offer(coded, features, wide):
     """Return the columns of these features, and which of them are counted together."""
     n = features.size
     first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
@@ -116,7 +124,7 @@ def _offer(coded, features, wide):
 
 
 @inner_kernel
-def _deal(chosen, order):
+def deal(chosen, order):
     """Write the rows to `order`, those `chosen` to train on first; return how many."""
     n_rows = order.size
     if chosen.size > 0:
@@ -135,7 +143,7 @@ def _deal(chosen, order):
 
 
 @inner_kernel
-def _finish(nodes, size, features, worth, ends):
+def finish(nodes, size, features, worth, ends):
     """Write the leaves' `ends`; the other nodes' features as the codes have them, gains as lots."""
     leaf = 0
     for i in range(size):
@@ -150,10 +158,10 @@ def _finish(nodes, size, features, worth, ends):
 
 
 @inner_kernel
-def _weigh(order, n_rows, records, ends, weights):
+def weigh(order, n_rows, records, ends, weights):
     """Write what the rows of each leaf weigh, sampled or not."""
     for leaf in range(weights.size):
-        total = 0.0
+        total = np.int64(0)
         if records.size == 1:
             n_sampled, n_others = ends[1, leaf] - ends[0, leaf], ends[3, leaf] - ends[2, leaf]
             weights[leaf] = records[0] * (n_sampled + n_others)

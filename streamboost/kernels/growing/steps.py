@@ -9,7 +9,7 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, row_kernel
 
-__all__ = ["advance", "leaf_sums", "leaf_values", "mark"]
+__all__ = ["advance", "bounds", "leaf_sums", "leaf_values", "mark"]
 
 _ONE = np.float32(2.0**30)  # a probability of 1, as a whole number of 32 bits
 _BOUND = np.float32(2.0**24)  # a gradient of 1; 2^33 such rows, each |g| at most 2, fit an int64
@@ -24,7 +24,8 @@ def advance(probabilities, leaf, factors, direction, y, weight, gradient, hessia
     Each row's `probabilities` float32 (n, K) become p exp(v), renormalised, with the exponentials
     `factors` float32 (leaves, K) of its `leaf` uint16 (n,): one a leaf and class, not a row.
     Along u, the `direction` (K,) float32, of a row of weight 1: negative gradient u_y - u.p, and
-    Hessian sum u^2 p - (u.p)^2. Returns bounds of the weighted sums of |gradient| and of Hessians.
+    Hessian sum u^2 p - (u.p)^2. Returns bounds of the weighted sums of |gradient| and of Hessians,
+    as whole numbers: see `bounds`.
     """
     n, n_classes = probabilities.shape
     sum_g, sum_h = np.int64(0), np.int64(0)
@@ -48,6 +49,12 @@ def advance(probabilities, leaf, factors, direction, y, weight, gradient, hessia
         hessian[i] = h
         sum_g += np.int64(np.float64(weight[i]) * np.float64(abs(g) * _BOUND)) + 1
         sum_h += np.int64(np.float64(weight[i]) * np.float64(h * _BOUND)) + 1
+    return sum_g, sum_h
+
+
+@inner_kernel
+def bounds(sum_g, sum_h):
+    """Return in units of gradient and of Hessian what `advance` does, of one shard or of all."""
     return sum_g / np.float64(_BOUND), sum_h / np.float64(_BOUND)
 
 

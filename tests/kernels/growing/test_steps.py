@@ -21,7 +21,7 @@ def rows(seed, n=50, K=5, n_leaves=3):
 
 def advance(P, leaf, values, u, y, w):
     g, h = np.empty((2, len(y)), np.float32)
-    bounds = steps.advance(P, leaf, np.exp(values), u, y, w, g, h)
+    bounds = steps.bounds(*steps.advance(P, leaf, np.exp(values), u, y, w, g, h))
     return g, h, bounds
 
 

@@ -1,0 +1,162 @@
+"""The rounds of the sketch on rows in shards: in threads of one process, or on several machines."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import BrokenBarrierError
+from typing import Any
+
+import numpy as np
+
+from streamboost.kernels.growing import shards
+from streamboost.kernels.growing.criteria import NEWTON
+from streamboost.kernels.growing.grow import room
+from streamboost.kernels.growing.histograms import Coded, Columns, Joint, Statistic
+from streamboost.kernels.growing.nodes import CODES, NODE
+from streamboost.kernels.growing.sketch import Drawn, Grown, Room, Rows, deal, offer
+from streamboost.kernels.growing.turns import Growth, begin, turn
+from streamboost.trees.grower import Histograms
+from streamboost.trees.sums import Sum, Together
+
+__all__ = ["ShardRounds", "in_threads"]
+
+_A_TURN = 8
+"""Leaves split at once: a tree of 80 takes 14 turns, and a tenth of its splits are in vain."""
+
+
+class ShardRounds:
+    """Grows the rounds of one training on the rows of one shard, each shard the same trees.
+
+    `limits` (1,) LIMITS are in lots, as the weights of `rows` are.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        coded: Coded,
+        limits: np.ndarray,
+        rate: float,
+        clamp: float,
+        total: Sum,
+    ) -> None:
+        self.n_adds = 0
+        self._rows = rows
+        self._coded = coded
+        self._limits = limits
+        self._rate = rate
+        self._clamp = clamp
+        self._total = total
+        self._histograms = Histograms()
+        n, channels = len(rows.y), int(limits["channels"][0])
+        self._work = Room(
+            np.empty(n, dtype=np.uint32),
+            np.empty(n, dtype=np.float32),
+            np.empty(n, dtype=np.float32),
+            np.empty(n * channels, dtype=np.int64),
+            np.empty((0, 0), dtype=np.int64),
+            np.empty((4, 0), dtype=np.int64),
+            np.empty((2, 0, 0), dtype=np.int64),
+        )
+
+    def __call__(self, drawn: Drawn) -> Grown:
+        """Grow a tree for each round drawn, by the sums of all shards."""
+        n = len(drawn.directions)
+        trees = []
+        for m in range(n):
+            features = drawn.features[min(m, len(drawn.features) - 1)]
+            chosen = drawn.chosen[m] if len(drawn.chosen) else np.zeros(0, dtype=bool)
+            trees.append(self._round(drawn.directions[m], features, chosen))
+        nodes, values, weights = (np.concatenate(part) for part in zip(*trees, strict=True))
+        sizes = np.array([len(tree[0]) for tree in trees], dtype=np.int64)
+        return Grown(nodes, sizes, values, weights)
+
+    def _round(
+        self, direction: np.ndarray, features: np.ndarray, chosen: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rows, work, limits = self._rows, self._work, self._limits.copy()
+        wide = limits["kind"][0] != NEWTON
+        bounds = np.empty(2, dtype=np.int64)
+        shards.follow(rows, direction, work, bounds)
+        self._total.add(bounds)
+        scale_g, scale_h = shards.scale(rows, work, bounds, wide)
+        l2 = float(limits["l2"][0])
+        limits["min_child"] = max(1.0, float(limits["min_child"][0]) * scale_h)
+        limits["l2"] = l2 * scale_h
+        columns, joint = offer(self._coded, features, wide)
+        n_rows = deal(chosen, work.order)
+        trained, rest = work.order[:n_rows], work.order[n_rows:]
+        tree, growing = self._grow(limits, columns, joint, trained)
+        size, n_leaves = len(tree), (len(tree) + 1) // 2
+        n_sets = int(columns.categorical[tree["feature"][tree["left"] >= 0]].sum())
+        told = np.zeros(size + n_sets * CODES, dtype=np.int64)
+        shards.tell(tree, size, columns, trained, told)
+        self._total.add(told)
+        shards.settle(tree, size, columns, told, rest, growing)
+        n_classes = rows.probabilities.shape[1]
+        flat = np.empty(n_leaves * (2 * n_classes + 1), dtype=np.int64)
+        sums, weights = flat[:-n_leaves].reshape(2, n_leaves, n_classes), flat[-n_leaves:]
+        ends, worth = np.empty((4, n_leaves), dtype=np.int64), scale_h / scale_g / scale_g
+        shards.sum_up(tree, size, columns, worth, rows, chosen, trained, rest, ends, sums, weights)
+        self._total.add(flat)
+        values = np.empty((n_leaves, n_classes), dtype=np.float32)
+        shards.step(rows, sums, l2, self._clamp, self._rate, values)
+        return tree, values, weights
+
+    def _grow(
+        self, limits: np.ndarray, columns: Columns, joint: Joint, trained: np.ndarray
+    ) -> tuple[np.ndarray, Any]:
+        """Return the nodes of a tree, its rows being parted, and the room it was grown in."""
+        most, channels = int(limits["max_leaf_nodes"][0]), int(limits["channels"][0])
+        width = channels * int((columns.n_bins + columns.missing).sum())
+        pool = self._histograms(most, width)
+        n_slots = len(pool)
+        a_turn = max(1, min(_A_TURN, n_slots - 1))
+        n_known = 4 * most + 2 * a_turn
+        growth = Growth(
+            np.empty(n_known, dtype=NODE),
+            np.empty(n_known),
+            np.empty(n_known, dtype=bool),
+            np.empty(2 * most - 1, dtype=NODE),
+            np.empty(2 * most - 1, dtype=np.int64),
+            np.full(a_turn, -1, dtype=np.int64),
+            np.empty(a_turn, dtype=np.int64),
+            np.empty(4, dtype=np.int64),
+            pool,
+            np.empty((a_turn + 1, width), dtype=np.int64),
+        )
+        n = max(len(trained), len(self._work.order) - len(trained))
+        growing = room(channels, CODES, 2 * width, len(columns.features), n, n_slots)
+        statistic = Statistic(self._work.statistic, self._rows.y[:0], np.empty(0))
+        given = growth, columns, joint, trained, statistic, limits, growing
+        n_sums = begin(*given)
+        while n_sums >= 0:
+            if n_sums:
+                self._total.add(growth.sums[:n_sums])
+            n_sums = turn(*given)
+        self.n_adds += int(growth.size[3])
+        return growth.tree[: growth.size[1]], growing
+
+
+@contextmanager
+def in_threads(
+    rounds: Sequence[ShardRounds], cuts: Sequence[slice], together: Together
+) -> Iterator[Callable[[Drawn], Grown]]:
+    """Give what grows rounds in a thread for each of `rounds`, on the rows that `cuts` tell."""
+
+    def grow(drawn: Drawn, i: int) -> Grown:
+        try:
+            return rounds[i](drawn._replace(chosen=drawn.chosen[:, cuts[i]]))
+        except BaseException:
+            together.end()  # or the others would wait for this one
+            raise
+
+    def grow_all(drawn: Drawn) -> Grown:
+        futures = [pool.submit(grow, drawn, i) for i in range(len(rounds))]
+        errors = [future.exception() for future in futures]
+        for error in errors:
+            if error is not None and not isinstance(error, BrokenBarrierError):
+                raise error
+        return futures[0].result()
+
+    with ThreadPoolExecutor(len(rounds)) as pool:
+        yield grow_all

@@ -1,0 +1,171 @@
+"""What workers do: read their rows, cut columns into bins, train on a shard."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from streamboost.boosting.categorical import check_categories
+from streamboost.boosting.committee import Committee
+from streamboost.boosting.frames import FrameColumns, frame_of
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.training_data import TrainingData, factors
+from streamboost.dask.network import Meeting, abandon, join
+from streamboost.trees.bins import Bins
+from streamboost.trees.sums import Shard, Sum
+
+__all__ = [
+    "Job",
+    "Labels",
+    "Part",
+    "columns",
+    "cut",
+    "factors_of",
+    "found",
+    "joined",
+    "n_rows",
+    "of_rows",
+    "read",
+    "train",
+    "weigh",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the rows: X float32 (n, D), their labels or codes y (n,), weights float64 (n,)."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels there are, sorted, the code of each, and what its rows' weights are times."""
+
+    labels: np.ndarray
+    codes: np.ndarray
+    factors: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all workers of a training are told: it is on `n` rows, and on top of `committee`."""
+
+    model: SketchLogitBoostClassifier
+    n: int
+    bins: Bins
+    classes: np.ndarray
+    rounds: int
+    seed: int
+    committee: Committee | None
+
+
+def read(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part:
+    """Return a chunk or partition as `fit` would read it."""
+    frame = frame_of(X)
+    if frame is not None:
+        X = (columns or FrameColumns()).read(frame)
+    how: dict[str, Any] = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
+    X = check_array(X, ensure_min_samples=0, **how)
+    y = check_array(y, ensure_2d=False, dtype=None, ensure_min_samples=0)
+    y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
+    check_consistent_length(X, y)
+    weight = np.ones(len(y)) if weight is None else weight
+    weight = check_array(weight, ensure_2d=False, dtype=np.float64, ensure_min_samples=0)
+    check_consistent_length(weight, y)
+    if (weight < 0).any():
+        raise ValueError("Negative values in data passed to `sample_weight`")
+    return Part(X, y, weight)
+
+
+def found(part: Part) -> tuple[int, np.ndarray]:
+    """Return how many columns a part has, and its labels."""
+    return part.X.shape[1], np.unique(part.y)
+
+
+def of_rows(part: Part) -> tuple[np.ndarray, np.ndarray]:
+    """Return the labels and weights of a part."""
+    return part.y, part.weight
+
+
+def factors_of(
+    class_weight: Any, labels: np.ndarray, of_parts: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """Return what the weights of the rows of each label are multiplied by, float64 (K,)."""
+    y, weight = (np.concatenate(of_each) for of_each in zip(*of_parts, strict=True))
+    return factors(class_weight, labels, np.searchsorted(labels, y), weight)
+
+
+def weigh(part: Part, labels: Labels) -> Part:
+    """Return the rows of a part that weigh something, with codes for labels."""
+    at = np.searchsorted(labels.labels, part.y)
+    X, y, weight = part.X, labels.codes[at], part.weight * labels.factors[at]
+    if not (weight > 0).all():
+        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+    return Part(X, y, weight)
+
+
+def n_rows(part: Part) -> int:
+    """Return how many rows a part has."""
+    return len(part.y)
+
+
+def columns(part: Part, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return some columns of a part, and its weights."""
+    return part.X[:, begin:end], part.weight
+
+
+def cut(
+    pieces: Sequence[tuple[np.ndarray, np.ndarray]],
+    max_bins: int | None,
+    categorical: np.ndarray,
+    names: np.ndarray | None,
+) -> Bins:
+    """Choose the bins of some columns by all rows, in their order; `categorical` (columns,)."""
+    X = np.concatenate([piece for piece, _ in pieces])
+    check_categories(X, categorical, names)
+    weight = np.concatenate([weight for _, weight in pieces])
+    return Bins.fit(X, weight, max_bins, categorical)
+
+
+def joined(bins: Sequence[Bins]) -> Bins:
+    """Return the bins of all columns, of those of neighbouring ones."""
+    cuts, categories = list[np.ndarray](), {}
+    for some in bins:
+        categories |= {len(cuts) + f: of for f, of in some.categories.items()}
+        cuts += some.cuts
+    return Bins(cuts, np.concatenate([some.missing for some in bins]), categories)
+
+
+def train(
+    job: Job, meeting: Meeting, rank: int, starts: Sequence[int], *parts: Part
+) -> Committee | None:
+    """Train on `parts`, of which each starts at a place among all rows, beside the other workers.
+
+    Returns the committee in the first, and nothing in the others, whose is the same.
+    """
+    try:
+        total = join(meeting, rank)
+        data = _data(job, starts, parts, total)
+        model, rng = job.model, np.random.default_rng(job.seed)
+        committee = model._boost(data, job.rounds, rng, job.committee)
+        # Nobody leaves before all are through: an end that comes early is a loss.
+        total.add(np.zeros(1, dtype=np.int64))
+        return committee if rank == 0 else None
+    finally:
+        abandon(meeting.token)
+
+
+def _data(job: Job, starts: Sequence[int], parts: Sequence[Part], total: Sum) -> TrainingData:
+    X, y, weight = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "weight")
+    )
+    places = np.concatenate(
+        [np.arange(at, at + len(part.y)) for at, part in zip(starts, parts, strict=True)]
+    )
+    shard = Shard(job.n, places, total, job.bins)
+    return TrainingData(X, y, weight, job.classes, job.bins.categorical, None, shard)

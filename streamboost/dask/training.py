@@ -1,0 +1,207 @@
+"""What the client does: have rows read and cut where they are, and a training on the workers.
+
+What Dask can compute again it computes again where a worker dies. A training itself is an attempt:
+all workers in step, and without one of them it ends at once and begins again on those left.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from distributed import Client, MultiLock, wait
+from sklearn.utils.multiclass import check_classification_targets
+
+from streamboost.boosting.categorical import categorical_mask
+from streamboost.boosting.committee import Committee
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.training_data import check_class_weight, encode
+from streamboost.dask import parts
+from streamboost.dask.network import Meeting, ShardLost, abandon, listen
+from streamboost.errors import DataError
+from streamboost.trees.bins import Bins
+
+__all__ = ["train"]
+
+_ATTEMPTS = 4  # the first, and up to three more
+_LOOK_SECONDS = 0.5  # between looks at whether all workers are still there
+_END_SECONDS = 10  # in which those that are left give up
+
+
+def train(
+    client: Client,
+    model: SketchLogitBoostClassifier,
+    rows: Sequence[Any],
+    names: np.ndarray | None,
+    *,
+    seed: int,
+    rounds: int,
+    committee: Committee | None = None,
+) -> tuple[Committee, np.ndarray]:
+    """Train on `rows`, futures of `parts.Part`; return the committee and the labels met.
+
+    The committee is that of `model.train` on all rows, in the order of `rows`, to the last bit.
+    """
+    labels = _labels(client, rows)
+    check_classification_targets(labels)
+    if committee is None:
+        check_class_weight(model.class_weight, labels)
+    classes, codes = encode(labels, None if committee is None else committee.classes)
+    factors = np.ones(len(labels))
+    if model.class_weight is not None:
+        of_rows = client.map(parts.of_rows, rows, pure=False)
+        given = model.class_weight, labels, of_rows
+        factors = client.submit(parts.factors_of, *given, pure=False).result()
+    known = parts.Labels(labels, codes, factors)
+    weighed = client.map(parts.weigh, rows, labels=known, pure=False)
+    counts = client.gather(client.map(parts.n_rows, weighed, pure=False))
+    if sum(counts) == 0:
+        raise ValueError("no row has a positive weight: give at least one class a weight")
+    bins = _bins(client, model, weighed, _n_columns(client, rows), names)
+    job = parts.Job(model, sum(counts), bins, classes, rounds, seed, committee)
+    error: BaseException | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            return _attempt(client, job, weighed, counts), labels
+        except (ShardLost, OSError) as lost:
+            error = lost
+    raise ShardLost(
+        f"in each of {_ATTEMPTS} attempts a worker was lost, in the last by: {error}. See the "
+        "workers' logs for why (memory, most often), and train again"
+    ) from error
+
+
+def _labels(client: Client, rows: Sequence[Any]) -> np.ndarray:
+    found = client.gather(client.map(parts.found, rows, pure=False))
+    widths = {width for width, labels in found if len(labels)}
+    if len(widths) > 1:
+        raise DataError(f"the chunks of X have {sorted(widths)} columns: give all the same")
+    if not widths:
+        raise DataError("X has no rows: give some")
+    return np.unique(np.concatenate([labels for _, labels in found if len(labels)]))
+
+
+def _n_columns(client: Client, rows: Sequence[Any]) -> int:
+    return int(client.submit(parts.found, rows[0], pure=False).result()[0])
+
+
+def _bins(
+    client: Client,
+    model: SketchLogitBoostClassifier,
+    rows: Sequence[Any],
+    n_columns: int,
+    names: np.ndarray | None,
+) -> Bins:
+    """Choose the bins of each column in one place, by all its values in the order of the rows."""
+    chosen = model.categorical_features
+    mask = categorical_mask(
+        None if isinstance(chosen, str) and chosen == "from_dtype" else chosen, n_columns, names
+    )
+    n = min(n_columns, 2 * len(client.ncores()))
+    ends = [n_columns * i // n for i in range(n + 1)]
+    cuts = []
+    for begin, end in zip(ends[:-1], ends[1:], strict=True):
+        pieces = client.map(parts.columns, rows, begin=begin, end=end, pure=False)
+        of_those = None if names is None else names[begin:end]
+        given = pieces, model.max_bins, mask[begin:end], of_those
+        cuts.append(client.submit(parts.cut, *given, pure=False))
+    return parts.joined(client.gather(cuts))
+
+
+def _attempt(
+    client: Client, job: parts.Job, rows: Sequence[Any], counts: Sequence[int]
+) -> Committee:
+    """Train once; raise ShardLost where a worker is lost."""
+    shares = _shares(client, rows, counts)
+    workers = list(shares)
+    # Two trainings, each with some of the workers and waiting for the others, would wait forever.
+    with MultiLock(workers, client=client):
+        meeting = _meet(client, workers)
+        futures = [
+            client.submit(
+                parts.train,
+                job,
+                meeting,
+                rank,
+                [sum(counts[:i]) for i in shares[worker]],
+                *(rows[i] for i in shares[worker]),
+                workers=[worker],
+                allow_other_workers=False,
+                pure=False,
+            )
+            for rank, worker in enumerate(workers)
+        ]
+        try:
+            _wait(client, futures, workers)
+        finally:
+            _end(client, meeting, futures)
+        return _result(futures)
+
+
+def _shares(client: Client, rows: Sequence[Any], counts: Sequence[int]) -> dict[str, list[int]]:
+    """Return which rows each worker trains on: those it has, as long as the others have as many."""
+    wait(rows)
+    workers = sorted(client.ncores())
+    if not workers:
+        raise ShardLost("no worker is left")
+    has = client.who_has(rows)
+    shares: dict[str, list[int]] = {worker: [] for worker in workers}
+    n_rows = dict.fromkeys(workers, 0)
+    fair, elsewhere = sum(counts) / len(workers), []
+    for i, future in enumerate(rows):
+        holders = [w for w in has.get(future.key, ()) if w in shares]
+        holder = min(holders, key=n_rows.__getitem__, default=None)
+        if holder is None or n_rows[holder] + counts[i] / 2 > fair:
+            elsewhere.append(i)
+        else:
+            shares[holder].append(i)
+            n_rows[holder] += counts[i]
+    for i in sorted(elsewhere, key=lambda at: -counts[at]):
+        worker = min(workers, key=n_rows.__getitem__)
+        shares[worker].append(i)
+        n_rows[worker] += counts[i]
+    return {worker: share for worker, share in shares.items() if share}
+
+
+def _meet(client: Client, workers: Sequence[str]) -> Meeting:
+    first, n = workers[0], len(workers)
+
+    def open_port(dask_worker: Any) -> Meeting:
+        return listen(dask_worker.address.split("://")[-1].rsplit(":", 1)[0].strip("[]"), n)
+
+    meeting: Meeting = client.run(open_port, workers=[first])[first]
+    return meeting
+
+
+def _wait(client: Client, futures: Sequence[Any], workers: Sequence[str]) -> None:
+    """Wait until all are done, or one cannot be."""
+    while True:
+        with suppress(TimeoutError):
+            wait(futures, timeout=_LOOK_SECONDS)
+            return
+        if any(future.status in ("error", "cancelled", "lost") for future in futures):
+            return
+        if not set(workers) <= set(client.ncores()):
+            raise ShardLost("a worker has left the cluster")
+
+
+def _end(client: Client, meeting: Meeting, futures: Sequence[Any]) -> None:
+    """Have all that are left give up what they do, where they are not done."""
+    if all(future.status == "finished" for future in futures):
+        return
+    with suppress(OSError):
+        client.run(abandon, meeting.token, on_error="ignore")
+    with suppress(TimeoutError):
+        wait([f for f in futures if f.status != "pending"], timeout=_END_SECONDS)
+
+
+def _result(futures: Sequence[Any]) -> Committee:
+    """Return the first one's; raise what is the fault of one rather than that it was lost."""
+    errors = [future.exception() for future in futures if future.status == "error"]
+    for error in errors:
+        if not isinstance(error, ShardLost | OSError):
+            raise error
+    if errors or any(future.status != "finished" for future in futures):
+        raise ShardLost(str(next(iter(errors), "a worker was lost")))
+    committee: Committee = futures[0].result()
+    return committee
