@@ -15,7 +15,7 @@ import numpy as np
 
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
-from streamboost.connectors.base import Message, Sink
+from streamboost.connectors.base import Following, Message, Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.written import DeadLetter, Request
@@ -230,22 +230,22 @@ class LearningPipeline(Pipeline):
             return
         record = msgspec.json.encode(fields | {self.schema.id: id})
         shown = msgspec.structs.replace(message, payload=record, size=len(record))
-        records, _ = self.schema.decode([shown])
+        records, _ = self.schema.decode([shown], source="labels")
         if not len(records):
             return
         records, X = self._arrive(records)
         none = np.zeros(0)
         self.join.add(records.ids, X, [None], [], none, records.times, held_values(records))
 
-    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> list[bytes]:
-        return []
+    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> Following:
+        return Following([], [])
 
     def _requests(
         self, asked: Requests, again: Relabels, records: Records, scored: Scored
-    ) -> list[bytes]:
+    ) -> Following:
         """Return what scorers wrote of them, for those who show it."""
         names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
-        return [
+        requests = [
             Request(
                 id=one.id,
                 time=one.time,
@@ -260,6 +260,7 @@ class LearningPipeline(Pipeline):
             for entry, some in zip(self._entries, self._kept, strict=True)
             for one in some
         ]
+        return Following(requests, records.messages)
 
 
 def _rate(entry: Progress, before: dict[str, Any]) -> float:

@@ -189,7 +189,8 @@ def _label(label: str) -> str:
 def _changeable(config: Config) -> dict[str, set[str]]:
     """Return the keys of each section that may change between two runs on one state."""
     read = {key for section in sections_for("input") for key in section.changeable}
-    written = {key for section in sections_for("output") for key in section.model_fields}
+    outputs = (*sections_for("output"), *sections_for("predictions"))
+    written = {key for section in outputs for key in section.model_fields}
     free = {"pipeline": _PIPELINE, "schema": {"fields", "classes"}, "source": read, "labels": read}
     free |= dict.fromkeys(("predictions", "requests", "dead_letters"), written)
     free["monitor"] = set(type(config.sections.monitor).model_fields)

@@ -58,6 +58,9 @@ def _check_schema(sections: Sections) -> list[Problem]:
         problems.append(Problem("source", "fields", text))
     if sections.source.on_conflict != "last":
         problems.append(Problem("source", "on_conflict", "is for labels: put it under [labels]"))
+    if getattr(sections.labels, "id_from", "field") != "field":
+        text = 'is for records: labels name theirs by a field, or come among them ("records")'
+        problems.append(Problem("labels", "id_from", text))
     try:
         sections.build_schema()
     except ConfigurationError as error:

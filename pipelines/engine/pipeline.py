@@ -14,9 +14,10 @@ import numpy as np
 
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
-from streamboost.connectors.base import Message
+from streamboost.connectors.base import Carried, Following, Message
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.within import sort
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import StateError
 from streamboost.pipelines.engine.batch import (
@@ -24,6 +25,7 @@ from streamboost.pipelines.engine.batch import (
     Inputs,
     Messages,
     chain,
+    letters,
     predictions,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
@@ -98,7 +100,8 @@ class Pipeline:
         started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
         expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
         self.learner.expire(expired)
-        records, damaged = self._decode(inputs)
+        came = self._told_apart(inputs)
+        records, damaged = self._decode(came)
         self.lap("decode")
         records, X = self._arrive(records)
         scored, asked = self._decide(records, X)
@@ -107,7 +110,7 @@ class Pipeline:
         unusable = self._take_known(inputs, joined)
         again = self._ask_again()
         requested = self._requests(asked, again, records, scored)
-        unread = self._take_labels(inputs, joined)
+        unread = self._take_labels(came, joined)
         self.lap("join")
         with training_once(self.learner.trainer, started) if inputs.bootstrap else nullcontext():
             started += joined.teach(self.learner, self.tick)
@@ -115,7 +118,7 @@ class Pipeline:
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
         predicted = self._predictions(records, scored, asked)
-        messages = Messages(predicted, requested, [letter.encode() for letter in dead])
+        messages = Messages(predicted, requested, letters(dead, inputs))
         self.digest = chain(self.digest, records, messages, joined, started)
         promoted = self._keep(swap, before.committee)
         effects = Effects(
@@ -232,6 +235,13 @@ class Pipeline:
         self.join.rename(self.classes.now)
         return self.learner.rename(label, into)
 
+    def _told_apart(self, inputs: Inputs) -> Inputs:
+        """Return a batch whose labels are labels, where they come among the records."""
+        if not self.schema.labels_within:
+            return inputs
+        records, labels = sort(self.schema, inputs.records)
+        return replace(inputs, records=records, labels=labels)
+
     def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
         """Return the records of a batch, and in their order the dead letters of the others."""
         sound, damaged = self.schema.decode(inputs.records, source="records", time=self.tick)
@@ -239,10 +249,12 @@ class Pipeline:
         fresh = self.join.fresh(sound.ids)
         if all(fresh):
             return sound, damaged
+        # What is a label, too, says what became of a record that is held.
+        labels = {id(message) for message in inputs.labels} if self.schema.labels_within else ()
         repeated = [
-            self._repeated(id, message)
-            for id, message, is_first in zip(sound.ids, sound.messages, fresh, strict=True)
-            if not is_first
+            self._repeated(name, message)
+            for name, message, is_first in zip(sound.ids, sound.messages, fresh, strict=True)
+            if not is_first and id(message) not in labels
         ]
         records = sound.take([row for row, is_first in enumerate(fresh) if is_first])
         return records, sorted([*damaged, *repeated], key=_place)
@@ -264,20 +276,24 @@ class Pipeline:
         self.lap("score")
         return scored, self.learner.query(X, scored, records.ids)
 
-    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> list[bytes]:
-        return predictions(records, scored, asked, self.sequence, self.schema.labels_are)
+    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> Following:
+        return predictions(records, scored, asked, self.sequence, self.schema)
 
     def _requests(
         self, asked: Requests, again: Relabels, records: Records, scored: Scored
-    ) -> list[bytes]:
+    ) -> Following:
         known = self.join, self.learner, self.schema, self.sequence
-        return requests_of(asked, again, records.ids, scored, *known)
+        return requests_of(asked, again, records, scored, *known)
 
     def _hold(self, records: Records, X: np.ndarray, scored: Scored, asked: Requests) -> Joined:
         """Hold the records of a batch for their labels; return those that waited for them."""
         predicted, values = scored.labels.tolist(), held_values(records)
         requests = asked.ids, asked.propensity
-        return self.join.add(records.ids, X, predicted, *requests, records.times, values)
+        joined = self.join.add(records.ids, X, predicted, *requests, records.times, values)
+        if self.learner.strategy.asks_later:
+            pairs = zip(records.ids, records.messages, strict=True)
+            self.join.carry({id: Carried(m.key, m.headers, m.time) for id, m in pairs})
+        return joined
 
     def _ask_again(self) -> Relabels:
         """Ask again about labels that look wrong, of records that are still at hand."""
@@ -287,11 +303,12 @@ class Pipeline:
 
     def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the labels of a batch to those that are learned."""
+        source = "records" if self.schema.labels_within else "labels"
         labels, unread = self.schema.decode_labels(
-            inputs.labels, source="labels", time=self.tick, nulls=True
+            inputs.labels, source=source, time=self.tick, nulls=True
         )
         self.schema = self.schema.settled(labels.kind)
-        labels, dropped = self.classes.sort(labels, "labels", self.tick)
+        labels, dropped = self.classes.sort(labels, source, self.tick)
         given = list(zip(labels.ids, labels.labels, strict=True))
         self.join.resolve(given, joined, labels.sources, self.learner)
         return sorted([*unread, *dropped], key=_place) if dropped else unread

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamboost.connectors.base import Message, Sink, write_outside
+from streamboost.connectors.base import Carried, Following, Message, Sink, write_outside
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Label
 from streamboost.errors import ConfigurationError, DataError, UnavailableError
@@ -139,8 +139,11 @@ class RecordWriter(SourceWriter):
             ]
         except ValueError as error:
             raise DataError(f"a record cannot stand in JSON: {error}") from None
-        _, dead = self._schema.decode(_as_read(payloads))
+        # Here a field names a record in any case: the key is made of it.
+        read, dead = self._schema.decode(_as_read(payloads), source="posted")
         _refuse(dead, "record")
+        if self._schema.id_from == "key":
+            payloads = Following(payloads, [Carried(id.encode()) for id in read.ids])
         self._append(payloads)
 
 
