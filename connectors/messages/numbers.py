@@ -1,4 +1,4 @@
-"""Records decoded: numbers alone, which a list of fields asks for, into an array; or as they are."""
+"""Records decoded: numbers alone, as a list of fields asks for, into an array; or as they are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -193,9 +193,7 @@ def _filled(
     """Return predictions with the fields and the probabilities that the file asks for."""
     filled = bare
     if schema.include:
-        paths = [(path, getter(path)) for path in schema.include]
-        parsed = [msgspec.json.decode(message.payload) for message in records.messages]
-        fields = [{path: get(record) for path, get in paths} for record in parsed]
+        fields = [_repeated(message.payload, schema.include) for message in records.messages]
         filled = [
             msgspec.structs.replace(one, fields=some)
             for one, some in zip(filled, fields, strict=True)
@@ -207,6 +205,15 @@ def _filled(
             for one, row in zip(filled, scored.probabilities.tolist(), strict=True)
         ]
     return filled
+
+
+def _repeated(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
+    """Return what stands in a record at `paths`, as JSON."""
+    try:
+        record = msgspec.json.decode(payload)
+        return {path: msgspec.Raw(msgspec.json.encode(getter(path)(record))) for path in paths}
+    except RecursionError:  # it could be decoded, just
+        return dict.fromkeys(paths)
 
 
 def letters(dead: Sequence[DeadLetter], inputs: "Inputs") -> Following:

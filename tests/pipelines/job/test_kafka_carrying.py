@@ -11,11 +11,11 @@ from streamboost.connectors.kafka.admin import add_partitions
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
+from tests.slow import slow
 
 pytestmark = pytest.mark.kafka
 
@@ -53,7 +53,7 @@ def borne_by(found):
     return {json.loads(m.payload)["id"]: (m.key, m.headers, m.time) for m in found}
 
 
-@pytest.mark.parametrize("query", ["", POOL], ids=["stream", "pool"])
+@pytest.mark.parametrize("query", ["", *slow(POOL)], ids=["stream", "pool"])
 def test_what_is_written_of_a_record_keeps_its_key_headers_and_time(made, make_records, query):
     place = made(partitions=2)
     with place.file.open("a") as file:
@@ -72,7 +72,7 @@ def test_what_is_written_of_a_record_keeps_its_key_headers_and_time(made, make_r
 
 def test_a_prediction_stands_in_the_partition_of_its_key(made, make_records):
     place = made(partitions=3)
-    add_partitions(place.cluster, f"{place.name}.predictions", 3)
+    add_partitions(place.cluster, {f"{place.name}.predictions": 3})
     send(place, make_records(90)[0])
     run(place.config, until_idle=True)
     at = {m.key: m.partition for m in messages(place, "records")}
@@ -80,6 +80,7 @@ def test_a_prediction_stands_in_the_partition_of_its_key(made, make_records):
     assert len(set(at.values())) == 3
 
 
+@pytest.mark.slow
 def test_records_keep_what_they_bear_through_kills(made, make_records):
     place = made(partitions=2)
     sent = send(place, make_records(200)[0])
@@ -115,8 +116,7 @@ def test_labels_among_the_records_are_learned_and_replayed(made, make_records):
     send(place, records)
     run(load(place.file), until_idle=True)
     labelled = [
-        {"id": record["id"], "label": label}
-        for record, label in zip(records, truth, strict=True)
+        {"id": record["id"], "label": label} for record, label in zip(records, truth, strict=True)
     ]
     updated = [record | {"label": label} for record, label in zip(records, truth, strict=True)]
     send(place, [*labelled[:50], *updated[50:100]])
@@ -136,7 +136,7 @@ def test_predictions_repeat_fields_and_tell_all_probabilities(made, make_records
     more = '[predictions]\nconnector = "kafka"\ninclude = ["note", "device.os", "big", "no"]\n'
     place = made(more=more + "probabilities = true")
     records, truth = make_records(100)
-    given = {"note": "ü", "device": {"os": [1, {"x": None}]}, "big": 2**70}
+    given = {"note": "ü", "device": {"os": [1, {"x": None}]}, "big": 2**70 + 1}
     whole = [record | given for record in records]
     send(place, whole)
     labels = [{"id": r["id"], "label": label} for r, label in zip(records, truth, strict=True)]
@@ -145,7 +145,7 @@ def test_predictions_repeat_fields_and_tell_all_probabilities(made, make_records
     send(place, make_records(20, start=100)[0])
     run(place.config, until_idle=True)
     found = [json.loads(m.payload) for m in messages(place, "predictions")]
-    shown = {"note": "ü", "device.os": [1, {"x": None}], "big": 2**70, "no": None}
+    shown = {"note": "ü", "device.os": [1, {"x": None}], "big": 2**70 + 1, "no": None}
     assert all(one["fields"] == shown for one in found[:100])
     assert found[0]["probabilities"] == {}
     last = found[-1]
@@ -154,6 +154,7 @@ def test_predictions_repeat_fields_and_tell_all_probabilities(made, make_records
     assert last["probabilities"][last["label"]] == last["probability"]
 
 
+@pytest.mark.slow
 def test_what_predictions_repeat_may_change_between_runs_and_is_replayed(made, make_records):
     place = made()
     send(place, make_records(60)[0])
@@ -168,7 +169,6 @@ def test_what_predictions_repeat_may_change_between_runs_and_is_replayed(made, m
     assert ["fields" in one for one in found] == [False] * 60 + [True] * 60
     assert [one["fields"]["a"] for one in found[60:]] == [record["a"] for record in records]
     verify(config)
-    assert "120" in describe(config)
 
 
 def test_a_record_from_the_future_that_a_topic_refuses_is_named(made, make_records):
@@ -182,5 +182,5 @@ def test_a_record_from_the_future_that_a_topic_refuses_is_named(made, make_recor
     with closing(place.cluster.admin()) as admin:
         admin.alter_configs([resource])
     send(place, [record])
-    with pytest.raises(ConnectorError, match="message.timestamp.before.max.ms"):
+    with pytest.raises(ConnectorError, match=r"message\.timestamp\.before\.max\.ms"):
         run(place.config, until_idle=True)
