@@ -105,7 +105,7 @@ class Prediction(_Outgoing, frozen=True, omit_defaults=True):
 
     Where partitions are scored apart, `sequence` counts the batches of the `partition`. `fields`
     are those of the record that are repeated, and `probabilities` those of all classes, where the
-    pipeline's file asks for either.
+    pipeline's file asks for either; `decision` is what was decided on, where something is.
 
     >>> Prediction("7", None, "grass", 0.9, float("nan"), 3, False, 12).encode()
     b'{"id":"7","time":null,"label":"grass","probability":0.9,"margin":null,"version":3,"asked":false,"sequence":12}'
@@ -122,6 +122,7 @@ class Prediction(_Outgoing, frozen=True, omit_defaults=True):
     partition: int | None = None
     fields: Mapping[str, Any] | msgspec.UnsetType = msgspec.UNSET
     probabilities: Mapping[str | int, float | None] | msgspec.UnsetType = msgspec.UNSET
+    decision: str | int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Request(_Outgoing, frozen=True, omit_defaults=True):

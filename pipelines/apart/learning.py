@@ -19,13 +19,14 @@ from streamboost.connectors.base import Following, Message, Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.written import DeadLetter, Request
-from streamboost.errors import GapError
+from streamboost.errors import GapError, StateError
 from streamboost.pipelines.apart.committees import Publisher
 from streamboost.pipelines.apart.progress import Asked, Progress
 from streamboost.pipelines.engine.batch import Effects, Inputs, Messages, Outputs
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.engine.pipeline import Pipeline
+from streamboost.pipelines.state.commands import Command
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_array
 from streamboost.stream.doubts import Relabels
@@ -109,6 +110,12 @@ class LearningPipeline(Pipeline):
         super().restore(arrays, manifest)
         self._seen = unpack_json(arrays[_SEEN])
         self.workers = manifest["workers"]
+
+    def check_class(self, command: Command) -> None:
+        """Do what that of a pipeline does, and refuse what scorers know nothing of."""
+        if command.decision is not None:
+            raise StateError("scorers make no decisions: decide by `probabilities` of predictions")
+        super().check_class(command)
 
     def numbers(self) -> dict[str, Any]:
         """Return how it stands, and how its scorers do."""

@@ -147,6 +147,13 @@ class MonitorSection(Section):
     )
 
 
+class DecisionSection(Section):
+    """[decision]: what is decided on beside the predicted label."""
+
+    costs: dict[str, Any] = Field({}, description="by true class, what each decision costs")
+    threshold: dict[str, Any] = Field({}, description="how sure to be of a class to decide on it")
+
+
 class LabelStudioSection(Section):
     """[label_studio]: the project in which people answer; `streamboost label-studio` serves it."""
 
@@ -196,12 +203,19 @@ class Sections(Section):
     query: dict[str, Any] = Field({})
     monitor: MonitorSection = MonitorSection()
     label_studio: LabelStudioSection | None = None
+    decision: DecisionSection | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _name_topics(cls, tables: Any) -> Any:
         """Name the topics that are not, and put all beside the records where those are in one."""
         return name_topics(tables) if isinstance(tables, dict) else tables
+
+    @property
+    def decided_by(self) -> dict[str, Any]:
+        """What decisions are made of; empty: there are none to make."""
+        given = {} if self.decision is None else self.decision.model_dump()
+        return {name: table for name, table in given.items() if table}
 
     def build_schema(self) -> Schema:
         """Return the schema, its features perhaps not known yet."""

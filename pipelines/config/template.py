@@ -241,6 +241,12 @@ estimator = "sketch"        # or "gamble"
 #   url = "http://localhost:8080"
 #   project = 1
 #   token = "${LABEL_STUDIO_TOKEN}"
+
+# What is decided on beside the predicted label, by what errors cost or how sure one has to be of a
+# class. It may change at any time, also by `streamboost tell ... decide`:
+#   [decision]
+#   costs = { fraud = { ok = 10 } }    # to decide on "ok" where "fraud" is true; other errors: 1
+#   threshold = { fraud = 0.9 }        # or this; below it, the likeliest of the other classes
 """
 
 

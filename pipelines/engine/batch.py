@@ -165,8 +165,12 @@ def predictions(
     sequence: int,
     schema: Schema,
     partition: int | None = None,
+    decided: np.ndarray | None = None,
 ) -> Following:
-    """Return the predictions of a batch, in the order of its records, with what `schema` adds."""
+    """Return the predictions of a batch, in the order of its records, with what `schema` adds.
+
+    `decided` (n,) are the classes decided on; None: nobody decides.
+    """
     kind = schema.labels_are
     best = scored.probabilities.max(axis=1, initial=-np.inf)
     known = set(asked.ids)
@@ -184,6 +188,11 @@ def predictions(
         for id, time, label, probability, margin in rows
     ]
     whole = _filled(bare, records, scored, schema)
+    if decided is not None:
+        whole = [
+            msgspec.structs.replace(one, decision=as_json(label, kind))
+            for one, label in zip(whole, decided.tolist(), strict=True)
+        ]
     return Following(encode_all(whole), records.messages)
 
 

@@ -29,7 +29,7 @@ from streamboost.pipelines.engine.batch import (
     predictions,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
-from streamboost.pipelines.engine.changes import Classes, gain, obey
+from streamboost.pipelines.engine.changes import Classes, decisions_of, gain, obey
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
@@ -71,8 +71,9 @@ class Pipeline:
     lap : told the name of each part of a step at its end; nothing here depends on it
     fields : those that came later, counted
     classes : which of them were merged or dropped
+    decision : what the file said last of decisions; commands may have changed it since
     notes : what the next journal entry says besides: `environment`, `origin`, `gap`, and `fields`
-        and `rules`, which the schema gains with it
+        and `rules`, which the schema gains with it, and `decision`
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Pipeline:
         self.deleted_unread = 0
         self.fields = FieldCounts()
         self.classes = Classes()
+        self.decision: dict[str, Any] = {}
         self.notes: dict[str, Any] = {}
         self.lap: Callable[[str], None] = _nothing
 
@@ -155,6 +157,7 @@ class Pipeline:
             "notes": self.notes,
             "schema": self.schema.to_json(),
             "classes": self.classes.to_json(),
+            "decision": self.decision,
             "evaluation": self.learner.evaluation.in_numbers(),
         }
         return arrays, manifest
@@ -198,6 +201,7 @@ class Pipeline:
         if "schema" in manifest:
             self.schema = Schema.from_json(manifest["schema"])
         self.classes = Classes.restore(manifest.get("classes", {}))
+        self.decision = manifest.get("decision", {})
         self.notes = dict(manifest["notes"])
 
     def _begin(self, inputs: Inputs) -> "_Before":
@@ -207,6 +211,9 @@ class Pipeline:
         self.deleted_unread += inputs.count_deleted()
         if "rules" in self.notes:
             self.schema = replace(self.schema, **self.notes["rules"])
+        if "decision" in self.notes:
+            self.decision = self.notes["decision"]
+            self.learner.decisions = decisions_of(self.decision)
         if "fields" in self.notes:
             fields = gain(self.notes["fields"], self.learner)
             self.schema = self.schema.extended(fields)
@@ -267,8 +274,11 @@ class Pipeline:
         return DeadLetter.of(message, "duplicate_id", detail, source="records", time=self.tick)
 
     def check_class(self, command: Command) -> None:
-        """Raise StateError where a class cannot be merged or dropped as `command` says."""
-        self.classes.check(command, self.schema.labels_are)
+        """Raise StateError where a class cannot be merged or dropped, or decided on, so."""
+        if command.decision is None:
+            self.classes.check(command, self.schema.labels_are)
+        else:
+            decisions_of(command.decision)
 
     def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
         """Return what is predicted of the records, and which of them are asked about."""
@@ -277,7 +287,8 @@ class Pipeline:
         return scored, self.learner.query(X, scored, records.ids)
 
     def _predictions(self, records: Records, scored: Scored, asked: Requests) -> Following:
-        return predictions(records, scored, asked, self.sequence, self.schema)
+        decided = None if self.learner.decisions is None else self.learner.decide(scored)
+        return predictions(records, scored, asked, self.sequence, self.schema, decided=decided)
 
     def _requests(
         self, asked: Requests, again: Relabels, records: Records, scored: Scored

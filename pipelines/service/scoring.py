@@ -64,7 +64,11 @@ class Scoring:
         ids, X = self._read(known, records)
         with self._scoring:
             scored = known.learner.score(X)
+            decided = known.learner.decide(scored).tolist()
         found = [_prediction(known, id, scored, row) for row, id in enumerate(ids)]
+        if known.learner.decisions is not None:
+            for one, label in zip(found, decided, strict=True):
+                one["decision"] = known.label(label)
         return {"sequence": known.sequence, "predictions": found}
 
     def explain(self, records: Sequence[Document]) -> Document:

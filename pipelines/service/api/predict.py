@@ -41,6 +41,7 @@ class Predicted(BaseModel):
     probabilities: dict[str, float] = Field(description="of all classes")
     margin: float | None = Field(description="the largest score less the second largest")
     version: int = Field(description="of the committee; 0 before the first")
+    decision: LabelValue | None = Field(None, description="where there are decisions to make")
 
 
 class Predictions(BaseModel):
