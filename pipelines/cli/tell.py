@@ -68,7 +68,8 @@ def _order(command: Tell, about: list[str]) -> "Command":
     if kind == "decide":
         return Command(kind, decision=_decision(about))
     if kind in ("merge", "drop") and len(about) <= 2:
-        return Command(kind, None, *about[:1], into=about[1] if about[1:] else None)
+        label, into = [*about, None, None][:2]
+        return Command(kind, label=label, into=into)
     if len(about) <= 1 and all(one.isdecimal() for one in about):
         return Command(kind, int(about[0]) if about else None)
     raise ConfigurationError(

@@ -11,8 +11,8 @@ from streamboost.stream.scoring import Scored
 
 __all__ = ["Decisions"]
 
-_LEAST_GAIN = 1e-9
-"""Share of the largest cost by which an answer has to be cheaper than the likeliest."""
+_SAME = 1e-9
+"""Share by which expected costs differ that are the same but for rounding."""
 
 
 class Decisions:
@@ -80,7 +80,7 @@ class Decisions:
             C = self.matrix(classes)
             expected = np.where(P > 0.0, P @ C, np.inf)
             least = expected.min(axis=1, keepdims=True)
-            among = expected <= least + _LEAST_GAIN * C.max(initial=0.0)
+            among = expected <= least * (1.0 + _SAME)
         else:
             cut = np.array([self.threshold.get(str(label), 0.0) for label in classes])
             among = (P > 0.0) & (cut <= P)
