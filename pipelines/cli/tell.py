@@ -94,7 +94,7 @@ def _decision(words: list[str]) -> dict[str, Any]:
             f"with other characters than letters and digits in quotes ({error})"
         ) from None
     if found:
-        from streamboost.stream.decisions import Decisions
+        from streamboost.stream.evaluation.decisions import Decisions
 
         Decisions(**found)
     return found

@@ -176,7 +176,9 @@ def _check_decision(sections: Sections) -> Iterator[Problem]:
     """See that decisions can be made by what is said of them."""
     if not sections.decided_by:
         return
-    from streamboost.stream.decisions import Decisions  # it takes longer to load than most files
+    from streamboost.stream.evaluation.decisions import (
+        Decisions,
+    )  # it takes longer to load than most files
 
     try:
         Decisions(**sections.decided_by)

@@ -12,7 +12,7 @@ from streamboost.pipelines.engine.intake import refuse
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
 from streamboost.stream.checks import Label
-from streamboost.stream.decisions import Decisions
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Training
 

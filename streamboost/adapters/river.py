@@ -14,8 +14,8 @@ from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.stream.checks import as_weights
-from streamboost.stream.decisions import Decisions
 from streamboost.stream.estimators import Trainable, every_label_estimator
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored

@@ -2,7 +2,7 @@
 
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
-from streamboost.stream.decisions import Decisions
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.evaluation.report import Report
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.labelled_rows.working_set import WorkingSet

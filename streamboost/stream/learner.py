@@ -29,9 +29,9 @@ from streamboost.stream.checks import (
     as_wide,
 )
 from streamboost.stream.corrections import Corrector
-from streamboost.stream.decisions import Decisions
 from streamboost.stream.doubts import Doubts
 from streamboost.stream.estimators import Trainable, class_weight_of
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.labelled_rows.annotators import Annotators
 from streamboost.stream.labelled_rows.labelled import LabelledRows

@@ -13,8 +13,8 @@ from streamboost.features.layout import Values
 from streamboost.stream.asking import Asking
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.checks import Label, as_labels, as_rows, as_wide
-from streamboost.stream.decisions import Decisions
 from streamboost.stream.estimators import Trainable
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.evaluation.rest import Rest
 from streamboost.stream.evaluation.windows import Evaluation

@@ -70,7 +70,7 @@ class DecisionIn(_Given):
         """Return what there is of it; ConfigurationError where nothing can be decided by that."""
         given = {name: table for name, table in self.model_dump().items() if table}
         if given:
-            from streamboost.stream.decisions import Decisions
+            from streamboost.stream.evaluation.decisions import Decisions
 
             Decisions(**given)
         return given

@@ -26,8 +26,8 @@ import numpy as np
 from streamboost.active.settings import check_whole
 from streamboost.storage import Arrays, part
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity
-from streamboost.stream.decisions import Decisions
 from streamboost.stream.evaluation.arrivals import Arrivals
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.evaluation.outcomes import Outcomes
 from streamboost.stream.evaluation.report import Report, report
 from streamboost.stream.evaluation.rest import Blocks, Rest
