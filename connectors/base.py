@@ -1,8 +1,9 @@
 """The contracts every connector keeps: source, sink, transaction."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,7 +11,9 @@ from streamboost.errors import ConnectorError
 
 __all__ = [
     "PARTITION",
+    "Carried",
     "Committed",
+    "Following",
     "Message",
     "Position",
     "SinglePartitionSource",
@@ -29,6 +32,14 @@ Position = dict[str, int]
 """For each partition of a source, the offset of the next message: where reading goes on."""
 
 
+class Carried(NamedTuple):
+    """What a message bears beside its payload, called as in `Message`."""
+
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    time: int | None = None
+
+
 class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """One message as it was read.
 
@@ -36,7 +47,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     `size` is the length in bytes it had where it came from. `time` is when it was written, in
     milliseconds since the epoch, where its source knows. `damage` says what keeps the message, and
     perhaps some after it, from being read at all: its payload is empty then. `is_row` says that it
-    was a row of a table, in which null is an empty cell.
+    was a row of a table, in which null is an empty cell. `key` and `headers` are those of a topic.
     """
 
     payload: bytes
@@ -46,6 +57,16 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     time: int | None = None
     damage: str | None = None
     is_row: bool = False
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Following(list[bytes]):
+    """Payloads, each `about` a message whose key, headers and time a topic keeps with it."""
+
+    def __init__(self, payloads: Iterable[bytes], about: Sequence[Message | Carried]) -> None:
+        super().__init__(payloads)
+        self.about = about
 
 
 class Source(ABC):
@@ -174,7 +195,7 @@ class Sink(ABC):
 
     @abstractmethod
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Append `payloads`; they need not be durable before `flush`."""
+        """Append `payloads`, perhaps `Following`; they need not be durable before `flush`."""
 
     @abstractmethod
     def flush(self) -> None:

@@ -21,6 +21,7 @@ from streamboost.pipelines.service.labelling.served import Served, find
 from streamboost.pipelines.service.server import SESSIONS, ServeAddress, server
 
 TOKEN = "a token for tests alone"
+SCORER = "a token that predicts alone"
 TRUSTED = ssl.create_default_context()
 """Made once: reading the certificates takes longer than most tests."""
 SCRIPT = "<script>alert(1)</script>"
@@ -84,6 +85,10 @@ class Site:
         """A client that has the token."""
         return self.stranger(Authorization=f"Bearer {TOKEN}")
 
+    def scorer(self):
+        """A client that has the token for predictions."""
+        return self.stranger(Authorization=f"Bearer {SCORER}")
+
     def stranger(self, **headers):
         client = httpx.Client(base_url=self.url, headers=headers, timeout=60, verify=TRUSTED)
         self.clients.append(client)
@@ -119,7 +124,7 @@ def site_of(file, place=None, **settings):
         port = listening.getsockname()[1]
         known = Settings(TOKEN, place.hosts, port, place.is_secure, **settings)
         served = Served.of(find(file))
-        people = People(TOKEN, served.config.state / SESSIONS)
+        people = People(TOKEN, served.config.state / SESSIONS, scorer=SCORER)
         app = create_app([served], known, people)
         running = server(app, known, place)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})

@@ -60,12 +60,15 @@ class Damage(NamedTuple):
 def as_message(record: Any, max_bytes: int) -> Message:
     """Return what the client library gives as a message of ours, cut to `max_bytes` + 1 bytes.
 
-    One without a value has an empty payload.
+    One without a value has an empty payload. A header without one has an empty value, too: the
+    library sends no other.
     """
     value = record.value or b""
     kept = value if len(value) <= max_bytes else value[: max_bytes + 1]
     written = record.timestamp if record.timestamp >= 0 else None
-    return Message(kept, str(record.partition), record.offset, len(value), written)
+    headers = tuple([(name, held or b"") for name, held in record.headers])
+    place = str(record.partition), record.offset
+    return Message(kept, *place, len(value), written, key=record.key, headers=headers)
 
 
 def numbers_of(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from kafka import KafkaProducer
 
-from streamboost.connectors.base import Sink
+from streamboost.connectors.base import Carried, Following, Sink
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
 from streamboost.errors import ConnectorError
@@ -25,12 +26,15 @@ class KafkaSink(Sink):
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self.cluster = cluster
         self.topic = topic
-        self._written: list[bytes] = []
+        self._written = Following([], [])
         self._producer: KafkaProducer | None = None
 
     def write(self, payloads: Sequence[bytes]) -> None:
         """Keep `payloads` until `flush`."""
-        self._written.extend(payloads)
+        about: Sequence[Any] = [Carried()] * len(payloads)
+        if isinstance(payloads, Following):
+            about = payloads.about
+        self._written = Following([*self._written, *payloads], [*self._written.about, *about])
 
     def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
         """Give messages to a producer."""
@@ -53,11 +57,11 @@ class KafkaSink(Sink):
             discard(self._producer)
             self._producer = None
             raise
-        self._written.clear()
+        self._written = Following([], [])
 
     def close(self) -> None:
         """Let go of the cluster; flushing connects again. What was not flushed is dropped."""
-        self._written.clear()
+        self._written = Following([], [])
         if self._producer is not None:
             discard(self._producer)
             self._producer = None

@@ -102,12 +102,15 @@ class Desk:
         source: str,
         time: int | None,
         longest_id: float = LONGEST_ID,
+        *,
+        by_key: bool = False,
     ) -> None:
         self._messages = messages
         self._max_bytes = max_bytes
         self._source = source
         self._time = time
         self._longest_id = longest_id
+        self.by_key = by_key
         self._dead: dict[int, DeadLetter] = {}
 
     @property
@@ -131,7 +134,8 @@ class Desk:
 
         `astuple` makes those of what `decode` gives, and may raise msgspec's ValidationError. The
         first of them must be there and not be empty text: `required` gives, in their order, what
-        each is called and the reason when it is not. The very first is the id.
+        each is called and the reason when it is not. The very first is the id, in whose place the
+        message's key stands where records are named by it.
         """
         kept: list[int] = []
         parsed: list[tuple[Any, ...]] = []
@@ -148,6 +152,8 @@ class Desk:
                 if not payload.isascii():
                     codecs.utf_8_decode(payload, "strict", True)  # msgspec skips unread text unseen
                 values = astuple(decode(payload))
+                if self.by_key:
+                    values = (_text_of(message.key), *values[1:])
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 self.reject(index, *explain(payload, error))
                 continue
@@ -162,23 +168,36 @@ class Desk:
         return kept, parsed
 
     def _explain_id(self, id: str, required: dict[str, Reason]) -> str:
-        name = next(iter(required))
-        return f"field {name!r} has {len(id)} characters: give at most {self._longest_id}"
+        name = self._called(next(iter(required)))
+        return f"{name} has {len(id)} characters: give at most {self._longest_id}"
+
+    def _called(self, name: str, place: int = 0) -> str:
+        return "the message's key" if self.by_key and place == 0 else f"field {name!r}"
 
     def _reject_missing(
         self, index: int, needed: Sequence[Any], required: dict[str, Reason]
     ) -> None:
         """Make message `index`, in which something `needed` is missing, a dead letter."""
-        for value, (name, reason) in zip(needed, required.items(), strict=True):
+        for place, (value, name) in enumerate(zip(needed, required, strict=True)):
             if value is None or value == "":
                 missing = "absent or null" if value is None else "empty"
-                self.reject(index, reason, f"field {name!r} is {missing}")
+                self.reject(index, required[name], f"{self._called(name, place)} is {missing}")
                 return
 
     def _explain_size(self, message: Message) -> str:
         if message.size > self._max_bytes:
             return f"{message.size} bytes, more than max_record_bytes = {self._max_bytes}"
         return f"the source kept {len(message.payload)} of {message.size} bytes: raise its limit"
+
+
+def _text_of(key: bytes | None) -> str | None:
+    """Return a message's key as text; msgspec's ValidationError where it is none."""
+    try:
+        return None if key is None else key.decode()
+    except UnicodeDecodeError:
+        raise msgspec.ValidationError(
+            f"The key {key!r:.80} is not UTF-8 and names no record: write keys as text"
+        ) from None
 
 
 def time_reader(field: str | None) -> Callable[[Message], float | None]:

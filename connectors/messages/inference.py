@@ -30,10 +30,10 @@ def is_nameable(name: str) -> bool:
     return _NAMEABLE.fullmatch(name) is not None
 
 
-def objects(payloads: Sequence[bytes], id_field: str) -> list[dict[str, Any]]:
+def objects(payloads: Sequence[bytes], id_field: str | None) -> list[dict[str, Any]]:
     """Return the messages that are JSON objects, passing over the others.
 
-    Raises DataError when none shows an id.
+    Raises DataError when none shows an id, where they are to have one.
     """
     records = list(_objects(payloads))
     if payloads and not records:
@@ -41,7 +41,7 @@ def objects(payloads: Sequence[bytes], id_field: str) -> list[dict[str, Any]]:
             f"none of the {len(payloads)} messages at the start is a JSON object, as every record "
             f"must be; the first is {beginning(payloads[0])}"
         )
-    get = getter(id_field)
+    get = (lambda record: record) if id_field is None else getter(id_field)
     if all(get(record) is None for record in records):
         raise DataError(
             f"none of the {len(records)} JSON objects at the start has the id field {id_field!r} "

@@ -1,6 +1,6 @@
-"""Records of numbers alone, decoded into an array: what a list of fields in the file asks for."""
+"""Records decoded: numbers alone, as a list of fields asks for, into an array; or as they are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -12,23 +12,28 @@ import numpy.typing as npt
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoded import Desk, Records
+from streamboost.connectors.messages.values import Known, id_reader, time_of, values_reader
 from streamboost.connectors.messages.written import Time
+from streamboost.features.paths import getter
 
-__all__ = ["Numbers"]
+__all__ = ["Mixed", "Numbers"]
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Reads id, time and numbers of records; each is called so at the top of a JSON object."""
+    """Reads id, time and numbers of records; each is called so at the top of a JSON object.
 
-    id: str
+    Without an `id`, whoever reads has that from elsewhere.
+    """
+
+    id: str | None
     time: str | None
     names: Sequence[str]
 
     def decode(self, desk: Desk, messages: Sequence[Message]) -> Records:
         """Decode records; one in which something else stands becomes a dead letter."""
         kept, rows = desk.parse(
-            self._decoder.decode, msgspec.structs.astuple, {self.id: "missing_id"}
+            self._decoder.decode, msgspec.structs.astuple, {self.id or "id": "missing_id"}
         )
         records = Records(
             ids=[str(row[0]) for row in rows],
@@ -58,8 +63,8 @@ class Numbers:
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
-        fields: list[tuple[str, Any, Any]] = [("id", str | int | None, None)]
-        names = {"id": self.id}
+        fields: list[tuple[str, Any, Any]] = [("id", str | int | None if self.id else Any, None)]
+        names = {"id": self.id or "id"}
         for column, name in enumerate(self.names):
             fields.append((f"f{column}", float | None, None))
             names[f"f{column}"] = name
@@ -68,3 +73,38 @@ class Numbers:
             names["time"] = self.time
         # Nothing in a record can form a cycle: untracked, it costs the collector nothing.
         return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=names, gc=False))
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Reads id, time and values of records as they came, along paths into what is nested.
+
+    Without an `id`, whoever reads has that from elsewhere.
+    """
+
+    id: str | None
+    time: str | None
+    names: Sequence[str]
+
+    def decode(self, desk: Desk, messages: Sequence[Message], known: Known) -> Records:
+        """Decode records, noting fields that are not `known`."""
+        take, id_of = values_reader(self.names), _nothing if self.id is None else id_reader(self.id)
+        time = _nothing if self.time is None else getter(self.time)
+        kept, rows = desk.parse(
+            msgspec.json.Decoder(dict[str, Any]).decode,
+            lambda record: (id_of(record), record),
+            {self.id or "id": "missing_id"},
+        )
+        return Records(
+            ids=[str(id) for id, _ in rows],
+            times=[time_of(time(record)) for _, record in rows],
+            X=np.empty((len(rows), 0), dtype=np.float32),
+            messages=[messages[index] for index in kept],
+            values=[take(record) for _, record in rows],
+            unknown=known.unknown(record for _, record in rows),
+        )
+
+
+def _nothing(record: Mapping[str, Any]) -> Any:
+    """Return None: the records are not to say."""
+    return None

@@ -29,12 +29,17 @@ class _Saved(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     kind: Literal["string", "integer", "boolean"] | None = None
     classes: list[str | int] = []
     tidy: bool = False  # as it was before there was such a thing
+    id_from: Literal["field", "key"] = "field"
+    labels_within: bool = False
+    include: list[str] = []
+    probabilities: bool = False
 
     @property
     def own_format(self) -> int:
         """1 as long as it says nothing that release 0.1 did not know."""
         new: tuple[Any, ...] = (self.fields, self.named, self.exclude, self.left_out)
-        new += (self.label_fields, self.kind, self.classes, self.tidy)
+        new += (self.label_fields, self.kind, self.classes, self.tidy, self.id_from == "key")
+        new += (self.labels_within, self.include, self.probabilities)
         is_old = self.numeric != "auto" and self.label in ("string", "integer")
         return 1 if is_old and not any(new) else 2
 
@@ -57,6 +62,10 @@ def of(schema: "Schema") -> str:
         kind=schema.kind,
         classes=list(schema.classes),
         tidy=schema.tidy,
+        id_from=schema.id_from,
+        labels_within=schema.labels_within,
+        include=list(schema.include),
+        probabilities=schema.probabilities,
     )
     saved.format = saved.own_format
     return msgspec.json.format(msgspec.json.encode(saved)).decode() + "\n"
@@ -85,6 +94,10 @@ def settings(text: str | bytes) -> dict[str, Any]:
         "kind": saved.kind,
         "classes": saved.classes,
         "tidy": saved.tidy,
+        "id_from": saved.id_from,
+        "labels_within": saved.labels_within,
+        "include": saved.include,
+        "probabilities": saved.probabilities,
     }
 
 

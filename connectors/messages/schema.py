@@ -7,13 +7,12 @@ last value holds.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-import numpy as np
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages import saved
@@ -22,13 +21,12 @@ from streamboost.connectors.messages.decoded import Decoded, DecodedLabels, Desk
 from streamboost.connectors.messages.inference import account, objects
 from streamboost.connectors.messages.label_messages import LabelMessages
 from streamboost.connectors.messages.labels import LONGEST_ID, LabelFields, LabelKind
-from streamboost.connectors.messages.numbers import Numbers
-from streamboost.connectors.messages.values import Known, id_reader, time_of, values_reader
+from streamboost.connectors.messages.numbers import Mixed, Numbers
+from streamboost.connectors.messages.values import Known
 from streamboost.connectors.messages.written import DeadLetter, Label, Reason
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.features.fields import Field, as_field
 from streamboost.features.inference import NEVER, infer
-from streamboost.features.paths import getter
 
 __all__ = [
     "DeadLetter",
@@ -89,6 +87,14 @@ class Schema:
     tidy : bool
         Whether texts that are labels are tidied (`labels.tidied`) and ids have at most 1,000
         characters. False where a state was made by a release that did neither.
+    id_from : {"field", "key"}
+        With "key", the messages' keys, UTF-8, name the records that `source` "records" gives.
+    labels_within : bool
+        Whether labels stand among the records: see `within.sort`.
+    include : sequence of str
+        Fields of a record, by dotted paths, that its prediction repeats.
+    probabilities : bool
+        Whether predictions have the probabilities of all classes.
 
     Raises
     ------
@@ -119,6 +125,10 @@ class Schema:
     left_out: Sequence[str] = ()
     classes: Sequence[Any] = ()
     tidy: bool = True
+    id_from: Literal["field", "key"] = "field"
+    labels_within: bool = False
+    include: Sequence[str] = ()
+    probabilities: bool = False
 
     def __post_init__(self) -> None:
         if self.numeric != "auto":
@@ -130,7 +140,7 @@ class Schema:
         for name in ("fields", "named"):
             if not isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, _as_fields(given))
-        for name in ("exclude", "left_out", "classes"):
+        for name in ("exclude", "left_out", "classes", "include"):
             if not isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, tuple(given))
         check(self)
@@ -164,8 +174,9 @@ class Schema:
 
     @property
     def rules(self) -> dict[str, Any]:
-        """What labels and ids have to obey, which may change from one batch to the next."""
-        return {"classes": list(self.classes), "tidy": self.tidy}
+        """What labels, ids and predictions obey, which may change from one batch to the next."""
+        rules = {"classes": list(self.classes), "tidy": self.tidy}
+        return rules | {"include": list(self.include), "probabilities": self.probabilities}
 
     def extended(self, fields: Mapping[str, Field]) -> "Schema":
         """Return the schema that also has these `fields`, behind those it has."""
@@ -184,7 +195,8 @@ class Schema:
             return Inferred(self, f"{len(self.features)} numeric fields, as configured.")
         if self.fields != "auto":
             return Inferred(self, f"{len(self.fields)} fields to learn from, as settled before.")
-        records = objects([message.payload for message in messages], self.id)
+        named_by = None if self.id_from == "key" else self.id
+        records = objects([message.payload for message in messages], named_by)
         roles = self._roles
         found = infer(records, reserved=list(roles), exclude=self.exclude, named=self.named)
         said = account(found, records, roles)
@@ -205,31 +217,14 @@ class Schema:
         """
         desk = self._desk(messages, source, time)
         if self.numeric != "auto":
-            return Decoded(self._numbers.decode(desk, messages), desk.dead)
-        return Decoded(self._decode_values(desk, messages), desk.dead)
+            return Decoded(self._numbers[desk.by_key].decode(desk, messages), desk.dead)
+        mixed = self._mixed[desk.by_key].decode(desk, messages, self._known)
+        return Decoded(mixed, desk.dead)
 
     def _desk(self, messages: Sequence[Message], source: str, time: int | None) -> Desk:
         longest_id = LONGEST_ID if self.tidy else math.inf
-        return Desk(messages, self.max_record_bytes, source, time, longest_id)
-
-    def _decode_values(self, desk: Desk, messages: Sequence[Message]) -> Records:
-        known, id_of, take = self._known, id_reader(self.id), values_reader(self.features)
-        get_time: Callable[[Mapping[str, Any]], Any] = (
-            getter(self.time) if self.time is not None else lambda record: None
-        )
-        kept, rows = desk.parse(
-            msgspec.json.Decoder(dict[str, Any]).decode,
-            lambda record: (id_of(record), record),
-            {self.id: "missing_id"},
-        )
-        return Records(
-            ids=[str(id) for id, _ in rows],
-            times=[time_of(get_time(record)) for _, record in rows],
-            X=np.empty((len(rows), 0), dtype=np.float32),
-            messages=[messages[index] for index in kept],
-            values=[take(record) for _, record in rows],
-            unknown=known.unknown(record for _, record in rows),
-        )
+        by_key = self.id_from == "key" and source == "records"
+        return Desk(messages, self.max_record_bytes, source, time, longest_id, by_key=by_key)
 
     def decode_labels(
         self,
@@ -288,8 +283,14 @@ class Schema:
         return Known(paths, [*self._roles, *self.exclude])
 
     @cached_property
-    def _numbers(self) -> Numbers:
-        return Numbers(self.id, self.time, self.features)
+    def _numbers(self) -> tuple[Numbers, Numbers]:
+        by_field = Numbers(self.id, self.time, self.features)
+        return by_field, replace(by_field, id=None)
+
+    @cached_property
+    def _mixed(self) -> tuple[Mixed, Mixed]:
+        by_field = Mixed(self.id, self.time, self.features)
+        return by_field, replace(by_field, id=None)
 
     @cached_property
     def _label_messages(self) -> LabelMessages:

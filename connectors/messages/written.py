@@ -103,7 +103,9 @@ class Label(_Outgoing, frozen=True, omit_defaults=True):
 class Prediction(_Outgoing, frozen=True, omit_defaults=True):
     """What was predicted when a record arrived; `label` is null while nothing is known.
 
-    Where partitions are scored apart, `sequence` counts the batches of the `partition`.
+    Where partitions are scored apart, `sequence` counts the batches of the `partition`. `fields`
+    are those of the record that are repeated, and `probabilities` those of all classes, where the
+    pipeline's file asks for either; `decision` is what was decided on, where something is.
 
     >>> Prediction("7", None, "grass", 0.9, float("nan"), 3, False, 12).encode()
     b'{"id":"7","time":null,"label":"grass","probability":0.9,"margin":null,"version":3,"asked":false,"sequence":12}'
@@ -118,6 +120,9 @@ class Prediction(_Outgoing, frozen=True, omit_defaults=True):
     asked: bool
     sequence: int
     partition: int | None = None
+    fields: Mapping[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    probabilities: Mapping[str | int, float | None] | msgspec.UnsetType = msgspec.UNSET
+    decision: str | int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Request(_Outgoing, frozen=True, omit_defaults=True):

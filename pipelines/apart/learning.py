@@ -15,17 +15,18 @@ import numpy as np
 
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
-from streamboost.connectors.base import Message, Sink
+from streamboost.connectors.base import Following, Message, Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.written import DeadLetter, Request
-from streamboost.errors import GapError
+from streamboost.errors import GapError, StateError
 from streamboost.pipelines.apart.committees import Publisher
 from streamboost.pipelines.apart.progress import Asked, Progress
 from streamboost.pipelines.engine.batch import Effects, Inputs, Messages, Outputs
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.engine.pipeline import Pipeline
+from streamboost.pipelines.state.commands import Command
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_array
 from streamboost.stream.doubts import Relabels
@@ -109,6 +110,12 @@ class LearningPipeline(Pipeline):
         super().restore(arrays, manifest)
         self._seen = unpack_json(arrays[_SEEN])
         self.workers = manifest["workers"]
+
+    def check_class(self, command: Command) -> None:
+        """Do what that of a pipeline does, and refuse what scorers know nothing of."""
+        if command.decision is not None:
+            raise StateError("scorers make no decisions: decide by `probabilities` of predictions")
+        super().check_class(command)
 
     def numbers(self) -> dict[str, Any]:
         """Return how it stands, and how its scorers do."""
@@ -230,22 +237,22 @@ class LearningPipeline(Pipeline):
             return
         record = msgspec.json.encode(fields | {self.schema.id: id})
         shown = msgspec.structs.replace(message, payload=record, size=len(record))
-        records, _ = self.schema.decode([shown])
+        records, _ = self.schema.decode([shown], source="labels")
         if not len(records):
             return
         records, X = self._arrive(records)
         none = np.zeros(0)
         self.join.add(records.ids, X, [None], [], none, records.times, held_values(records))
 
-    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> list[bytes]:
-        return []
+    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> Following:
+        return Following([], [])
 
     def _requests(
         self, asked: Requests, again: Relabels, records: Records, scored: Scored
-    ) -> list[bytes]:
+    ) -> Following:
         """Return what scorers wrote of them, for those who show it."""
         names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
-        return [
+        requests = [
             Request(
                 id=one.id,
                 time=one.time,
@@ -260,6 +267,7 @@ class LearningPipeline(Pipeline):
             for entry, some in zip(self._entries, self._kept, strict=True)
             for one in some
         ]
+        return Following(requests, records.messages)
 
 
 def _rate(entry: Progress, before: dict[str, Any]) -> float:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from streamboost.connectors.base import Message
+from streamboost.connectors.base import Carried, Message
 from streamboost.connectors.kafka.group.beside import Beside
 from streamboost.connectors.kafka.group.member import KafkaMember, MovedError, Write
 from streamboost.connectors.kafka.group.ownership import Polled
@@ -227,11 +227,16 @@ class Scorer:
         """Return all that the steps write, each prediction where its record stands."""
         topics, writes = self._topics, []
         for partition, step in steps.items():
-            messages = step.messages
-            writes += [Write(topics.predictions, partition, one) for one in messages.predictions]
-            writes += [Write(topics.requests, None, one) for one in messages.requests]
-            writes += [Write(topics.dead_letters, None, one) for one in messages.dead_letters]
-            writes.append(Write(topics.progress, partition, step.entry, KEY))
+            made = step.messages
+            places = (
+                (topics.predictions, partition, made.predictions),
+                (topics.requests, None, made.requests),
+                (topics.dead_letters, None, made.dead_letters),
+            )
+            for topic, place, ones in places:
+                pairs = zip(ones, ones.about, strict=True)
+                writes += [Write(topic, place, one, about) for one, about in pairs]
+            writes.append(Write(topics.progress, partition, step.entry, Carried(KEY)))
         return writes
 
     def close(self) -> None:

@@ -14,13 +14,13 @@ import numpy as np
 
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
-from streamboost.connectors.base import Message
+from streamboost.connectors.base import Following, Message
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.apart.committees import Edition
 from streamboost.pipelines.apart.progress import Asked, Progress
-from streamboost.pipelines.engine.batch import Messages, chain, predictions
+from streamboost.pipelines.engine.batch import Inputs, Messages, chain, letters, predictions
 from streamboost.pipelines.engine.join.held_records import HeldRecord, held_values
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.engine.requests import request_of, shown
@@ -140,18 +140,19 @@ class Task:
 
     def step(self, messages: Sequence[Message], edition: Edition, tick: int, lag: int) -> Step:
         """Predict the records of `messages`, and decide which to ask for."""
-        learner, kind = edition.learner, edition.schema.labels_are
+        learner, schema = edition.learner, edition.schema
         self._sequence += 1
         records, dead = self._decode(messages, edition, tick)
         X = self._rows(records, edition)
         scored = learner.score(X)
         asked = self._decide(records, X, scored, edition)
-        predicted = predictions(records, scored, asked, self._sequence, kind, self.partition)
+        predicted = predictions(records, scored, asked, self._sequence, schema, self.partition)
         row_of = {id: row for row, id in enumerate(records.ids)}
         rows = [row_of[id] for id in asked.ids]
         held = self._held(records, X, scored, rows, tick)
         requests = self._requests(asked, held, scored, rows, edition, tick)
-        written = Messages(predicted, requests, [letter.encode() for letter in dead])
+        about = Following(requests, [records.messages[row] for row in rows])
+        written = Messages(predicted, about, letters(dead, Inputs(tick, {}, [*messages], [])))
         self._digest = chain(self._digest, replace(records, X=X), written, Joined(), [])
         self._note(records)
         end, block = messages[-1].offset + 1, self._querier.budget.block

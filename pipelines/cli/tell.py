@@ -1,7 +1,7 @@
 """`streamboost tell`: what a pipeline is to do."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ class Tell(StrEnum):
     retrain = "retrain"
     merge = "merge"
     drop = "drop"
+    decide = "decide"
 
 
 def tell(
@@ -31,7 +32,9 @@ def tell(
     command: Annotated[Tell, typer.Argument(help="What it is to do.")],
     about: Annotated[
         list[str] | None,
-        typer.Argument(help="The version to roll back to, or the class.", show_default=False),
+        typer.Argument(
+            help="The version to roll back to, the class, or the costs.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Tell a pipeline what to do, with its next batch.
@@ -41,7 +44,9 @@ def tell(
     hold it. pause starts no training and keeps the committee; predictions, requests
     and the collecting of labels go on. resume ends that. retrain trains anew now. merge CLASS OTHER
     makes a class one with another, such as a misspelt one with the right one; drop CLASS forgets a
-    class and what was labelled so. Both hold for labels that come later, too.
+    class and what was labelled so. Both hold for labels that come later, too. decide
+    costs.TRUE.DECIDED=10 ..., or threshold.CLASS=0.9 ..., is what [decision] would be, from now on
+    and until the file says something else; decide alone ends decisions.
     """
     from streamboost.pipelines.config.binding import name_of
     from streamboost.pipelines.config.file import load
@@ -60,11 +65,36 @@ def _order(command: Tell, about: list[str]) -> "Command":
     from streamboost.pipelines.state.commands import KINDS, Command
 
     kind = next(kind for kind in KINDS if kind == command.value)
+    if kind == "decide":
+        return Command(kind, decision=_decision(about))
     if kind in ("merge", "drop") and len(about) <= 2:
-        return Command(kind, None, *about)
+        label, into = [*about, None, None][:2]
+        return Command(kind, label=label, into=into)
     if len(about) <= 1 and all(one.isdecimal() for one in about):
         return Command(kind, int(about[0]) if about else None)
     raise ConfigurationError(
         f"{kind} {' '.join(about)}: rollback takes the number of a version, merge two classes, "
         "drop one, and the other commands nothing"
     )
+
+
+def _decision(words: list[str]) -> dict[str, Any]:
+    """Return what words such as costs.fraud.ok=10 ask for, as [decision] would say it."""
+    import tomllib
+
+    from streamboost.pipelines.config.sections import DecisionSection
+
+    try:
+        given = tomllib.loads("\n".join(words))
+        section = DecisionSection.model_validate(given)
+        found = {name: table for name, table in section.model_dump().items() if table}
+    except ValueError as error:
+        raise ConfigurationError(
+            f"decide {' '.join(words)}: write costs.TRUE.DECIDED=10 or threshold.CLASS=0.9, names "
+            f"with other characters than letters and digits in quotes ({error})"
+        ) from None
+    if found:
+        from streamboost.stream.evaluation.decisions import Decisions
+
+        Decisions(**found)
+    return found

@@ -47,6 +47,12 @@ def refused(sections: Sections) -> Iterator[Problem]:
     if getattr(sections.source, "on_corrupt", "stop") != "stop":
         text = 'must be "stop" with [pipeline] scoring = "apart": scorers do not pass over messages'
         yield Problem("source", "on_corrupt", text)
+    if sections.decided_by:
+        text = (
+            'does not go with [pipeline] scoring = "apart": what decisions cost is not told by '
+            "scorers; leave this section out, and decide by `probabilities` of [predictions]"
+        )
+        yield Problem("decision", None, text)
     if sections.kafka is not None and not sections.kafka.transactions:
         text = 'must be true with [pipeline] scoring = "apart", where nothing else keeps positions'
         yield Problem("kafka", "transactions", text)

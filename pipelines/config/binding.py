@@ -3,8 +3,9 @@
 Between two runs on the same state these may change: `state` (the folder may be moved),
 `batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `checkpoint_copy`, `on_gap`
 and `keep_versions` of [pipeline], `follow` and `on_corrupt` of [source] and [labels], all but
-`transactions` of [kafka], [monitor], [label_studio], and where [predictions], [requests] and
-[dead_letters] go, unless a dataset or a file answers what stands there. To [schema.fields] a field
+`transactions` of [kafka], [monitor], [label_studio], [decision], and where [predictions],
+[requests] and [dead_letters] go, unless a dataset or a file answers what stands there, and what
+predictions repeat. To [schema.fields] a field
 may be added, which older records miss, and [schema] classes may change. All else decides what the
 state means, and a change is refused, also one of an environment variable's value. Paths are the
 same when they lead to the same place.
@@ -46,7 +47,7 @@ _PIPELINE = {
     "on_gap",
     "keep_versions",
 }
-_ASIDE = {"label_studio"}
+_ASIDE = {"label_studio", "decision"}
 """Sections that say nothing of the pipeline itself: they may come, change and go."""
 
 _OF_FIELDS = {"schema": ("exclude",), "labels": ("fields", "on_conflict")}
@@ -189,7 +190,8 @@ def _label(label: str) -> str:
 def _changeable(config: Config) -> dict[str, set[str]]:
     """Return the keys of each section that may change between two runs on one state."""
     read = {key for section in sections_for("input") for key in section.changeable}
-    written = {key for section in sections_for("output") for key in section.model_fields}
+    outputs = (*sections_for("output"), *sections_for("predictions"))
+    written = {key for section in outputs for key in section.model_fields}
     free = {"pipeline": _PIPELINE, "schema": {"fields", "classes"}, "source": read, "labels": read}
     free |= dict.fromkeys(("predictions", "requests", "dead_letters"), written)
     free["monitor"] = set(type(config.sections.monitor).model_fields)

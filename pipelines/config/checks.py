@@ -33,6 +33,7 @@ def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) 
         *_check_oracle(sections),
         *_check_kafka(sections, tables),
         *_check_label_studio(tables),
+        *_check_decision(sections),
         *_check_each(sections),
         *_check_bootstrap(sections, around),
     ]
@@ -58,6 +59,9 @@ def _check_schema(sections: Sections) -> list[Problem]:
         problems.append(Problem("source", "fields", text))
     if sections.source.on_conflict != "last":
         problems.append(Problem("source", "on_conflict", "is for labels: put it under [labels]"))
+    if getattr(sections.labels, "id_from", "field") != "field":
+        text = 'is for records: labels name theirs by a field, or come among them ("records")'
+        problems.append(Problem("labels", "id_from", text))
     try:
         sections.build_schema()
     except ConfigurationError as error:
@@ -166,6 +170,20 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
 def _check_label_studio(tables: Mapping[str, Any]) -> list[Problem]:
     token = tables.get("label_studio", {}).get("token", "")
     return [Problem("label_studio", "token", _SECRET)] if token and not names_in(token) else []
+
+
+def _check_decision(sections: Sections) -> Iterator[Problem]:
+    """See that decisions can be made by what is said of them."""
+    if not sections.decided_by:
+        return
+    from streamboost.stream.evaluation.decisions import (
+        Decisions,
+    )  # it takes longer to load than most files
+
+    try:
+        Decisions(**sections.decided_by)
+    except ConfigurationError as error:
+        yield Problem("decision", None, str(error))
 
 
 def _check_each(sections: Sections) -> list[Problem]:

@@ -24,7 +24,9 @@ def rules_for(config: Config, known: Schema) -> dict[str, Any]:
 
     Raises ConfigurationError where the file's classes are of another kind than labels are.
     """
-    return replace(known, tidy=True, classes=config.sections.schema_.classes).rules
+    classes, shown = config.sections.schema_.classes, config.sections.predictions
+    told = replace(known, include=shown.include, probabilities=shown.probabilities)
+    return replace(told, tidy=True, classes=classes).rules
 
 
 def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) -> list[str]:

@@ -39,6 +39,10 @@ _UNSAID: tuple[tuple[str, str, Any], ...] = (
     ("labels", "fields", None),
     ("source", "on_conflict", "last"),
     ("labels", "on_conflict", "last"),
+    ("source", "id_from", "field"),
+    ("labels", "id_from", "field"),
+    ("predictions", "include", []),
+    ("predictions", "probabilities", False),
 )
 """Keys that are left out where they say nothing, with what they have then."""
 
@@ -244,8 +248,8 @@ def _resolved(sections: Sections, core: "Core | None") -> Tables:
     """
     tables = sections.model_dump(by_alias=True) | (core.settings if core else {})
     for section, key, nothing in _UNSAID:
-        if tables[section][key] == nothing:
-            del tables[section][key]
+        if tables[section].get(key, nothing) == nothing:
+            tables[section].pop(key, None)
     return {section: values for section, values in tables.items() if values is not None}
 
 

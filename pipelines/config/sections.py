@@ -14,6 +14,7 @@ from streamboost.pipelines.endpoints.base import (
     Expiring,
     Input,
     Output,
+    Predicted,
     Section,
     SpanKey,
     Surroundings,
@@ -23,7 +24,13 @@ from streamboost.pipelines.endpoints.base import (
 from streamboost.pipelines.endpoints.files import FilesInput
 from streamboost.pipelines.endpoints.kafka import KafkaSection, name_topics
 from streamboost.pipelines.endpoints.registry import sections_for
-from streamboost.pipelines.endpoints.sqlite import SqliteInput, SqliteOutput, SqliteRequests
+from streamboost.pipelines.endpoints.sqlite import (
+    SqliteInput,
+    SqliteOutput,
+    SqlitePredictions,
+    SqliteRequests,
+)
+from streamboost.pipelines.endpoints.within import LabelsWithin
 from streamboost.pipelines.state.folder import LOG
 
 __all__ = ["Sections", "paths_of"]
@@ -140,6 +147,13 @@ class MonitorSection(Section):
     )
 
 
+class DecisionSection(Section):
+    """[decision]: what is decided on beside the predicted label."""
+
+    costs: dict[str, Any] = Field({}, description="by true class, what each decision costs")
+    threshold: dict[str, Any] = Field({}, description="how sure to be of a class to decide on it")
+
+
 class LabelStudioSection(Section):
     """[label_studio]: the project in which people answer; `streamboost label-studio` serves it."""
 
@@ -158,11 +172,12 @@ if TYPE_CHECKING:
     AnyInput = Input
     AnyLabels = Input
     AnyOutput = Output
+    AnyPredictions = Predicted
     AnyRequests = Expiring
 else:
-    AnyInput, AnyLabels, AnyOutput, AnyRequests = (
+    AnyInput, AnyLabels, AnyOutput, AnyPredictions, AnyRequests = (
         Annotated[Union[sections_for(use)], Field(discriminator="connector")]  # noqa: UP007
-        for use in ("input", "labels", "output", "requests")
+        for use in ("input", "labels", "output", "predictions", "requests")
     )
 
 
@@ -179,7 +194,7 @@ class Sections(Section):
     source: AnyInput
     labels: AnyLabels = SqliteInput(connector="sqlite", stream="labels")
     bootstrap: BootstrapSection = BootstrapSection(path=None)
-    predictions: AnyOutput = SqliteOutput(connector="sqlite", stream="predictions")
+    predictions: AnyPredictions = SqlitePredictions(connector="sqlite", stream="predictions")
     requests: AnyRequests = SqliteRequests(connector="sqlite", stream="requests")
     dead_letters: AnyOutput = SqliteOutput(connector="sqlite", stream="dead_letters")
     committee: dict[str, Any] = Field({})
@@ -188,12 +203,19 @@ class Sections(Section):
     query: dict[str, Any] = Field({})
     monitor: MonitorSection = MonitorSection()
     label_studio: LabelStudioSection | None = None
+    decision: DecisionSection | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _name_topics(cls, tables: Any) -> Any:
         """Name the topics that are not, and put all beside the records where those are in one."""
         return name_topics(tables) if isinstance(tables, dict) else tables
+
+    @property
+    def decided_by(self) -> dict[str, Any]:
+        """What decisions are made of; empty: there are none to make."""
+        given = {} if self.decision is None else self.decision.model_dump()
+        return {name: table for name, table in given.items() if table}
 
     def build_schema(self) -> Schema:
         """Return the schema, its features perhaps not known yet."""
@@ -208,6 +230,10 @@ class Sections(Section):
             exclude=section.exclude,
             classes=section.classes,
             label_fields=LabelFields() if names is None else LabelFields(names.id, names.label),
+            id_from=getattr(self.source, "id_from", "field"),
+            labels_within=isinstance(self.labels, LabelsWithin),
+            include=self.predictions.include,
+            probabilities=self.predictions.probabilities,
         )
 
     def surroundings(self, folder: Path) -> Surroundings:

@@ -22,9 +22,9 @@ _JOB = """\
 #
 # Once the pipeline has run, these may still be changed: state (if its folder is moved),
 # batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, on_gap,
-# keep_versions, follow, port, and where predictions, dead letters and requests go (unless a
-# dataset or a file answers them). Fields may be added to [schema.fields], and [schema] classes
-# may change. Any other change needs a new state folder.
+# keep_versions, follow, port, what predictions repeat, and where predictions, dead letters and
+# requests go (unless a dataset or a file answers them). Fields may be added to [schema.fields],
+# and [schema] classes may change. Any other change needs a new state folder.
 
 [pipeline]
 name = "segments"
@@ -106,6 +106,8 @@ delay = 20                  # records that pass before a label comes
 [predictions]
 connector = "sqlite"
 stream = "predictions"
+# include = ["amount"]      # fields of a record that its prediction repeats
+# probabilities = false     # whether predictions have those of all classes
 
 [requests]
 connector = "sqlite"
@@ -133,6 +135,7 @@ bootstrap_servers = "localhost:9092"
 [source]
 connector = "kafka"
 # topic = "segments.records"
+# id_from = "field"         # or "key": the message's key names the record
 
 # Labels, {"id": "7", "label": "grass"}. They may be whole records:
 #   [labels.fields]
@@ -141,11 +144,14 @@ connector = "kafka"
 [labels]
 connector = "kafka"
 # topic = "segments.labels"
+# connector = "records"     # labels come among the records: each message that holds one is one
 # on_conflict = "last"      # which of several labels of a record holds; or "first", "vote"
 
 [predictions]
 connector = "kafka"
 # topic = "segments.predictions"
+# include = ["amount"]      # fields of a record that its prediction repeats
+# probabilities = false     # whether predictions have those of all classes
 
 [requests]
 connector = "kafka"
@@ -235,6 +241,12 @@ estimator = "sketch"        # or "gamble"
 #   url = "http://localhost:8080"
 #   project = 1
 #   token = "${LABEL_STUDIO_TOKEN}"
+
+# What is decided on beside the predicted label, by what errors cost or how sure one has to be of a
+# class. It may change at any time, also by `streamboost tell ... decide`:
+#   [decision]
+#   costs = { fraud = { ok = 10 } }    # to decide on "ok" where "fraud" is true; other errors: 1
+#   threshold = { fraud = 0.9 }        # or this; below it, the likeliest of the other classes
 """
 
 

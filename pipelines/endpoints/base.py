@@ -22,6 +22,7 @@ __all__ = [
     "LabelNames",
     "Output",
     "Place",
+    "Predicted",
     "Section",
     "SpanKey",
     "Surroundings",
@@ -172,6 +173,13 @@ class Output(Endpoint):
         """Say that it can be written to, writing nothing; ConnectorError where it cannot."""
 
 
+class Predicted(Output):
+    """What [predictions] has beside where they go."""
+
+    include: list[Text] = Field([], description="fields of a record that its prediction repeats")
+    probabilities: bool = Field(False, description="whether predictions have those of all classes")
+
+
 class Expiring(Output):
     """What [requests] has beside where they go."""
 
@@ -185,6 +193,7 @@ class Connector(NamedTuple):
     labels: type[Input] | None = None
     output: type[Output] | None = None
     requests: type[Expiring] | None = None
+    predictions: type[Predicted] | None = None
 
 
 def resolve(folder: Path, path: str) -> Path:

@@ -23,12 +23,13 @@ from streamboost.pipelines.endpoints.base import (
     Input,
     Output,
     Place,
+    Predicted,
     Surroundings,
     Text,
     writable,
 )
 
-__all__ = ["CONNECTOR", "FilesInput", "FilesOutput", "FilesRequests"]
+__all__ = ["CONNECTOR", "FilesInput", "FilesOutput", "FilesPredictions", "FilesRequests"]
 
 
 class File(Endpoint):
@@ -111,4 +112,8 @@ class FilesRequests(FilesOutput, Expiring):
     """[requests] into a JSON Lines file."""
 
 
-CONNECTOR = Connector(FilesInput, FilesInput, FilesOutput, FilesRequests)
+class FilesPredictions(FilesOutput, Predicted):
+    """[predictions] into a JSON Lines file."""
+
+
+CONNECTOR = Connector(FilesInput, FilesInput, FilesOutput, FilesRequests, FilesPredictions)

@@ -18,6 +18,7 @@ from streamboost.pipelines.endpoints.base import (
     Input,
     Output,
     Place,
+    Predicted,
     Section,
     Surroundings,
     Text,
@@ -30,6 +31,7 @@ __all__ = [
     "CONNECTOR",
     "KafkaInput",
     "KafkaOutput",
+    "KafkaPredictions",
     "KafkaRequests",
     "KafkaSection",
     "KafkaTopic",
@@ -105,6 +107,10 @@ class KafkaInput(KafkaTopic, Input):
         "stop", description="what is done about messages that do not match their checksum"
     )
 
+    id_from: Literal["field", "key"] = Field(
+        "field", description="whether a field or the message's key names a record"
+    )
+
     changeable = frozenset({"on_corrupt"})
 
     @property
@@ -137,7 +143,11 @@ class KafkaRequests(KafkaOutput, Expiring):
     """[requests] into a topic."""
 
 
-CONNECTOR = Connector(KafkaInput, KafkaInput, KafkaOutput, KafkaRequests)
+class KafkaPredictions(KafkaOutput, Predicted):
+    """[predictions] into a topic."""
+
+
+CONNECTOR = Connector(KafkaInput, KafkaInput, KafkaOutput, KafkaRequests, KafkaPredictions)
 
 
 def cluster_of(around: Surroundings) -> "KafkaCluster":

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from streamboost.connectors.base import Sink
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.endpoints import answers, files, kafka, river, sqlite
+from streamboost.pipelines.endpoints import answers, files, kafka, river, sqlite, within
 from streamboost.pipelines.endpoints.base import Input, Surroundings
 
 __all__ = ["CONNECTORS", "as_written", "feeder", "sections_for"]
@@ -16,11 +16,12 @@ CONNECTORS = (
     kafka.CONNECTOR,
     river.CONNECTOR,
     answers.CONNECTOR,
+    within.CONNECTOR,
 )
 
 
 def sections_for(use: str) -> tuple[Any, ...]:
-    """Return the connectors' sections for a `use`: "input", "labels", "output" or "requests"."""
+    """Return the connectors' sections for a `use`, one of the fields of `Connector`."""
     found = (getattr(connector, use) for connector in CONNECTORS)
     return tuple(section for section in found if section is not None)
 

@@ -15,12 +15,13 @@ from streamboost.pipelines.endpoints.base import (
     Input,
     Output,
     Place,
+    Predicted,
     Surroundings,
     Text,
     writable,
 )
 
-__all__ = ["CONNECTOR", "SqliteInput", "SqliteOutput", "SqliteRequests"]
+__all__ = ["CONNECTOR", "SqliteInput", "SqliteOutput", "SqlitePredictions", "SqliteRequests"]
 
 
 class SqliteStream(Endpoint):
@@ -71,4 +72,8 @@ class SqliteRequests(SqliteOutput, Expiring):
     """[requests] into a SQLite log."""
 
 
-CONNECTOR = Connector(SqliteInput, SqliteInput, SqliteOutput, SqliteRequests)
+class SqlitePredictions(SqliteOutput, Predicted):
+    """[predictions] into a SQLite log."""
+
+
+CONNECTOR = Connector(SqliteInput, SqliteInput, SqliteOutput, SqliteRequests, SqlitePredictions)

@@ -9,10 +9,12 @@ import msgspec
 import numpy as np
 
 from streamboost.active.query import Requests
-from streamboost.connectors.base import Message, Sink
+from streamboost.connectors.base import Following, Message, Sink
 from streamboost.connectors.messages.decoded import Records
-from streamboost.connectors.messages.labels import LabelKind, as_json
+from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Prediction, encode_all
+from streamboost.features.paths import getter
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JOINED, JournalEntry, Ranges
@@ -30,6 +32,7 @@ __all__ = [
     "Messages",
     "Outputs",
     "chain",
+    "letters",
     "predictions",
 ]
 
@@ -100,9 +103,9 @@ class Outputs:
 class Messages:
     """What a batch writes."""
 
-    predictions: list[bytes]
-    requests: list[bytes]
-    dead_letters: list[bytes]
+    predictions: Following
+    requests: Following
+    dead_letters: Following
 
     def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
         """Return which messages go where."""
@@ -160,10 +163,15 @@ def predictions(
     scored: Scored,
     asked: Requests,
     sequence: int,
-    kind: LabelKind | None = None,
+    schema: Schema,
     partition: int | None = None,
-) -> list[bytes]:
-    """Return the predictions of a batch, in the order of its records; labels are of `kind`."""
+    decided: np.ndarray | None = None,
+) -> Following:
+    """Return the predictions of a batch, in the order of its records, with what `schema` adds.
+
+    `decided` (n,) are the classes decided on; None: nobody decides.
+    """
+    kind = schema.labels_are
     best = scored.probabilities.max(axis=1, initial=-np.inf)
     known = set(asked.ids)
     rows = zip(
@@ -175,14 +183,59 @@ def predictions(
         strict=True,
     )
     version = scored.version
-    return encode_all(
-        [
-            Prediction(
-                id, time, label, probability, margin, version, id in known, sequence, partition
-            )
-            for id, time, label, probability, margin in rows
+    bare = [
+        Prediction(id, time, label, probability, margin, version, id in known, sequence, partition)
+        for id, time, label, probability, margin in rows
+    ]
+    whole = _filled(bare, records, scored, schema)
+    if decided is not None:
+        whole = [
+            msgspec.structs.replace(one, decision=as_json(label, kind))
+            for one, label in zip(whole, decided.tolist(), strict=True)
         ]
-    )
+    return Following(encode_all(whole), records.messages)
+
+
+def _filled(
+    bare: list[Prediction], records: Records, scored: Scored, schema: Schema
+) -> list[Prediction]:
+    """Return predictions with the fields and the probabilities that the file asks for."""
+    filled = bare
+    if schema.include:
+        fields = [_repeated(message.payload, schema.include) for message in records.messages]
+        filled = [
+            msgspec.structs.replace(one, fields=some)
+            for one, some in zip(filled, fields, strict=True)
+        ]
+    if schema.probabilities:
+        classes = scored.classes.tolist()
+        filled = [
+            msgspec.structs.replace(one, probabilities=dict(zip(classes, row, strict=True)))
+            for one, row in zip(filled, scored.probabilities.tolist(), strict=True)
+        ]
+    return filled
+
+
+def _repeated(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
+    """Return what stands in a record at `paths`, as JSON."""
+    try:
+        record = msgspec.json.decode(payload)
+        return {path: msgspec.Raw(msgspec.json.encode(getter(path)(record))) for path in paths}
+    except RecursionError:  # it could be decoded, just
+        return dict.fromkeys(paths)
+
+
+def letters(dead: Sequence[DeadLetter], inputs: "Inputs") -> Following:
+    """Return the messages of dead letters, each about the one that could not be used."""
+    if not dead:
+        return Following([], [])
+    found = {
+        (source, message.partition, message.offset): message
+        for source in READ
+        for message in getattr(inputs, source)
+    }
+    places = [(letter.source, *next(iter(letter.position.items()))) for letter in dead]
+    return Following([letter.encode() for letter in dead], [found[place] for place in places])
 
 
 def chain(

@@ -1,21 +1,22 @@
 """What changes a pipeline besides its data: commands, classes mended by them, and added fields."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from streamboost.connectors.messages.decoded import Labels
 from streamboost.connectors.messages.labels import LabelKind, read_label
 from streamboost.connectors.messages.written import DeadLetter
-from streamboost.errors import ModelFileError, StateError
+from streamboost.errors import ConfigurationError, ModelFileError, StateError
 from streamboost.features.fields import Field, as_field
 from streamboost.pipelines.engine.intake import refuse
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
 from streamboost.stream.checks import Label
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Training
 
-__all__ = ["Classes", "accepted", "gain", "obey"]
+__all__ = ["Classes", "accepted", "decisions_of", "gain", "obey"]
 
 
 def accepted(
@@ -27,19 +28,20 @@ def accepted(
 ) -> list[Command]:
     """Return the commands that can be obeyed, with the versions they name at hand.
 
-    `check` raises where a class cannot be mended so. Of what is refused, `tell` is told why.
+    `check` raises where a class cannot be mended, or decided on, so. Of what is refused, `tell` is
+    told why.
     """
     found = []
     for command in commands:
         try:
             if command.version is not None:
                 versions.fetch(command.version)
-            if command.label is not None:
+            if command.label is not None or command.decision is not None:
                 check(command)
             if command.command == "promote" and learner.trainer.challenger is None:
                 raise StateError("no challenger is being judged")
             found.append(command)
-        except (ModelFileError, StateError) as error:
+        except (ConfigurationError, ModelFileError, StateError) as error:
             refuse(str(command), error)
             tell(f"the command {command} is not obeyed: {error}")
     return found
@@ -50,12 +52,25 @@ def obey(command: Command, learner: StreamLearner, versions: Versions) -> tuple[
     trainer = learner.trainer
     if command.version is not None:
         return learner.swap(versions[command.version])
+    if command.decision is not None:
+        learner.decisions = decisions_of(command.decision)
+        return ()
     if command.command == "promote":
         return trainer.promote()
     if command.command == "pause":
         trainer.pause()
         return ()
     return trainer.go_on() if command.command == "resume" else trainer.retrain()
+
+
+def decisions_of(given: Mapping[str, Any]) -> Decisions | None:
+    """Return the decisions that `given` asks for; None where it asks for none.
+
+    ConfigurationError where they cannot be made.
+    """
+    if unknown := sorted(given.keys() - {"costs", "threshold"}):
+        raise ConfigurationError(f"decisions go by costs or threshold, and {unknown[0]} is neither")
+    return Decisions(**given) if given else None
 
 
 def gain(given: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:

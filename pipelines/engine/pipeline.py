@@ -14,9 +14,10 @@ import numpy as np
 
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
-from streamboost.connectors.base import Message
+from streamboost.connectors.base import Carried, Following, Message
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.within import sort
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import StateError
 from streamboost.pipelines.engine.batch import (
@@ -24,10 +25,11 @@ from streamboost.pipelines.engine.batch import (
     Inputs,
     Messages,
     chain,
+    letters,
     predictions,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
-from streamboost.pipelines.engine.changes import Classes, gain, obey
+from streamboost.pipelines.engine.changes import Classes, decisions_of, gain, obey
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
@@ -69,8 +71,9 @@ class Pipeline:
     lap : told the name of each part of a step at its end; nothing here depends on it
     fields : those that came later, counted
     classes : which of them were merged or dropped
+    decision : what the file said last of decisions; commands may have changed it since
     notes : what the next journal entry says besides: `environment`, `origin`, `gap`, and `fields`
-        and `rules`, which the schema gains with it
+        and `rules`, which the schema gains with it, and `decision`
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Pipeline:
         self.deleted_unread = 0
         self.fields = FieldCounts()
         self.classes = Classes()
+        self.decision: dict[str, Any] = {}
         self.notes: dict[str, Any] = {}
         self.lap: Callable[[str], None] = _nothing
 
@@ -98,7 +102,8 @@ class Pipeline:
         started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
         expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
         self.learner.expire(expired)
-        records, damaged = self._decode(inputs)
+        came = self._told_apart(inputs)
+        records, damaged = self._decode(came)
         self.lap("decode")
         records, X = self._arrive(records)
         scored, asked = self._decide(records, X)
@@ -107,7 +112,7 @@ class Pipeline:
         unusable = self._take_known(inputs, joined)
         again = self._ask_again()
         requested = self._requests(asked, again, records, scored)
-        unread = self._take_labels(inputs, joined)
+        unread = self._take_labels(came, joined)
         self.lap("join")
         with training_once(self.learner.trainer, started) if inputs.bootstrap else nullcontext():
             started += joined.teach(self.learner, self.tick)
@@ -115,7 +120,7 @@ class Pipeline:
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
         predicted = self._predictions(records, scored, asked)
-        messages = Messages(predicted, requested, [letter.encode() for letter in dead])
+        messages = Messages(predicted, requested, letters(dead, inputs))
         self.digest = chain(self.digest, records, messages, joined, started)
         promoted = self._keep(swap, before.committee)
         effects = Effects(
@@ -152,6 +157,7 @@ class Pipeline:
             "notes": self.notes,
             "schema": self.schema.to_json(),
             "classes": self.classes.to_json(),
+            "decision": self.decision,
             "evaluation": self.learner.evaluation.in_numbers(),
         }
         return arrays, manifest
@@ -195,6 +201,7 @@ class Pipeline:
         if "schema" in manifest:
             self.schema = Schema.from_json(manifest["schema"])
         self.classes = Classes.restore(manifest.get("classes", {}))
+        self.decision = manifest.get("decision", {})
         self.notes = dict(manifest["notes"])
 
     def _begin(self, inputs: Inputs) -> "_Before":
@@ -204,6 +211,9 @@ class Pipeline:
         self.deleted_unread += inputs.count_deleted()
         if "rules" in self.notes:
             self.schema = replace(self.schema, **self.notes["rules"])
+        if "decision" in self.notes:
+            self.decision = self.notes["decision"]
+            self.learner.decisions = decisions_of(self.decision)
         if "fields" in self.notes:
             fields = gain(self.notes["fields"], self.learner)
             self.schema = self.schema.extended(fields)
@@ -232,6 +242,13 @@ class Pipeline:
         self.join.rename(self.classes.now)
         return self.learner.rename(label, into)
 
+    def _told_apart(self, inputs: Inputs) -> Inputs:
+        """Return a batch whose labels are labels, where they come among the records."""
+        if not self.schema.labels_within:
+            return inputs
+        records, labels = sort(self.schema, inputs.records)
+        return replace(inputs, records=records, labels=labels)
+
     def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
         """Return the records of a batch, and in their order the dead letters of the others."""
         sound, damaged = self.schema.decode(inputs.records, source="records", time=self.tick)
@@ -239,10 +256,12 @@ class Pipeline:
         fresh = self.join.fresh(sound.ids)
         if all(fresh):
             return sound, damaged
+        # What is a label, too, says what became of a record that is held.
+        labels = {id(message) for message in inputs.labels} if self.schema.labels_within else ()
         repeated = [
-            self._repeated(id, message)
-            for id, message, is_first in zip(sound.ids, sound.messages, fresh, strict=True)
-            if not is_first
+            self._repeated(name, message)
+            for name, message, is_first in zip(sound.ids, sound.messages, fresh, strict=True)
+            if not is_first and id(message) not in labels
         ]
         records = sound.take([row for row, is_first in enumerate(fresh) if is_first])
         return records, sorted([*damaged, *repeated], key=_place)
@@ -255,8 +274,11 @@ class Pipeline:
         return DeadLetter.of(message, "duplicate_id", detail, source="records", time=self.tick)
 
     def check_class(self, command: Command) -> None:
-        """Raise StateError where a class cannot be merged or dropped as `command` says."""
-        self.classes.check(command, self.schema.labels_are)
+        """Raise StateError where a class cannot be merged or dropped, or decided on, so."""
+        if command.decision is None:
+            self.classes.check(command, self.schema.labels_are)
+        else:
+            decisions_of(command.decision)
 
     def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
         """Return what is predicted of the records, and which of them are asked about."""
@@ -264,20 +286,25 @@ class Pipeline:
         self.lap("score")
         return scored, self.learner.query(X, scored, records.ids)
 
-    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> list[bytes]:
-        return predictions(records, scored, asked, self.sequence, self.schema.labels_are)
+    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> Following:
+        decided = None if self.learner.decisions is None else self.learner.decide(scored)
+        return predictions(records, scored, asked, self.sequence, self.schema, decided=decided)
 
     def _requests(
         self, asked: Requests, again: Relabels, records: Records, scored: Scored
-    ) -> list[bytes]:
+    ) -> Following:
         known = self.join, self.learner, self.schema, self.sequence
-        return requests_of(asked, again, records.ids, scored, *known)
+        return requests_of(asked, again, records, scored, *known)
 
     def _hold(self, records: Records, X: np.ndarray, scored: Scored, asked: Requests) -> Joined:
         """Hold the records of a batch for their labels; return those that waited for them."""
         predicted, values = scored.labels.tolist(), held_values(records)
         requests = asked.ids, asked.propensity
-        return self.join.add(records.ids, X, predicted, *requests, records.times, values)
+        joined = self.join.add(records.ids, X, predicted, *requests, records.times, values)
+        if self.learner.strategy.asks_later:
+            pairs = zip(records.ids, records.messages, strict=True)
+            self.join.carry({id: Carried(m.key, m.headers, m.time) for id, m in pairs})
+        return joined
 
     def _ask_again(self) -> Relabels:
         """Ask again about labels that look wrong, of records that are still at hand."""
@@ -287,11 +314,12 @@ class Pipeline:
 
     def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the labels of a batch to those that are learned."""
+        source = "records" if self.schema.labels_within else "labels"
         labels, unread = self.schema.decode_labels(
-            inputs.labels, source="labels", time=self.tick, nulls=True
+            inputs.labels, source=source, time=self.tick, nulls=True
         )
         self.schema = self.schema.settled(labels.kind)
-        labels, dropped = self.classes.sort(labels, "labels", self.tick)
+        labels, dropped = self.classes.sort(labels, source, self.tick)
         given = list(zip(labels.ids, labels.labels, strict=True))
         self.join.resolve(given, joined, labels.sources, self.learner)
         return sorted([*unread, *dropped], key=_place) if dropped else unread

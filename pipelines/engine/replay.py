@@ -233,7 +233,8 @@ class Replay:
             deleted=entry.deleted,
         )
         inputs = self.loop.intake.reread(known, entry.read)
-        for name, given in (("fields", entry.fields), ("rules", entry.rules)):
+        for name in ("fields", "rules", "decision"):
+            given = getattr(entry, name)
             pipeline.notes.pop(name, None)  # as the checkpoint expected them of the next batch
             pipeline.notes |= {} if given is None else {name: given}
         try:

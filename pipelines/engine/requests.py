@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from streamboost.active.query import Requests
+from streamboost.connectors.base import Following
+from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Request, features_of
@@ -22,20 +24,20 @@ __all__ = ["request_of", "requests_of"]
 def requests_of(
     asked: Requests,
     again: Relabels,
-    ids: Sequence[str],
+    records: Records,
     scored: Scored,
     join: Join,
     learner: StreamLearner,
     schema: Schema,
     sequence: int,
-) -> list[bytes]:
+) -> Following:
     """Put what is asked for, and `again`, into messages, as the committee that asks sees it.
 
-    `scored` is what is predicted for the batch's records `ids`; earlier ones are scored here.
+    `scored` is what is predicted for the batch's `records`; earlier ones are scored here.
     """
     wanted = [*asked.ids, *again.ids]
     held = [join.held(id) for id in wanted]
-    rows = dict(zip(ids, range(len(ids)), strict=True)) if wanted else {}
+    rows = {id: row for row, id in enumerate(records.ids)} if wanted else {}
     if not rows.keys() >= set(wanted):
         scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
         rows = dict(zip(wanted, range(len(held)), strict=True))
@@ -43,7 +45,7 @@ def requests_of(
     utility = [*asked.utility.tolist(), *again.doubt.tolist()]
     propensity = [*asked.propensity.tolist(), *[1.0] * len(again)]
     not_by: list[Sequence[str] | None] = [*[None] * len(asked), *again.not_by]
-    return [
+    requests = [
         request_of(
             id,
             held[place],
@@ -58,6 +60,9 @@ def requests_of(
         ).encode()
         for place, id in enumerate(wanted)
     ]
+    here = dict(zip(records.ids, records.messages, strict=True)) if wanted else {}
+    about = [here.get(id) or one.carried for id, one in zip(wanted, held, strict=True)]
+    return Following(requests, about)
 
 
 def request_of(

@@ -251,6 +251,9 @@ def figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
     yield _line("records", f"{whole['records']:,}", f"{recent['records']:,}", "judged")
     for name, path in _FIGURES:
         yield _line(name, *(_shown(_at(one, path)) for one in (whole, recent)), _MEANINGS[name])
+    if whole.get("cost") is not None:
+        shown = [_shown(one["cost"]) for one in (whole, recent)]
+        yield _line("cost", *shown, "of a decision, in the mean")
     naive = [_at(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
     told = [f"{one['value']:.3f}" if one else NO_FIGURE for one in naive]
     yield _line("when asked", *told, "of asked labels: no fair sample")

@@ -196,6 +196,8 @@ def _follow_file(config: Config, pipeline: Pipeline) -> None:
         pipeline.notes["fields"] = {name: field.given() for name, field in fields.items()}
     if (rules := rules_for(config, pipeline.schema)) != pipeline.schema.rules:
         pipeline.notes["rules"] = rules
+    if (decision := config.sections.decided_by) != pipeline.decision:
+        pipeline.notes["decision"] = decision
 
 
 def _work(loop: Loop, state: State, *, until_idle: bool) -> int:

@@ -13,7 +13,7 @@ from streamboost.pipelines.service.access.entrance import entrance
 from streamboost.pipelines.service.access.guard import Guard
 from streamboost.pipelines.service.access.people import People
 from streamboost.pipelines.service.access.settings import Rate, Settings
-from streamboost.pipelines.service.api import labelling, logins, read, write
+from streamboost.pipelines.service.api import labelling, logins, predict, read, write
 from streamboost.pipelines.service.api.common import answer_errors, described
 from streamboost.pipelines.service.labelling.served import Served
 
@@ -64,7 +64,7 @@ def _api(settings: Settings) -> APIRouter:
         Security(APIKeyCookie(name=settings.cookie, auto_error=False, description="a login")),
     ]
     api = APIRouter(prefix="/api/v1", dependencies=checked, responses=described())
-    for part in (read, write, labelling, logins):
+    for part in (read, write, labelling, logins, predict):
         api.include_router(part.router)
     return api
 

@@ -31,6 +31,9 @@ __all__ = ["SESSIONS", "TOKEN", "ServeAddress", "log_out", "serve", "server"]
 TOKEN = "serve.token"
 """The file of the token, in the state folder of the first pipeline."""
 
+SCORER = "predict.token"
+"""The file of the token that is good for `predict` and `explain` alone, beside it."""
+
 SESSIONS = "serve.logins"
 """The folder of the logins, beside it."""
 
@@ -175,7 +178,8 @@ def _people(config: Config) -> tuple[str, People]:
     with state.told():
         state.make()
         token = kept_token(state.path / TOKEN)
-    return token, People(token, state.path / SESSIONS)
+        scorer = kept_token(state.path / SCORER)
+    return token, People(token, state.path / SESSIONS, scorer=scorer)
 
 
 def _user() -> str:

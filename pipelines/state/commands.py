@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -29,7 +29,7 @@ __all__ = ["KINDS", "Command", "CommandSource", "decode_commands", "queue_comman
 
 _log = logging.getLogger(__name__)
 
-Kind = Literal["promote", "rollback", "pause", "resume", "retrain", "merge", "drop"]
+Kind = Literal["promote", "rollback", "pause", "resume", "retrain", "merge", "drop", "decide"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 FILE = "commands.db"
@@ -44,19 +44,27 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     up. ``pause`` keeps the committee that serves and starts no training; the pipeline goes on
     predicting, asking, and keeping the labels that come. ``resume`` ends that. ``retrain`` trains
     anew, as soon as no training is under way. ``merge`` makes the class `label` one with `into`,
-    and ``drop`` forgets it and what was labelled so; both hold for labels to come, too.
+    and ``drop`` forgets it and what was labelled so; both hold for labels to come, too. ``decide``
+    has the pipeline decide by `decision` from now on (`Decisions`), until the file says something
+    else of it; by an empty one, no more.
     """
 
     command: Kind
     version: int | None = None
     label: str | None = None
     into: str | None = None
+    decision: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if (self.version is None) == (self.command == "rollback"):
             raise ConfigurationError(
                 f"{self.command} with version {self.version}: rollback needs the number of a kept "
                 "version, and the other commands take none"
+            )
+        if (self.decision is None) == (self.command == "decide"):
+            raise ConfigurationError(
+                f"{self.command} with the decision {self.decision}: decide needs costs or "
+                "thresholds, or none of them to end it, and the other commands take neither"
             )
         wanted = {"merge": 2, "drop": 1}.get(self.command, 0)
         given = [name for name in (self.label, self.into) if name is not None]
@@ -67,7 +75,8 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
             )
 
     def __str__(self) -> str:
-        about = (self.version, self.label, self.into)
+        decision = None if self.decision is None else msgspec.json.encode(self.decision).decode()
+        about = (self.version, self.label, self.into, decision)
         return " ".join([self.command, *(str(one) for one in about if one is not None)])
 
 

@@ -61,6 +61,8 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         Those that were added to the file, learned from with this batch on, each with what it holds.
     rules
         What labels and ids have to obey from this batch on (`Schema.rules`), where that changed.
+    decision
+        What the file says of decisions from this batch on, where that changed; empty: nothing.
     """
 
     sequence: int
@@ -81,6 +83,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: dict[str, str] | None = None
     fields: dict[str, Any] | None = None
     rules: dict[str, Any] | None = None
+    decision: dict[str, Any] | None = None
 
     def encode(self) -> bytes:
         """Return it as JSON."""

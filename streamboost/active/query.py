@@ -86,6 +86,11 @@ class QueryStrategy:
     expected_records: int | None = None
     relabel: float = 0.0
 
+    @property
+    def asks_later(self) -> bool:
+        """Whether a record may be asked about after the call that it arrived in."""
+        return self.mode == "pool" or self.relabel > 0
+
     def __post_init__(self) -> None:
         check_choice("query utility", self.utility, UTILITIES)
         check_choice("query mode", self.mode, MODES)

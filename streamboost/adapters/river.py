@@ -15,6 +15,7 @@ from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.stream.checks import as_weights
 from streamboost.stream.estimators import Trainable, every_label_estimator
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
@@ -70,6 +71,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         Share of the sets of `predict_set_one` that are to hold the true label, in (0, 1). Every
         record learned is then scored first, which also calibrates the probabilities. None: no
         sets, and learning is as fast as can be.
+    decisions
+        What `decide_one` goes by: costs of errors, or thresholds of classes.
     seed
         Seed of all random choices, at least 0; None: another one every time.
 
@@ -99,6 +102,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         experts: str | Sequence[str] = "all",
         coverage: float | None = None,
         seed: int | None = None,
+        decisions: Decisions | None = None,
     ) -> None:
         self.estimator = estimator
         self.working_set = working_set
@@ -107,6 +111,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self.experts = experts
         self.coverage = coverage
         self.seed = seed
+        self.decisions = decisions
         # A copy, which is told its categorical columns as they come up.
         self._trained = every_label_estimator() if estimator is None else deepcopy(estimator)
         takes_categories = "categorical_features" in self._trained.get_params()
@@ -201,6 +206,23 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         """Return the likeliest label; None before the first was learned."""
         number = self._score([self._fields.values(x)], "label").labels[0]
         return None if number is None else self._labels[number]
+
+    def decide_one(self, x: dict[base.typing.FeatureName, Any]) -> base.typing.ClfTarget | None:
+        """Return the label that `decisions` come to; None where they come to none.
+
+        Raises
+        ------
+        ConfigurationError
+            When no `decisions` were given.
+        """
+        if self.decisions is None:
+            raise ConfigurationError(
+                "decisions is None: give StreamBoostClassifier(decisions=Decisions(costs=...)), of "
+                "streamboost.stream, for decide_one"
+            )
+        P = self._probabilities(self._score([self._fields.values(x)], "decision"))
+        chosen = int(self.decisions.choose(P, self._labels)[0])
+        return None if chosen < 0 else self._labels[chosen]
 
     def predict_set_one(
         self, x: dict[base.typing.FeatureName, Any]

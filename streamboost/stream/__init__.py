@@ -2,6 +2,7 @@
 
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.evaluation.report import Report
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.labelled_rows.working_set import WorkingSet
@@ -10,6 +11,7 @@ from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Schedule, Training
 
 __all__ = [
+    "Decisions",
     "Evaluation",
     "Querier",
     "QueryStrategy",

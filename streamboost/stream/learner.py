@@ -31,6 +31,7 @@ from streamboost.stream.checks import (
 from streamboost.stream.corrections import Corrector
 from streamboost.stream.doubts import Doubts
 from streamboost.stream.estimators import Trainable, class_weight_of
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.labelled_rows.annotators import Annotators
 from streamboost.stream.labelled_rows.labelled import LabelledRows
@@ -95,6 +96,10 @@ class StreamLearner(Corrector):
         leaves what stands. An id that `query` is told of names a new record from then on, and ""
         names none. None: every label is learned as that of another record.
 
+    decisions
+        What is decided on beside the labels, `decide`; its cost is among the figures of
+        `evaluation`. None: nothing.
+
     Raises
     ------
     ConfigurationError
@@ -129,6 +134,7 @@ class StreamLearner(Corrector):
         features: Features | None = None,
         experts: str | Sequence[str] = "all",
         on_conflict: str | None = "last",
+        decisions: Decisions | None = None,
     ) -> None:
         if on_conflict is not None:
             check_choice("on_conflict", on_conflict, ON_CONFLICT)
@@ -152,6 +158,7 @@ class StreamLearner(Corrector):
         self._drift = DriftWatch(self.schedule, watching)
         pool = self.strategy.window if self.strategy.mode == "pool" else 0
         self.judge = Judge(self._asking.block, calibrate=calibrate, coverage=coverage, pool=pool)
+        self.decisions = decisions
         self._renamed = {}
         self.n_features = None
         if features is not None:

@@ -14,6 +14,7 @@ from streamboost.stream.asking import Asking
 from streamboost.stream.blend.blend import Blend
 from streamboost.stream.checks import Label, as_labels, as_rows, as_wide
 from streamboost.stream.estimators import Trainable
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.evaluation.rest import Rest
 from streamboost.stream.evaluation.windows import Evaluation
@@ -151,6 +152,24 @@ class Predictor:
         if self.committee is None:
             return score_with_shares(self._rows.shares, len(rows)).labels
         return renamed(self._blend.score(self.committee, rows), self._renamed).labels
+
+    @property
+    def decisions(self) -> Decisions | None:
+        """What is decided on beside the labels; None: nothing. They may be set at any time."""
+        return self.evaluation.decisions
+
+    @decisions.setter
+    def decisions(self, decisions: Decisions | None) -> None:
+        self.evaluation.decisions = decisions
+
+    def decide(self, scored: Scored) -> np.ndarray:
+        """Return the classes decided on, object (n,), of what `score` returned (`Decisions`).
+
+        None where nothing is decided on, as of all records while there are no decisions to make.
+        """
+        if self.decisions is None:
+            return np.full(len(scored), None, dtype=object)
+        return self.decisions.decide(scored)
 
     def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return for each record of `X` (n, D) the labels, likeliest first, that it may have.

@@ -17,7 +17,7 @@ from streamboost.stream.training.schedule import Schedule
 if TYPE_CHECKING:
     from streamboost.stream.learner import StreamLearner
 
-__all__ = ["pack", "unpack"]
+__all__ = ["at_rest", "pack", "unpack"]
 
 _FORMAT = 4
 """Layout of the arrays; changed when an older `unpack` could not read it."""
@@ -86,6 +86,19 @@ def unpack(kind: type["StreamLearner"], arrays: Mapping[str, np.ndarray]) -> "St
             f"these arrays are not a learner's snapshot: {error!r}; give what "
             "StreamLearner.snapshot returned"
         ) from error
+
+
+def at_rest(arrays: Mapping[str, np.ndarray]) -> Arrays:
+    """Return a snapshot's arrays for one who only predicts: no training goes on in it.
+
+    Raises ModelFileError where they are not a snapshot's.
+    """
+    try:
+        about = unpack_json(arrays["about"])
+        about["trainer"]["underway"] = None
+    except (LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(f"these arrays are not a learner's snapshot: {error!r}") from error
+    return {**arrays, "about": pack_json(about)}
 
 
 def _from(

@@ -30,6 +30,7 @@ from kafka.structs import (
     TopicPartition,
 )
 
+from streamboost.connectors.base import Carried, Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
 from streamboost.connectors.kafka.group.ownership import Listener, Polled
 from streamboost.connectors.kafka.reading import (
@@ -39,7 +40,7 @@ from streamboost.connectors.kafka.reading import (
     span_of,
     topic_id,
 )
-from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
+from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch, options_of
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaMember", "MovedError", "Write"]
@@ -58,7 +59,6 @@ _METADATA_MS = 5_000
 _PATIENCE = 8.0
 """Seconds that a commit may take: less than the transaction."""
 
-
 _NOWHERE = (kafka_errors.NoOffsetForPartitionError, kafka_errors.OffsetOutOfRangeError)
 """How a poll fails that does not know where a partition goes on."""
 
@@ -73,7 +73,7 @@ class Write(NamedTuple):
     topic: str
     partition: int | None
     payload: bytes
-    key: bytes | None = None
+    about: Message | Carried = Carried()
 
 
 class KafkaMember:
@@ -276,8 +276,8 @@ class KafkaMember:
         polled: Polled,
     ) -> None:
         producer.begin_transaction()
-        for topic, partition, payload, key in writes:
-            dispatch.send(topic, payload, partition=partition, key=key)
+        for topic, partition, payload, about in writes:
+            dispatch.send(topic, payload, partition=partition, **options_of(about))
         # All that is written shows as open before the group hears of it: see `newest`.
         dispatch.arrive(_PATIENCE)
         producer.send_offsets_to_transaction(offsets, polled.member)

@@ -1,11 +1,12 @@
 """The newest records of a stream, in arrays."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from streamboost.connectors.base import Carried
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import Time
 from streamboost.features.layout import Values
@@ -18,6 +19,8 @@ __all__ = [
     "HeldRecord",
     "Label",
     "Window",
+    "carried_as_json",
+    "carried_of_json",
     "held_values",
     "packed",
     "unpacked",
@@ -37,6 +40,8 @@ class HeldRecord(NamedTuple):
     time: Time = None
     values: bytes | None = None
     """Its fields' values as they came (`packed`), where it has fields of several kinds."""
+    carried: Carried = Carried()
+    """What its message bore, where it may be asked about later."""
 
 
 def packed(values: Values) -> bytes:
@@ -93,6 +98,30 @@ def values_from_arrays(arrays: Arrays, n: int) -> list[bytes | None]:
     return values
 
 
+def carried_as_json(carried: Mapping[str, Carried]) -> dict[str, Any]:
+    """Return what messages bore, for `carried_of_json`."""
+    return {
+        id: [_as_text(one.key), [[name, _as_text(held)] for name, held in one.headers], one.time]
+        for id, one in carried.items()
+    }
+
+
+def carried_of_json(state: Mapping[str, Any]) -> dict[str, Carried]:
+    """Return what `carried_as_json` was given."""
+    return {
+        id: Carried(_of_text(key), tuple((name, _of_text(held) or b"") for name, held in h), time)
+        for id, (key, h, time) in state.items()
+    }
+
+
+def _as_text(held: bytes | None) -> str | None:
+    return None if held is None else held.decode("latin-1")
+
+
+def _of_text(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("latin-1")
+
+
 class Window:
     """Records in order of arrival: added at the end, leaving at the front, found by id.
 
@@ -111,6 +140,7 @@ class Window:
         self._predicted: list[Label | None] = []
         self._times: list[Time] = []
         self._values: list[bytes | None] = []
+        self._carried: dict[str, Carried] = {}
         self._X = np.empty((256, n_features), dtype=np.float32)
         self._records = np.empty(256, dtype=np.int64)
         self._ticks = np.empty(256, dtype=np.int64)
@@ -139,6 +169,10 @@ class Window:
         none = [None] * len(ids)
         self._append(ids, X, predicted, times or none, values or none, records, ticks)
 
+    def carry(self, carried: Mapping[str, Carried]) -> None:
+        """Keep what the messages of records bore, by the ids of these."""
+        self._carried |= carried
+
     def leave(self, span: Span, now: Moment) -> Iterator[str]:
         """Remove the records whose `span` is over at `now`, oldest first, and give their ids.
 
@@ -147,6 +181,7 @@ class Window:
         for id in self._ids[self._start : self._start + self._n_over(span, now)]:
             yield id
             del self._number[id]
+            self._carried.pop(id, None)
             self._start += 1
 
     def _n_over(self, span: Span, now: Moment) -> int:
@@ -178,6 +213,7 @@ class Window:
             "times": self._times[live],
             "records": self._records[live].tolist(),
             "ticks": self._ticks[live].tolist(),
+            "carried": carried_as_json(self._carried),
         }
 
     @classmethod
@@ -195,11 +231,13 @@ class Window:
             state["records"],
             state["ticks"],
         )
+        window.carry(carried_of_json(state.get("carried", {})))
         return window
 
     def _arrival(self, row: int) -> HeldRecord:
-        x, arrived = self._X[row].copy(), self._arrived(row)
-        return HeldRecord(x, arrived, self._predicted[row], self._times[row], self._values[row])
+        x, arrived, values = self._X[row].copy(), self._arrived(row), self._values[row]
+        carried = self._carried.get(self._ids[row], Carried())
+        return HeldRecord(x, arrived, self._predicted[row], self._times[row], values, carried)
 
     def _arrived(self, row: int) -> Moment:
         return Moment(int(self._records[row]), int(self._ticks[row]))

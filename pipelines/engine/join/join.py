@@ -46,6 +46,7 @@ from typing import Any
 
 import numpy as np
 
+from streamboost.connectors.base import Carried
 from streamboost.connectors.messages.written import Time
 from streamboost.pipelines.engine.join.again import rename, take_again, wait_again
 from streamboost.pipelines.engine.join.held_records import HeldRecord, Label, Window
@@ -203,6 +204,10 @@ class Join:
                 self._met = self._now
                 self._learn(joined, id, *self._waiting.pop(id)[1:])
         return joined
+
+    def carry(self, carried: Mapping[str, Carried]) -> None:
+        """Keep what the messages of the newest records bore, as they may be asked about later."""
+        self._window.carry(carried)
 
     def holds(self, id: str) -> bool:
         """Tell whether the record `id` is at hand, labelled, and not asked about."""

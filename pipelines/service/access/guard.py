@@ -21,7 +21,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamboost.pipelines.service.access.people import PROGRAM, People, Person
+from streamboost.pipelines.service.access.people import PROGRAM, SCORER, People, Person
 from streamboost.pipelines.service.access.settings import Rate, Settings, address_of
 from streamboost.pipelines.service.access.watched import Watched
 
@@ -34,6 +34,9 @@ OPEN = frozenset({"/healthz", "/readyz", LOGIN})
 """The paths that ask for no token: two that say yes or no, and the one that asks for its own."""
 
 _READING = ("GET", "HEAD")
+
+_ASKING = ("/predict", "/explain")
+"""How the paths end on which records are predicted: much is asked there, and nothing written."""
 
 _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PAGE_POLICY = (
@@ -73,6 +76,7 @@ class Guard:
         self._failures = failures
         self._reads = Rate(*settings.reads)
         self._writes = Rate(*settings.writes)
+        self._asks = Rate(*settings.asks)
         self._messages = Rate(*settings.messages)
         self._at_once = Counter[str]()
 
@@ -164,15 +168,19 @@ class Guard:
         scope.setdefault("state", {})["person"] = person
         is_open = scope["type"] == "http" and scope["path"] in OPEN
         is_reading = scope["type"] == "http" and scope["method"] in _READING
+        is_asking = scope["type"] == "http" and scope["path"].endswith(_ASKING)
         if not (is_open and is_reading):
-            if person is not None and (wait := self._wait(person, is_reading=is_reading)):
+            rate = self._asks if is_asking else self._reads if is_reading else self._writes
+            if person is not None and (wait := self._wait(person, rate)):
                 _log.warning("%s asks too often", person.name)
                 return _refused(scope, 429, "too many requests", {"Retry-After": str(ceil(wait))})
             if person is None and not (is_open and scope["path"] == LOGIN):
                 return self._stranger(scope, is_wrong=is_wrong)
+        if person == SCORER and not is_asking:
+            return _refused(scope, 403, "this token is for predict and explain alone")
         # Of what is only read, a browser says where it comes from if a script elsewhere asks.
         is_plain = is_reading and ("origin" not in headers or person is None)
-        if person != PROGRAM and not is_plain and not _is_own(scope, headers):
+        if person not in (PROGRAM, SCORER) and not is_plain and not _is_own(scope, headers):
             return _refused(scope, 403, "this must come from one of this server's own pages")
         return None
 
@@ -188,17 +196,17 @@ class Guard:
         """Return who asks, None for a stranger, and whether a secret was given that is none."""
         scheme, _, given = connection.headers.get("authorization", "").partition(" ")
         is_bearer = scheme.lower() == "bearer"
-        if is_bearer and self._people.is_token(given.strip()):
-            return PROGRAM, False
+        if is_bearer and (program := self._people.by_token(given.strip())):
+            return program, False
         cookie = connection.cookies.get(self._settings.cookie, "")
         person = self._people.by_cookie(cookie) if cookie else None
         return person, person is None and bool(cookie or is_bearer)
 
-    def _wait(self, person: Person, *, is_reading: bool) -> float:
+    def _wait(self, person: Person, rate: Rate) -> float:
         """Return the seconds after which `person` may ask, 0: now."""
         if self._at_once[person.seat] >= self._settings.at_once:
             return 1.0
-        return (self._reads if is_reading else self._writes).wait(person.seat)
+        return rate.wait(person.seat)
 
     @property
     def _too_large_text(self) -> str:

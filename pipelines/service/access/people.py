@@ -17,7 +17,7 @@ from streamboost.errors import DataError
 from streamboost.pipelines.service.access.names import checked_name
 from streamboost.pipelines.service.access.sessions import Role, Session, Sessions
 
-__all__ = ["PROGRAM", "People", "Person"]
+__all__ = ["PROGRAM", "SCORER", "People", "Person"]
 
 _LINK_SECONDS = 24 * 3600
 _MOST_LINKS = 1_000
@@ -38,6 +38,9 @@ class Person:
 PROGRAM = Person("api", "api", "operator")
 """Whoever sends the token itself."""
 
+SCORER = Person("scorer", "scorer", "scorer")
+"""Whoever sends the token that is good for predictions alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Link:
@@ -53,6 +56,7 @@ class People:
     ----------
     token : the secret that programs send, and without which no login is worth anything
     folder : where logins are kept
+    scorer : the secret of programs that only have records predicted; None: there are none
     clock : gives the seconds by which login links grow old
     wall_clock : gives the seconds since 1970 by which logins do
 
@@ -74,8 +78,11 @@ class People:
         folder: Path,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
+        *,
+        scorer: str | None = None,
     ) -> None:
         self._token = token.encode()
+        self._scorer = None if scorer is None else scorer.encode()
         self._clock = clock
         self._links: dict[str, _Link] = {}
         self._lock = threading.Lock()
@@ -137,9 +144,16 @@ class People:
         found = self._sessions.of(cookie)
         return None if found is None else Person(found.name, found.seat, found.role)
 
-    def is_token(self, given: str) -> bool:
-        """Tell whether `given` is the token, in a time that does not tell how much of it is."""
-        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
+    def by_token(self, given: str) -> Person | None:
+        """Return who sends the token `given`, in a time that does not tell how much of it is right.
+
+        None: nobody does.
+        """
+        word = given.encode("utf-8", "surrogateescape")
+        if hmac.compare_digest(word, self._token):
+            return PROGRAM
+        is_scorer = self._scorer is not None and hmac.compare_digest(word, self._scorer)
+        return SCORER if is_scorer else None
 
 
 def _hashed(key: str) -> str:

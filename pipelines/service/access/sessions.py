@@ -19,8 +19,8 @@ from streamboost.storage import write_bytes
 
 __all__ = ["SESSION_SECONDS", "Role", "Session", "Sessions"]
 
-Role = Literal["labeller", "operator"]
-"""A labeller reads and labels; an operator may do all there is."""
+Role = Literal["labeller", "operator", "scorer"]
+"""A labeller reads and labels, a scorer has records predicted; an operator may do all there is."""
 
 SESSION_SECONDS = 7 * 24 * 3600
 """How long a login is good for."""

@@ -40,6 +40,7 @@ class Settings:
     max_body: int = 4_000_000
     reads: tuple[float, float] = (100, 500)
     writes: tuple[float, float] = (20, 100)
+    asks: tuple[float, float] = (1_000, 2_000)
     failures: tuple[float, float] = (2, 30)
     messages: tuple[float, float] = (50, 500)
     at_once: int = 200

@@ -19,7 +19,15 @@ from streamboost.errors import (
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
 
-__all__ = ["FOR_OPERATORS", "Asker", "ErrorAnswer", "ServedPipeline", "answer_errors", "described"]
+__all__ = [
+    "FOR_OPERATORS",
+    "FOR_SCORERS",
+    "Asker",
+    "ErrorAnswer",
+    "ServedPipeline",
+    "answer_errors",
+    "described",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -65,10 +73,17 @@ def _operator(request: Request) -> None:
         )
 
 
+def _scorer(request: Request) -> None:
+    if _asker(request).role != "scorer":
+        _operator(request)
+
+
 ServedPipeline = Annotated[Served, Depends(_pipeline)]
 Asker = Annotated[Person, Depends(_asker)]
 FOR_OPERATORS = [Depends(_operator)]
 """Dependencies of what a labeller may not do."""
+FOR_SCORERS = [Depends(_scorer)]
+"""Those of what operators do, and programs that send the scorer's token."""
 
 
 class ErrorAnswer(BaseModel):

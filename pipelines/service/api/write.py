@@ -60,6 +60,22 @@ class RecordsIn(_Given):
     records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST)]
 
 
+class DecisionIn(_Given):
+    """What is decided on: what errors cost, or how sure to be of a class; neither: nothing."""
+
+    costs: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = {}
+    threshold: dict[str, Annotated[float, Field(gt=0, le=1)]] = {}
+
+    def checked(self) -> dict[str, Any]:
+        """Return what there is of it; ConfigurationError where nothing can be decided by that."""
+        given = {name: table for name, table in self.model_dump().items() if table}
+        if given:
+            from streamboost.stream.evaluation.decisions import Decisions
+
+            Decisions(**given)
+        return given
+
+
 class CommandIn(_Given):
     """What the pipeline is to do; some commands name a kept version, or classes."""
 
@@ -67,6 +83,7 @@ class CommandIn(_Given):
     version: Annotated[int, Field(ge=0, lt=2**53)] | None = None
     label: Annotated[str, Field(min_length=1, max_length=LONGEST_LABEL)] | None = None
     into: Annotated[str, Field(min_length=1, max_length=LONGEST_LABEL)] | None = None
+    decision: DecisionIn | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -75,7 +92,8 @@ class CommandIn(_Given):
 
     def order(self) -> Command:
         """Return it as the pipeline reads it."""
-        return Command(self.command, self.version, self.label, self.into)
+        decision = None if self.decision is None else self.decision.checked()
+        return Command(self.command, self.version, self.label, self.into, decision)
 
 
 class Written(BaseModel):

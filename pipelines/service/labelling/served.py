@@ -17,6 +17,7 @@ from streamboost.pipelines.endpoints.registry import feeder
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.store import FILE
 from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
+from streamboost.pipelines.service.scoring import Scoring
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
@@ -36,6 +37,7 @@ class Served:
     queue: LabelQueue
     labels: LabelWriter
     records: RecordWriter
+    scoring: Scoring
 
     @classmethod
     def of(cls, config: Config) -> "Served":
@@ -49,7 +51,7 @@ class Served:
         labels = LabelWriter(answers, schema, mask, lambda: _kind(status))
         records = RecordWriter(_feeder(config, "source", config.sections.source), schema, mask)
         queue = LabelQueue(state.path / FILE, status, labels, mask=mask)
-        return cls(config, status, queue, labels, records)
+        return cls(config, status, queue, labels, records, Scoring(state))
 
     @property
     def name(self) -> str:

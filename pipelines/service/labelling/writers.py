@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamboost.connectors.base import Message, Sink, write_outside
+from streamboost.connectors.base import Carried, Following, Message, Sink, write_outside
+from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Label
 from streamboost.errors import ConfigurationError, DataError, UnavailableError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config.masking import Mask, masked
 
-__all__ = ["LabelWriter", "RecordWriter", "SourceWriter"]
+__all__ = ["LabelWriter", "RecordWriter", "SourceWriter", "decoded"]
 
 _PATIENCE = 1.0
 """Seconds to wait for other writes to end."""
@@ -133,15 +134,24 @@ class RecordWriter(SourceWriter):
         pipeline could not use one of them, and ConnectorError where they are not written yet.
         """
         self._sink_or_raise()
-        try:
-            payloads = [
-                json.dumps(r, allow_nan=False, ensure_ascii=False).encode() for r in records
-            ]
-        except ValueError as error:
-            raise DataError(f"a record cannot stand in JSON: {error}") from None
-        _, dead = self._schema.decode(_as_read(payloads))
-        _refuse(dead, "record")
+        read, payloads = decoded(self._schema, records)
+        if self._schema.id_from == "key":
+            payloads = Following(payloads, [Carried(id.encode()) for id in read.ids])
         self._append(payloads)
+
+
+def decoded(schema: Schema, records: Sequence[dict[str, Any]]) -> tuple[Records, Sequence[bytes]]:
+    """Return posted records as they are read, and as messages; DataError where one cannot be used.
+
+    A field names a record here in any case: where a topic's keys do, the key is made of it.
+    """
+    try:
+        payloads = [json.dumps(r, allow_nan=False, ensure_ascii=False).encode() for r in records]
+    except ValueError as error:
+        raise DataError(f"a record cannot stand in JSON: {error}") from None
+    read, dead = schema.decode(_as_read(payloads), source="posted")
+    _refuse(dead, "record")
+    return read, payloads
 
 
 def _with_id_alone(schema: Schema) -> Schema:

@@ -1,6 +1,7 @@
 """What was counted of records whose label came, so that another label can be counted instead."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,10 @@ _MOST = 20_000
 _EACH = 100  # bytes, beside the probabilities
 
 
+Paid = Callable[[np.ndarray], np.ndarray | None]
+"""Gives what decisions cost by probabilities (n, K); see `Judged.paid`."""
+
+
 class Outcome(NamedTuple):
     """What was counted of one record."""
 
@@ -29,13 +34,13 @@ class Outcome(NamedTuple):
     others: float
     """How many further records it stands for, as `Judged.others`."""
 
-    def counted(self, truth: int, n_classes: int) -> Tally:
+    def counted(self, truth: int, n_classes: int, paid: Paid) -> Tally:
         """Return the sums of this record alone, had it been of class `truth`; -1: not known."""
         P = np.zeros((1, n_classes))
         P[0, : len(self.P)] = self.P
         tally = Tally(n_classes)
         others = np.array([self.others])
-        tally.add(Judged(P, np.array([self.predicted]), np.array([truth]), others))
+        tally.add(Judged(P, np.array([self.predicted]), np.array([truth]), others, paid(P)))
         return tally
 
 
@@ -74,16 +79,16 @@ class Outcomes:
             self._bytes -= outcome.P.nbytes + _EACH
         return outcome
 
-    def correct(self, id: str, truth: int, n_classes: int) -> tuple[int, Tally] | None:
-        """Let a record be of class `truth`; -1: nobody knows.
+    def correct(self, id: str, truth: int, n_classes: int, paid: Paid) -> tuple[int, Tally] | None:
+        """Let a record be of class `truth`; -1: nobody knows. `paid` gives `Judged.paid`.
 
         Returns its stride and what is to be added to the sums there; None where it is not known.
         """
         outcome = self._kept.get(id)
         if outcome is None:
             return None
-        change = outcome.counted(truth, n_classes)
-        change.merge(outcome.counted(outcome.truth, n_classes), times=-1.0)
+        change = outcome.counted(truth, n_classes, paid)
+        change.merge(outcome.counted(outcome.truth, n_classes, paid), times=-1.0)
         if truth < 0:
             self.take(id)
         else:

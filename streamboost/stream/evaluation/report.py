@@ -92,6 +92,8 @@ class Report:
     confusion
         Estimated records by predicted (row) and true label, in the order of `classes`; the rows
         lack records that were predicted before the first label. None where too few labels tell.
+    cost
+        What a decision has cost in the mean (`Decisions`); None where there are no costs.
     """
 
     records: int
@@ -103,6 +105,7 @@ class Report:
     classes: tuple[ClassFigures, ...]
     reliability: tuple[Bin, ...]
     confusion: tuple[tuple[float, ...], ...] | None
+    cost: Estimate | None = None
 
     def measure(self, metric: Any) -> Any:
         """Update a fresh River `metric` with the estimated confusion matrix, and return it.
@@ -148,6 +151,7 @@ def report(tally: Tally, labels: Sequence[Label]) -> Report:
         classes=tuple(_class(tally, k, label) for k, label in enumerate(labels)),
         reliability=tuple(_bin(i, row) for i, row in enumerate(bins)),
         confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
+        cost=_mean(tally.cost[0], 0.0, np.inf),
     )
 
 

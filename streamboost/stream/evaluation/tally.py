@@ -74,12 +74,16 @@ class Judged:
         int64 (n,), the class, -1 where the label was not asked for or never came.
     others
         float64 (n,), 1/pi - 1: how many further records each stands for, if it is asked about.
+    paid
+        float64 (n, K), what was decided costs by true class, NaN where nothing was; None: nobody
+        decides.
     """
 
     P: np.ndarray
     predicted: np.ndarray
     truth: np.ndarray
     others: np.ndarray
+    paid: np.ndarray | None = None
 
 
 class Tally:
@@ -92,6 +96,7 @@ class Tally:
         }
         # Rows: the reliability curve's bins, log loss, and being right by predicted class.
         self.means = np.zeros((BINS + 1 + n_classes, len(MEAN_COLUMNS)))
+        self.cost = np.zeros((1, len(MEAN_COLUMNS)))  # of decisions
 
     @property
     def records(self) -> float:
@@ -127,6 +132,7 @@ class Tally:
         for name, total in self.sums.items():
             total += times * other.sums[name]
         self.means += times * other.means
+        self.cost += times * other.cost
 
     def weigh_model(self, others: float) -> None:
         """Let the records added so far stand for so many `others` each, in what P expects."""
@@ -152,6 +158,19 @@ class Tally:
         sums["model"] += np.diag(others @ P) - np.einsum("i,ij,ik->jk", others, P, P)
         self._add_predicted(judged, values, d)
         self._add_means(judged)
+        if judged.paid is not None:
+            self._add_cost(judged, judged.paid)
+
+    def _add_cost(self, judged: Judged, paid: np.ndarray) -> None:
+        """Add what decisions cost, by records about which something was decided."""
+        decided = ~np.isnan(paid[:, :1]).any(axis=1)
+        P, paid, truth = judged.P[decided], paid[decided], judged.truth[decided]
+        n, mean = len(P), (P * paid).sum(axis=1)
+        value = np.full(n, np.nan)
+        value[truth >= 0] = paid[truth >= 0, truth[truth >= 0]]
+        spread = np.maximum((P * paid**2).sum(axis=1) - mean**2, 0.0)
+        others, slots = judged.others[decided], np.zeros(n, dtype=np.intp)
+        self._add_mean(self.cost, slots, value, mean, spread, others, np.zeros(n))
 
     def _add_predicted(self, judged: Judged, values: np.ndarray, d: np.ndarray) -> None:
         """Add what is counted by the class that each predictor gave."""
@@ -192,6 +211,7 @@ class Tally:
         loss = np.where(truth >= 0, cost[rows, truth], np.nan)
         unsure = sure * (1.0 - sure)
         self._add_mean(
+            self.means,
             slots=np.concatenate([bins, BINS + 1 + a, np.full(len(P), BINS)]),
             value=np.concatenate([right, right, loss]),
             expected=np.concatenate([sure, sure, entropy]),
@@ -200,8 +220,9 @@ class Tally:
             sure=np.concatenate([sure] * 3),
         )
 
+    @staticmethod
     def _add_mean(
-        self,
+        means: np.ndarray,
         slots: np.ndarray,
         value: np.ndarray,
         expected: np.ndarray,
@@ -226,12 +247,12 @@ class Tally:
             others * spread,
             sure,
         )
-        for total, values in zip(self.means.T, columns, strict=True):
+        for total, values in zip(means.T, columns, strict=True):
             np.add.at(total, slots, values)
 
     def state(self) -> Arrays:
         """Return the sums; `resume` is the inverse."""
-        return {**self.sums, "means": self.means}
+        return {**self.sums, "means": self.means, "cost": self.cost}
 
     @classmethod
     def resume(cls, arrays: Arrays) -> "Tally":
@@ -239,6 +260,7 @@ class Tally:
         tally = cls(len(arrays["truth"]))
         tally.sums = {name: arrays[name].copy() for name in _SHAPES}
         tally.means = arrays["means"].copy()
+        tally.cost = arrays.get("cost", tally.cost).copy()
         return tally
 
 

@@ -18,7 +18,7 @@ which they were asked for make up for it. A record's truth may come late or neve
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from streamboost.active.settings import check_whole
 from streamboost.storage import Arrays, part
 from streamboost.stream.checks import Label, as_ids, as_labels, as_propensity
 from streamboost.stream.evaluation.arrivals import Arrivals
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.evaluation.outcomes import Outcomes
 from streamboost.stream.evaluation.report import Report, report
 from streamboost.stream.evaluation.rest import Blocks, Rest
@@ -61,6 +62,9 @@ class Evaluation:
     ----------
     unanswered
         Requests given up.
+    decisions
+        Whose cost is estimated; None: nobody decides. What other decisions had cost is forgotten,
+        and records that are not yet part of the sums count as if these had been made of them.
 
     Examples
     --------
@@ -108,6 +112,19 @@ class Evaluation:
         self._open: dict[str, int] = {}  # all that wait, by their numbers
         self._outcomes = Outcomes()
         self._strides = 0  # folded so far
+        self._decisions: Decisions | None = None
+        self._decided_since = 0  # strides folded before
+
+    @property
+    def decisions(self) -> Decisions | None:
+        """Whose cost is estimated; None: nobody decides."""
+        return self._decisions
+
+    @decisions.setter
+    def decisions(self, decisions: Decisions | None) -> None:
+        self._decisions, self._decided_since = decisions, self._strides
+        for tally in (self._total, *self._recent):
+            tally.cost[:] = 0.0
 
     @property
     def pending(self) -> int:
@@ -247,9 +264,11 @@ class Evaluation:
             if row["truth"] >= 0:
                 row["truth"] = truth
             return
-        changed = self._outcomes.correct(id, truth, len(self._codes))
+        changed = self._outcomes.correct(id, truth, len(self._codes), self._paid)
         if changed is not None:
             stride, change = changed
+            if stride < self._decided_since:
+                change.cost[:] = 0.0
             self._total.merge(change)
             newest = stride - self._strides  # -1 is the last
             if -newest <= len(self._recent):
@@ -352,11 +371,14 @@ class Evaluation:
         """Return the sums of the queue's first `n` arrivals; `keep` what was counted of each."""
         tally = Tally(len(self._codes))
         judged = self._queue.judged(n, len(self._codes), self.block)
-        tally.add(judged)
+        tally.add(replace(judged, paid=self._paid(judged.P)))
         if keep:
             self._outcomes.add(self._queue.ids[:n], judged, self._strides)
             self._strides += 1
         return tally
+
+    def _paid(self, P: np.ndarray) -> np.ndarray | None:
+        return None if self._decisions is None else self._decisions.paid(P, list(self._codes))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
@@ -374,6 +396,9 @@ class Evaluation:
             "strides": len(self._recent),
             "model": "weighed",
         }
+        if self._decisions is not None:
+            state["decisions"] = self._decisions.to_json()
+            state["decided_since"] = self._decided_since
         ends, arrays = self._blocks.state(self._queue.first)
         if ends:
             state["blocks"] = ends
@@ -400,6 +425,9 @@ class Evaluation:
         # Of what earlier releases had counted nothing is remembered.
         self._outcomes.resume(state.get("outcomes", []), part(arrays, "outcomes."))
         self._strides = state.get("folded", 0)
+        given = state.get("decisions")
+        self._decisions = None if given is None else Decisions(**given)
+        self._decided_since = state.get("decided_since", 0)
         for i in range(state["strides"]):
             self._recent.append(Tally.resume(part(arrays, f"stride{i}.")))
         if "model" not in state:  # of before records had chances of their own

@@ -489,7 +489,12 @@ def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_
             if value is not None:
                 assert toml.write({"x": {"k": value}}).split(" = ")[1].strip() in shown[name, key]
     known = {(name, key) for name, values in config.written.items() for key in values}
-    known.add(("labels", "on_conflict"))  # left out where it says nothing
+    # Left out where they say nothing.
+    known |= {
+        ("labels", "on_conflict"),
+        ("predictions", "include"),
+        ("predictions", "probabilities"),
+    }
     of_other_connectors = {"path", "stream", "follow", "of"}
     assert {key for key in shown.keys() - known if key[1] not in of_other_connectors} == set()
 

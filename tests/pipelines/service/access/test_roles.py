@@ -19,7 +19,10 @@ LABELLERS = {
     "POST labels", "POST labelling/next", "POST labelling/answer", "POST labelling/skip",
     "POST labelling/not-sure", "POST labelling/undo",
 }  # fmt: skip
-OPERATORS = {"POST records", "POST commands", "POST logins", "GET logins", "DELETE logins/{name}"}
+SCORERS = {"POST predict", "POST explain"}
+OPERATORS = SCORERS | {
+    "POST records", "POST commands", "POST logins", "GET logins", "DELETE logins/{name}",
+}  # fmt: skip
 OTHERS = {"GET openapi.json"}
 
 
@@ -53,6 +56,15 @@ def test_nobody_a_labeller_and_an_operator_try_every_route(site):
         assert (answers[1] == 403) == is_closed, path
         assert answers[2] not in (401, 403), path
     assert (read(site.served.config, "labels"), read(site.served.config, "records")) == before
+
+
+def test_the_token_for_predictions_opens_nothing_else(site):
+    scorer = site.scorer()
+    for method, path in routes(site):
+        at = path.replace("{pipeline}", "test").replace("{name}", "nobody")
+        answer = scorer.request(method, at, json={} if method == "POST" else None)
+        assert answer.status_code == (422 if short(method, path) in SCORERS else 403), path
+    assert scorer.get("/api/v1/openapi.json").status_code == 403
 
 
 def test_only_the_token_names_another_as_the_source_of_a_label(site):
