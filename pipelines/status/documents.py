@@ -24,6 +24,7 @@
 ``features``           missing rates, means and stability, the least stable first
 ``feature_reference``  what the features are compared with
 ``trouble``            what went wrong last in this run; empty if nothing did
+``beat``               `time` at which the pipeline last said anything, also while nothing comes
 =====================  ======================================================================
 
 A killed pipeline's `state` stays as it was: whether a process runs is told by the state's lock.

@@ -147,7 +147,8 @@ class Writer:
         documents = publication.documents
         if publication.recent is not None:
             documents = documents | self._count(publication.recent, publication.time)
-        documents["pipeline"]["fields"] = self.requests.fields
+        if "pipeline" in documents:
+            documents["pipeline"]["fields"] = self.requests.fields
         for name, value in documents.items():
             text = text_of(value)
             if text != self._documents.get(name, (0, ""))[1]:

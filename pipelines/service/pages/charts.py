@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from streamboost.pipelines.service.pages.standing import awaited, total_lag
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.wording import amount, estimate, percent, plural, seconds
 
@@ -84,7 +85,7 @@ def accuracy(view: View) -> Curves:
     naive = [_value(one) for one in _column(view, "naive")]
     repeated = [_value(one) for one in _column(view, "repeat_last")]
     if not any(one is not None for one in (*honest, *naive, *repeated)):
-        return Curves("No label has come back yet. Answer requests on the Labelling page.")
+        return Curves(awaited(view))
     low, high = ([_part(one, end) for one in found] for end in ("low", "high"))
     series = (
         Series("honest", honest, "series-1", low, high),
@@ -154,7 +155,7 @@ def latency(view: View) -> Curves:
 
 def lag(view: View) -> Curves:
     """Show how many messages wait to be read."""
-    waiting = [_total(one) for one in _column(view, "lag")]
+    waiting = [total_lag(one) for one in _column(view, "lag")]
     if not any(one is not None for one in waiting):
         return Curves("Shown once the pipeline runs, where its sources can tell.")
     last = _last(waiting)
@@ -169,7 +170,9 @@ def committee_size(view: View) -> Curves:
     """Show how many trees the committee has, and when it was replaced."""
     trees, versions = _column(view, "trees"), _column(view, "version")
     if not any(trees):
-        return Curves("No committee yet: the first is trained as soon as two classes have a label.")
+        n = int(view.document("learner").get("labels") or 0)
+        so_far = f"; {plural(n, 'label')} so far" if n else ""
+        return Curves(f"No committee yet: the first needs labels of two classes{so_far}.")
     series = (Series("trees", trees, "series-1", stepped=True),)
     summary = f"Version {amount(_last(versions))} serves, with {amount(_last(trees))} trees."
     return Curves(summary, "count", _times(view), series, _groups(view), whole=True)
@@ -216,14 +219,6 @@ def _value(found: Any) -> float | None:
     if isinstance(found, Mapping):
         found = found.get("value")
     return None if found is None else round(float(found), 4)
-
-
-def _total(found: Any) -> float | None:
-    """Return a lag that comes alone or by source."""
-    if isinstance(found, Mapping):
-        known = [value for value in found.values() if value is not None]
-        return float(sum(known)) if known else None
-    return found if found is None else float(found)
 
 
 def _last(values: Sequence[float | None]) -> float | None:

@@ -1,19 +1,16 @@
 """The dashboard: how a pipeline does, live."""
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamboost.pipelines.service.pages.layout import page_of
 from streamboost.pipelines.service.pages.panels import PANELS, Panel
+from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Tag
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
 __all__ = ["Dashboard", "Overview"]
-
-STILL = 60.0
-"""Seconds without a commit after which a pipeline that runs is said to be waiting."""
 
 
 class Dashboard:
@@ -36,46 +33,6 @@ class Dashboard:
         for panel in self._panels:
             panel.show(view)
         self._letters.show(view.dead_letters)
-
-
-UNSTARTED = 'It has not said anything yet: start it with "streamboost run".'
-
-
-class Activity:
-    """Says what the pipeline is doing, and tells a screen reader when that changes."""
-
-    def __init__(self) -> None:
-        with Tag("p", classes="state"):
-            # The text beside it changes with every batch: too often to be read aloud.
-            self._chip = Tag("span", "", "chip", role="status")
-            self._text = Tag("span", "")
-        self._trouble = Tag("p", "", "trouble", role="alert")
-        self._trouble.set_visibility(False)
-
-    def show(self, view: View) -> None:
-        """Show a status."""
-        word, text = _standing(view, time.time())
-        self._chip.text = word
-        self._chip.classes(replace=f"chip {word}")
-        self._text.text = text
-        trouble = view.document("trouble")
-        self._trouble.set_visibility(bool(trouble))
-        if trouble:
-            self._trouble.text = f"{clock(trouble.get('time'))}: {trouble.get('text', '')}"
-
-
-def _standing(view: View, now: float) -> tuple[str, str]:
-    """Return the word for what the pipeline does, and what there is to say of it."""
-    about = view.document("pipeline")
-    if not about:
-        return "silent", UNSTARTED
-    word, last = str(about.get("state", "unknown")), about.get("time")
-    if last is None:
-        return word, "It has not committed a batch yet."
-    text = f"Batch {amount(about.get('sequence'))}, committed at {clock(last)}."
-    if word == "running" and now - last / 1000 > STILL:
-        return "waiting", f"{text} Nothing has come since."
-    return word, text
 
 
 class Tiles:

@@ -14,7 +14,7 @@ from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.service.pages import questions
-from streamboost.pipelines.service.pages.dashboard import UNSTARTED
+from streamboost.pipelines.service.pages.standing import UNSTARTED
 from streamboost.pipelines.service.pages.questions import Doubt
 from streamboost.pipelines.service.pages.tables import Column, Table
 from streamboost.pipelines.service.pages.view import View

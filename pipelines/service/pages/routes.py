@@ -41,7 +41,7 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     """
     bear_nonces()
     threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
-    feeds = {served.name: Feed(served.status, threads) for served in pipelines}
+    feeds = {served.name: Feed(served.status, threads, served.runs) for served in pipelines}
     _add_dashboard(feeds)
     _add_labelling({served.name: served for served in pipelines}, feeds)
     # No bar across the top whenever something is fetched.

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamboost.pipelines.status.reader import Status, StatusReader
@@ -23,13 +23,17 @@ MOST_POINTS = 300
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A status as it was at one moment; `number` differs from that of every other moment."""
+    """A status as it was at one moment; `number` differs from that of every other moment.
+
+    `runs` says whether there is a process of the pipeline, whatever it last said of itself.
+    """
 
     number: int = 0
     documents: Mapping[str, Any] = field(default_factory=dict)
     points: Sequence[Status] = ()
     marks: Sequence[Status] = ()
     dead_letters: Sequence[Status] = ()
+    runs: bool = False
 
     @property
     def open_requests(self) -> int:
@@ -54,6 +58,7 @@ class Feed:
     ----------
     reader : reads the status
     threads : reads in one thread, since a reader's stamps compare within a thread
+    runs : tells whether there is a process of the pipeline
     clock : gives seconds that never go back
     """
 
@@ -61,10 +66,12 @@ class Feed:
         self,
         reader: StatusReader,
         threads: ThreadPoolExecutor,
+        runs: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
         self._threads = threads
+        self._runs = runs
         self._clock = clock
         self._lock = asyncio.Lock()
         self._looked = float("-inf")
@@ -81,9 +88,10 @@ class Feed:
         return self._view
 
     def _read(self) -> View:
-        stamp, reader = self._reader.stamp(), self._reader
+        stamp, reader, runs = self._reader.stamp(), self._reader, self._runs()
         if stamp == self._stamp:
-            return self._view
+            same = runs == self._view.runs
+            return self._view if same else replace(self._view, runs=runs)
         self._stamp = stamp
         return View(
             number=self._view.number + 1,
@@ -91,6 +99,7 @@ class Feed:
             points=thinned(reader.points()),
             marks=reader.marks(),
             dead_letters=reader.dead_letters(LETTERS),
+            runs=runs,
         )
 
 

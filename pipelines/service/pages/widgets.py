@@ -20,7 +20,7 @@ from nicegui.elements.mixins.text_element import TextElement
 from streamboost.pipelines.service.pages.tables import Cell, Table
 from streamboost.pipelines.wording import visible
 
-__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Sentence", "Tag", "Theme"]
+__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Sentence", "StatusLine", "Tag", "Theme"]
 
 STATIC = Path(__file__).parents[1] / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
@@ -91,6 +91,10 @@ class DataTable(_Component, component=STATIC / "table.js"):
 
 class Theme(_Component, component=STATIC / "theme.js"):
     """Chooses light or dark."""
+
+
+class StatusLine(_Component, component=STATIC / "status.js"):
+    """How a pipeline stands, in one line that says by itself when `serve` is silent."""
 
 
 class Answers(_Component, component=STATIC / "answers.js"):

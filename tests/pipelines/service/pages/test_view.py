@@ -60,6 +60,25 @@ def test_a_status_that_did_not_change_is_not_read_again(tmp_path):
     assert views[0] is views[-1]
 
 
+def test_that_a_process_has_gone_is_seen_although_it_said_nothing(tmp_path):
+    file = StatusFile(tmp_path / "status.db")
+    file.write(content(1))
+    there, views = [True], []
+
+    async def look_on():
+        with ThreadPoolExecutor(1) as threads:
+            clock = iter(range(0, 100, 10)).__next__
+            feed = Feed(StatusReader(tmp_path), threads, lambda: there[0], clock)
+            views.append(await feed.look())
+            there[0] = False
+            views.append(await feed.look())
+
+    asyncio.run(look_on())
+    file.close()
+    assert [view.runs for view in views] == [True, False]
+    assert views[0].number == views[1].number
+
+
 def test_thinning_keeps_both_ends():
     kept = thinned([{"time": time} for time in range(2_000)])
     assert len(kept) == MOST_POINTS
