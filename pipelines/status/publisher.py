@@ -17,6 +17,7 @@ from streamboost.pipelines.engine.intake import wall_clock
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.status.documents import of_schema, point_of, standing, state_of
+from streamboost.pipelines.status.judged import JudgedNotes
 from streamboost.pipelines.status.recent import Notes, Since
 from streamboost.pipelines.status.requests import OpenRequests
 from streamboost.pipelines.status.writer import Publication, Writer
@@ -74,13 +75,14 @@ class Publisher(Watcher):
         self._writer = Writer(folder, loop.pipeline.schema, list(steady))
         self._notes = Notes(list(steady.values()), known=self._writer.has_reference)
         self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
+        self._judged = JudgedNotes(loop.pipeline)
 
     def committed(self, effects: Effects) -> None:
         """Note what one batch did."""
         with self._unfelt():
             self._committed = wall_clock()
             self._notes(effects, self._committed)
-            self._requests(effects)
+            self._judged(effects, self._requests(effects))
 
     def replayed(self, effects: Effects) -> None:
         """Note what is open of a batch that was committed by an earlier run."""
@@ -165,10 +167,21 @@ class Publisher(Watcher):
         )
         documents["trouble"] = self._trouble
         since, now = self._notes.take(), wall_clock()
+        judged = self._judged.take()
         documents["beat"] = {"time": now}
         self._said = self._clock()
         self._writer.take(
-            Publication(now, loop.pipeline.sequence, documents, point, since, recent, asked)
+            Publication(
+                now,
+                loop.pipeline.sequence,
+                documents,
+                point,
+                since,
+                recent,
+                asked,
+                judged,
+                loop.pipeline.learner.committee if recent else None,
+            )
         )
         cost = time.thread_time() - before
         self._due = self._clock() + max(self._every, cost / _SHARE)

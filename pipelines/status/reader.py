@@ -120,6 +120,40 @@ class StatusReader:
         found = self._read("SELECT value FROM requests WHERE id = ?", (id,), _object)
         return found[0] if found else None
 
+    def judged(self, id: str) -> Status | None:
+        """Return what is known of a record that was asked about or labelled; None: not kept.
+
+        `truth` is what it is, as text; None: nobody has said.
+        """
+        query = "SELECT truth, value FROM records WHERE id = ?"
+        found = self._read(query, (id,), _judged)
+        return found[0] if found else None
+
+    def confused(
+        self, truth: str | None = None, said: str | None = None, limit: int = 100
+    ) -> list[Status]:
+        """Return labelled records, the newest first: of those that are `truth`, or were `said`."""
+        query = (
+            "SELECT truth, value FROM records WHERE truth IS NOT NULL "
+            "AND (?1 IS NULL OR truth = ?1) AND (?2 IS NULL OR said = ?2) "
+            "ORDER BY time DESC, id LIMIT ?3"
+        )
+        return self._read(query, (truth, said, limit), _judged)
+
+    def ids_like(self, start: str, limit: int = 20) -> list[str]:
+        """Return the ids of kept records that begin with `start`, the newest first."""
+        query = "SELECT id FROM records WHERE substr(id, 1, ?) = ? ORDER BY time DESC, id LIMIT ?"
+        return self._read(query, (len(start), start, limit), lambda row: str(row[0]))
+
+    def judged_rows(self) -> list[tuple[Any, ...]]:
+        """Return the kept records as they stand in the file, the oldest first."""
+        query = "SELECT id, time, truth, said, value FROM records ORDER BY time, id"
+        return self._read(query, (), tuple)
+
+    def versions(self) -> list[Status]:
+        """Return the committees that served, the oldest first."""
+        return self._read("SELECT value FROM versions ORDER BY id", (), _object)
+
     def stamp(self) -> int:
         """Return a number that differs from the one before, in this thread, after a change.
 
@@ -182,6 +216,10 @@ def _object(row: tuple[Any, ...]) -> Status:
 
 def _objects(row: tuple[Any, ...]) -> list[Status]:
     return msgspec.json.decode(row[-1], type=list[dict[str, Any]])
+
+
+def _judged(row: tuple[Any, ...]) -> Status:
+    return _object(row) | {"truth": row[0]}
 
 
 def _named(row: tuple[Any, ...]) -> tuple[str, Status]:

@@ -14,8 +14,8 @@ from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.service.pages import questions
-from streamboost.pipelines.service.pages.standing import UNSTARTED
 from streamboost.pipelines.service.pages.questions import Doubt
+from streamboost.pipelines.service.pages.standing import UNSTARTED
 from streamboost.pipelines.service.pages.tables import Column, Table
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Answers, DataTable, Sentence, Tag
