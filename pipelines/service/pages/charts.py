@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from streamboost.pipelines.service.pages.standing import awaited, total_lag
 from streamboost.pipelines.service.pages.view import View
@@ -19,6 +19,7 @@ __all__ = [
     "latency",
     "spending",
     "throughput",
+    "voices",
 ]
 
 MOST_MARKS = 40
@@ -176,6 +177,29 @@ def committee_size(view: View) -> Curves:
     series = (Series("trees", trees, "series-1", stepped=True),)
     summary = f"Version {amount(_last(versions))} serves, with {amount(_last(trees))} trees."
     return Curves(summary, "count", _times(view), series, _groups(view), whole=True)
+
+
+_LOOKS: tuple[tuple[str, Dash], ...] = tuple(
+    (colour, dash)
+    for dash in get_args(Dash)
+    for colour in ("series-1", "series-2", "series-3", "grey")
+)
+
+
+def voices(view: View) -> Curves:
+    """Show how the weights of the experts went."""
+    found: list[Mapping[str, float]] = [one or {} for one in _column(view, "experts")]
+    names = list(dict.fromkeys(name for one in found for name in one))
+    if not names:
+        return Curves("The committee alone decides: [committee] experts.")
+    series = [
+        Series(name, [_value(one.get(name)) for one in found], colour, dash=dash)
+        for name, (colour, dash) in zip(names, _LOOKS, strict=False)
+    ]
+    last = next(one for one in reversed(found) if one)
+    first = max(last, key=lambda name: last[name])
+    summary = f"{first} counts most now, with {percent(last[first])}."
+    return Curves(summary, "percent", _times(view), series, _groups(view), high=1.0)
 
 
 def _counts(view: View, series: Sequence[Series], summary: str, *, whole: bool) -> Curves:

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamboost.pipelines.service.pages.layout import page_of
 from streamboost.pipelines.service.pages.panels import PANELS, Panel
 from streamboost.pipelines.service.pages.standing import Activity
-from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Tag
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 

@@ -5,7 +5,7 @@ A new one is a function in `charts` or `tables`, and a line in `PANELS`.
 
 from collections.abc import Callable
 
-from streamboost.pipelines.service.pages import charts, tables
+from streamboost.pipelines.service.pages import charts, figures, tables
 from streamboost.pipelines.service.pages.charts import Curves, Series, Unit
 from streamboost.pipelines.service.pages.tables import Column, Table
 from streamboost.pipelines.service.pages.view import View
@@ -24,6 +24,8 @@ _ABOUT_ACCURACY = (
     "the labels asked for, each by its chance of being asked for, with its 95 % interval. Naive: "
     "over these labels alone, which are the hard ones."
 )
+_ABOUT_CONFUSION = "True classes down, predicted ones across; a number leads to its records."
+
 _ABOUT_DRIFT = (
     "Population stability index of the newest records against those before; from 0.2 a feature "
     "counts as shifted."
@@ -51,11 +53,19 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Latency", "From reading a batch to its commit.", charts.latency),
     ("Lag", "Messages that wait to be read.", charts.lag),
     ("Class mix", "Share of each class.", tables.class_mix),
-    ("Confusion matrix", "True classes down, predicted ones across.", tables.confusion),
+    ("Confusion matrix", _ABOUT_CONFUSION, tables.confusion),
+    ("Figures", "Estimated for all records, from the labels asked for.", figures.figures),
+    (
+        "Classes",
+        "Recall: found of what there is. Precision: right of what is named.",
+        figures.by_class,
+    ),
+    ("Calibration", "Predictions by the probability they were given.", figures.calibration),
     ("Feature drift", _ABOUT_DRIFT, tables.feature_drift),
     ("Fields", _ABOUT_FIELDS, tables.fields),
     ("Steps of a batch", "Where a batch's time goes.", tables.latencies),
     ("Experts", _ABOUT_EXPERTS, tables.experts),
+    ("Experts over time", "Each one's share of the weight in predictions.", charts.voices),
     ("Annotators", _ABOUT_ANNOTATORS, tables.annotators),
     ("Scorers", "Who scores each partition, as of its newest batch.", tables.workers),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from streamboost.pipelines.status.reader import Status, StatusReader
 
-__all__ = ["EVERY", "Feed", "View", "thinned"]
+__all__ = ["EVERY", "Feed", "View", "page_of", "thinned"]
 
 EVERY = 1.0
 """Seconds between two looks at a status."""
@@ -101,6 +102,17 @@ class Feed:
             dead_letters=reader.dead_letters(LETTERS),
             runs=runs,
         )
+
+
+def page_of(path: str, pipeline: str | None, **more: Any) -> str:
+    """Return the address of a page about a pipeline; `more` says about what of it.
+
+    >>> page_of("/label", "a & b"), page_of("/record", "a", id="7", of=None)
+    ('/label?pipeline=a+%26+b', '/record?pipeline=a&id=7')
+    """
+    named = {"pipeline": pipeline, **more}
+    asked = urlencode({name: value for name, value in named.items() if value is not None})
+    return f"{path}?{asked}" if asked else path
 
 
 def thinned(points: Sequence[Status], most: int = MOST_POINTS) -> list[Status]:

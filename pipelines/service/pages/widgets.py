@@ -20,19 +20,34 @@ from nicegui.elements.mixins.text_element import TextElement
 from streamboost.pipelines.service.pages.tables import Cell, Table
 from streamboost.pipelines.wording import visible
 
-__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Sentence", "StatusLine", "Tag", "Theme"]
+__all__ = [
+    "STATIC",
+    "Answers",
+    "Chart",
+    "DataTable",
+    "Resend",
+    "Sentence",
+    "StatusLine",
+    "Tag",
+    "Theme",
+]
 
 STATIC = Path(__file__).parents[1] / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
 
 
 class Tag(TextElement):
-    """An HTML element with a text; `attributes` are its own, with _ for - in their names."""
+    """An HTML element with a text; `attributes` are its own, with _ for - in their names.
+
+    One that is also a word of Python ends in _.
+    """
 
     def __init__(self, tag: str, text: str = "", classes: str = "", **attributes: Any) -> None:
         super().__init__(tag=tag, text=text)
         self.classes(classes)
-        self._props.update({name.replace("_", "-"): value for name, value in attributes.items()})
+        self._props.update(
+            {name.strip("_").replace("_", "-"): value for name, value in attributes.items()}
+        )
 
     def set(self, **attributes: Any) -> None:
         """Change attributes, telling the browser only where they differ."""
@@ -95,6 +110,10 @@ class Theme(_Component, component=STATIC / "theme.js"):
 
 class StatusLine(_Component, component=STATIC / "status.js"):
     """How a pipeline stands, in one line that says by itself when `serve` is silent."""
+
+
+class Resend(_Component, component=STATIC / "resend.js"):
+    """A message to be mended and sent again."""
 
 
 class Answers(_Component, component=STATIC / "answers.js"):

@@ -1,7 +1,8 @@
 // A table whose cells may carry a bar or a shade. All text goes in as text, never as markup.
 const cell = (value, i, head) => {
-  const { text, bar, colour, shade, note } = typeof value === "object" && value !== null ? value : { text: value };
-  let inside = [Vue.h("bdi", { class: "text" }, text)];
+  const { text, bar, colour, shade, note, link } = typeof value === "object" && value !== null ? value : { text: value };
+  const words = Vue.h("bdi", { class: "text" }, text);
+  let inside = [link ? Vue.h("a", { href: link }, [words]) : words];
   if (note) inside.unshift(Vue.h("span", { class: "sr-only" }, note));
   if (bar !== undefined && bar !== null) {
     const fill = Vue.h("span", {

@@ -33,6 +33,7 @@ def point(time, **values):
         "lag": {"records": 5, "labels": 2},
         "version": 2,
         "trees": 150,
+        "experts": {"committee": 0.75, "sequence": 0.25},
     }
     return {"time": time, "sequence": time, **usual, **values}
 
