@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,12 +11,15 @@ import msgspec
 
 from streamboost.pipelines.status.file import FILE
 
-__all__ = ["RATES", "StatusReader"]
+__all__ = ["COUNTED", "RATES", "Status", "StatusReader", "rates"]
 
 _BUSY_SECONDS = 1.0
 
 RATES = ("records_per_second", "labels_per_second", "batch_seconds", "margin")
 """What a point says besides what was written, after what it counts."""
+
+COUNTED = ("seconds", "batches", "records", "labels", "busy", "margins")
+"""What a point counts since the one before, from which its rates are."""
 
 _MARK = ("id", "time", "sequence", "kind", "version", "text")
 
@@ -24,15 +27,16 @@ Status = dict[str, Any]
 Found = TypeVar("Found")
 
 
-class _Counted(msgspec.Struct):
-    """What a point's rates are made of."""
-
-    seconds: float
-    batches: int
-    records: int
-    labels: int
-    busy: float
-    margins: float
+def rates(
+    seconds: float, batches: int, records: int, labels: int, busy: float, margins: float
+) -> tuple[float | None, ...]:
+    """Return the `RATES` of what a point counts."""
+    return (
+        records / seconds if seconds else 0.0,
+        labels / seconds if seconds else 0.0,
+        busy / batches if batches else None,
+        margins / records if records else None,
+    )
 
 
 class _Connection(sqlite3.Connection):
@@ -84,8 +88,16 @@ class StatusReader:
 
         Each counts what happened in the `seconds` since the one before, from which its rates are.
         """
-        query = "SELECT time, sequence, value FROM points WHERE time > ? ORDER BY time, id"
-        return self._read(query, (since_ms,), _point)
+        return list(self.numbered_points(since_ms).values())
+
+    def numbered_points(
+        self, since_ms: int = 0, known: Mapping[tuple[Any, ...], Status] | None = None
+    ) -> dict[tuple[Any, ...], Status]:
+        """Return the points as `points` does, by their rows; those `known` need no decoding."""
+        query = "SELECT time, sequence, id, value FROM points WHERE time > ? ORDER BY time, id"
+        found = known or {}
+        rows = self._read(query, (since_ms,), lambda row: (row, found.get(row) or _point(row)))
+        return dict(rows)
 
     def marks(self, since_id: int = 0) -> list[Status]:
         """Return the marks after the one numbered `since_id`, the oldest first."""
@@ -227,12 +239,10 @@ def _named(row: tuple[Any, ...]) -> tuple[str, Status]:
 
 
 def _point(row: tuple[Any, ...]) -> Status:
-    counted = msgspec.json.decode(row[-1], type=_Counted)
-    rates = (
-        counted.records / counted.seconds if counted.seconds else 0.0,
-        counted.labels / counted.seconds if counted.seconds else 0.0,
-        counted.busy / counted.batches if counted.batches else None,
-        counted.margins / counted.records if counted.records else None,
-    )
-    place = {"time": row[0], "sequence": row[1]}
-    return place | _object(row) | dict(zip(RATES, rates, strict=True))
+    value = _object(row)
+    counts = {key: value[key] for key in COUNTED}
+    return {"time": row[0], "sequence": row[1], **value, **_rates(counts)}
+
+
+def _rates(counts: dict[str, Any]) -> Status:
+    return dict(zip(RATES, rates(**counts), strict=True))

@@ -1,10 +1,9 @@
 """What the dashboard's charts show, from the points and marks of a status."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from streamboost.pipelines.service.pages.standing import awaited, total_lag
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.wording import amount, estimate, percent, plural, seconds
 
@@ -19,10 +18,14 @@ __all__ = [
     "latency",
     "spending",
     "throughput",
+    "total_lag",
     "voices",
 ]
 
-MOST_MARKS = 40
+MOST_MARKS = 60
+
+FLAT_FROM = 30
+"""Points from which a chart without any change is said in words alone."""
 
 BEHIND = 0.8
 """Share of the records below which it is said that not all are judged yet."""
@@ -46,13 +49,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Upright lines, each at one of `times`."""
+    """Moments: upright lines, or where they are `ticks` strokes below the axis."""
 
     name: str
     times: Sequence[int]
     colour: str
-    dash: Dash
-    width: float
+    ticks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,38 @@ class Curves:
     high: float | None = None
     whole: bool = False
 
-    def spec(self) -> dict[str, Any]:
-        """Return what the browser draws, as JSON can hold it."""
-        found = asdict(self)
-        del found["summary"]
-        return found
+    @property
+    def frame(self) -> dict[str, Any]:
+        """What is drawn, but for the values, as JSON can hold it."""
+        series = [
+            {
+                "name": one.name,
+                "colour": one.colour,
+                "dash": one.dash,
+                "stepped": one.stepped,
+                "band": one.low is not None,
+            }
+            for one in self.series
+        ]
+        ends = {"low": self.low, "high": self.high}
+        return {"unit": self.unit, "whole": self.whole, "series": series, **ends}
+
+    @property
+    def rows(self) -> list[list[float | None]]:
+        """Of each time, that and each series' value, with its interval's ends where it has one."""
+        columns: list[Sequence[float | None]] = [self.times]
+        for one in self.series:
+            columns.append(one.values)
+            if one.low is not None and one.high is not None:
+                columns += [one.low, one.high]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it has nothing to show but that nothing changes."""
+        if len(self.times) < FLAT_FROM or any(one.low is not None for one in self.series):
+            return False
+        return all(len({*one.values} - {None}) <= 1 for one in self.series)
 
 
 def accuracy(view: View) -> Curves:
@@ -86,7 +115,7 @@ def accuracy(view: View) -> Curves:
     naive = [_value(one) for one in _column(view, "naive")]
     repeated = [_value(one) for one in _column(view, "repeat_last")]
     if not any(one is not None for one in (*honest, *naive, *repeated)):
-        return Curves(awaited(view))
+        return Curves(_awaited(view))
     low, high = ([_part(one, end) for one in found] for end in ("low", "high"))
     series = (
         Series("honest", honest, "series-1", low, high),
@@ -209,13 +238,15 @@ def _counts(view: View, series: Sequence[Series], summary: str, *, whole: bool) 
 
 
 def _groups(view: View) -> list[Group]:
-    """Return the lines for what changed the committee; too many would hide the curves."""
+    """Return the moments that changed the committee; too many would hide the curves."""
+    start, end = view.span.ends(view.points)
     groups = []
     for kind, group in (
-        ("drift", Group("drift", (), "bad", "solid", 2)),
-        ("promoted", Group("new version", (), "grey", "dotted", 1)),
+        ("drift", Group("drift", (), "bad")),
+        ("promoted", Group("new version", (), "grey", ticks=True)),
     ):
-        times = [int(mark["time"]) for mark in view.marks if mark["kind"] == kind][-MOST_MARKS:]
+        times = [int(mark["time"]) for mark in view.marks if mark["kind"] == kind]
+        times = [one for one in times if start <= one <= end][-MOST_MARKS:]
         if times:
             groups.append(replace(group, times=times))
     return groups
@@ -243,6 +274,27 @@ def _value(found: Any) -> float | None:
     if isinstance(found, Mapping):
         found = found.get("value")
     return None if found is None else round(float(found), 4)
+
+
+def total_lag(found: Any) -> float | None:
+    """Return a lag that comes alone or by source."""
+    if isinstance(found, Mapping):
+        known = [value for value in found.values() if value is not None]
+        return float(sum(known)) if known else None
+    return found if found is None else float(found)
+
+
+def _awaited(view: View) -> str:
+    """Return what the figure of accuracy waits for, as no other sentence denies it."""
+    answered = int((view.points[-1] if view.points else {}).get("answered") or 0)
+    answered = max(answered, int(view.document("ledger").get("answered") or 0))
+    if not answered:
+        return "No label has come back yet. Answer requests on the Labelling page."
+    has = "has" if answered == 1 else "have"
+    return (
+        f"{plural(answered, 'label')} {has} come back: the figure is there once the oldest "
+        "requests are answered too, or expire."
+    )
 
 
 def _last(values: Sequence[float | None]) -> float | None:

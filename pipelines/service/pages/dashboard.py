@@ -1,25 +1,37 @@
 """The dashboard: how a pipeline does, live."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nicegui.events import GenericEventArguments
+
 from streamboost.pipelines.service.pages.panels import PANELS, Panel
+from streamboost.pipelines.service.pages.span import ALL, SPANS, Span
 from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.service.pages.widgets import Tag
+from streamboost.pipelines.service.pages.widgets import Changes, Spans, Tag
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
 __all__ = ["Dashboard", "Overview"]
+
+
+TABLES_EVERY = 5
+"""Of so many statuses one is shown in tables: nobody reads them faster."""
 
 
 class Dashboard:
     """One pipeline: what it does, the figures that matter most, and the panels."""
 
     def __init__(self) -> None:
+        self._span, self._view, self._turn = ALL, View(), 0
         self._activity = Activity()
         self._tiles = Tiles()
+        self._changes = Changes()
+        self._spans = Spans()
+        self._spans.on("chosen", self._choose)
+        self._flat = Tag("p", "", "flat")
         with Tag("div", classes="panels"):
-            self._panels = [Panel(*panel) for panel in PANELS]
+            self._panels = [Panel(*panel, self._changes, self._zoom) for panel in PANELS]
         self._letters = Letters()
 
     def show_activity(self, view: View) -> None:
@@ -28,10 +40,52 @@ class Dashboard:
 
     def show(self, view: View) -> None:
         """Show a status."""
+        self._view = view
         self._tiles.show(view)
-        for panel in self._panels:
-            panel.show(view)
+        self._draw(tables=self._turn % TABLES_EVERY == 0)
+        self._turn += 1
         self._letters.show(view.dead_letters)
+
+    def _draw(self, *, tables: bool) -> None:
+        view = self._view.within(self._span)
+        shown = [panel for panel in self._panels if tables or panel.draws]
+        flat = {panel: panel.show(view) for panel in shown}
+        told = [text for text in flat.values() if text]
+        self._flat.text = f"Without any change: {' '.join(told)}" if told else ""
+        self._spans.show(names=list(SPANS), chosen=self._chosen, told=str(self._span))
+        self._changes.flush()
+
+    @property
+    def _chosen(self) -> str | None:
+        if self._span.is_fixed:
+            return None
+        return next(name for name, length in SPANS.items() if length == self._span.length)
+
+    def _choose(self, event: GenericEventArguments) -> None:
+        """Show another stretch of time."""
+        how, points = str(event.args), self._view.points
+        if how in SPANS:
+            self._span = Span(SPANS[how])
+        elif how in _STEPS and points:
+            self._span = _STEPS[how](self._span, points)
+        self._draw(tables=False)
+
+    def _zoom(self, event: GenericEventArguments) -> None:
+        """Show what somebody dragged over, if there is anything of it."""
+        start, end = sorted(int(one) for one in event.args)
+        if end - start >= SHORTEST:
+            self._span = Span(start=start, end=end)
+            self._draw(tables=False)
+
+
+SHORTEST = 2_000
+"""Milliseconds that are shown at least."""
+
+_STEPS: Mapping[str, Callable[[Span, Sequence[Any]], Span]] = {
+    "earlier": lambda span, points: span.moved(points, -0.5),
+    "later": lambda span, points: span.moved(points, 0.5),
+    "closer": lambda span, points: span.closer(points),
+}
 
 
 class Tiles:

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from streamboost.pipelines.service.pages.charts import total_lag
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
-from streamboost.pipelines.wording import amount, clock, plural
+from streamboost.pipelines.wording import amount, clock
 
-__all__ = ["UNSTARTED", "Activity", "Standing", "standing", "total_lag"]
+__all__ = ["UNSTARTED", "Activity", "Standing", "standing"]
 
 STILL = 60.0
 """Seconds without a commit after which a pipeline that runs is said to be waiting."""
@@ -81,14 +82,6 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
     return (pace,) if lag is None else (pace, f"lag {amount(lag)}")
 
 
-def total_lag(found: Any) -> float | None:
-    """Return a lag that comes alone or by source."""
-    if isinstance(found, Mapping):
-        known = [value for value in found.values() if value is not None]
-        return float(sum(known)) if known else None
-    return found if found is None else float(found)
-
-
 def _trouble(view: View, now: float) -> str | None:
     """Return what is wrong now: until batches are committed again, and for a minute."""
     found, about = view.document("trouble"), view.document("pipeline")
@@ -120,16 +113,3 @@ class Activity:
         self._line.show(**said, beat=int(now / BEAT))
         self._trouble.set_visibility(trouble is not None)
         self._trouble.text = trouble or ""
-
-
-def awaited(view: View) -> str:
-    """Return what the figure of accuracy waits for, as no other sentence denies it."""
-    answered = int((view.points[-1] if view.points else {}).get("answered") or 0)
-    answered = max(answered, int(view.document("ledger").get("answered") or 0))
-    if not answered:
-        return "No label has come back yet. Answer requests on the Labelling page."
-    has = "has" if answered == 1 else "have"
-    return (
-        f"{plural(answered, 'label')} {has} come back: the figure is there once the oldest "
-        "requests are answered too, or expire."
-    )

@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from streamboost.pipelines.service.pages.span import ALL, Span
 from streamboost.pipelines.status.reader import Status, StatusReader
 
-__all__ = ["EVERY", "Feed", "View", "page_of", "thinned"]
+__all__ = ["EVERY", "Feed", "View", "page_of"]
 
 EVERY = 1.0
 """Seconds between two looks at a status."""
@@ -18,15 +19,17 @@ EVERY = 1.0
 LETTERS = 20
 """Dead letters that are shown."""
 
-MOST_POINTS = 300
-"""Points of a curve: a screen has hardly more places for them."""
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """A status as it was at one moment; `number` differs from that of every other moment.
 
-    `runs` says whether there is a process of the pipeline, whatever it last said of itself.
+    `runs` says whether there is a process of the pipeline, whatever it last said of itself, and
+    `span` what stretch of time `points` are of. `found` keeps what was worked out of it, for all
+    who look.
     """
 
     number: int = 0
@@ -35,6 +38,8 @@ class View:
     marks: Sequence[Status] = ()
     dead_letters: Sequence[Status] = ()
     runs: bool = False
+    span: Span = ALL
+    found: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def open_requests(self) -> int:
@@ -45,6 +50,21 @@ class View:
     def label_type(self) -> str | None:
         """What labels are by now; None: nobody knows yet."""
         found: str | None = self.document("pipeline").get("label_type")
+        return found
+
+    def within(self, span: Span) -> "View":
+        """Return the same with the points to draw of a stretch of time."""
+
+        def make() -> View:
+            return replace(self, points=span.of(self.points), span=span, found={})
+
+        return self.once(span, make)
+
+    def once(self, key: Any, make: Callable[[], Found]) -> Found:
+        """Return what `make` makes, made once for all who ask for `key`."""
+        if key not in self.found:
+            self.found[key] = make()
+        found: Found = self.found[key]
         return found
 
     def document(self, name: str) -> Any:
@@ -77,6 +97,7 @@ class Feed:
         self._lock = asyncio.Lock()
         self._looked = float("-inf")
         self._stamp: int | None = None
+        self._points: dict[tuple[Any, ...], Status] = {}
         self._view = View()
 
     async def look(self) -> View:
@@ -94,10 +115,11 @@ class Feed:
             same = runs == self._view.runs
             return self._view if same else replace(self._view, runs=runs)
         self._stamp = stamp
+        self._points = reader.numbered_points(known=self._points)
         return View(
             number=self._view.number + 1,
             documents=reader.documents(),
-            points=thinned(reader.points()),
+            points=list(self._points.values()),
             marks=reader.marks(),
             dead_letters=reader.dead_letters(LETTERS),
             runs=runs,
@@ -113,15 +135,3 @@ def page_of(path: str, pipeline: str | None, **more: Any) -> str:
     named = {"pipeline": pipeline, **more}
     asked = urlencode({name: value for name, value in named.items() if value is not None})
     return f"{path}?{asked}" if asked else path
-
-
-def thinned(points: Sequence[Status], most: int = MOST_POINTS) -> list[Status]:
-    """Return at most `most` of the points, evenly spaced, the first and the last among them.
-
-    >>> [point["time"] for point in thinned([{"time": i} for i in range(9)], 3)]
-    [0, 4, 8]
-    """
-    n = len(points)
-    if n <= most:
-        return list(points)
-    return [points[round(i * (n - 1) / (most - 1))] for i in range(most)]

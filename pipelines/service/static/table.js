@@ -21,10 +21,29 @@ const cell = (value, i, head) => {
 
 export default {
   props: { caption: String, columns: Array, rows: Array },
+  data() {
+    return { shown: this.rows ?? [] };
+  },
+  mounted() {
+    this.$el.addEventListener("change-of-data", (event) => {
+      const rows = this.shown.slice();
+      for (const [i, j, value] of event.detail.cells) {
+        if (!rows[i]) continue;
+        rows[i] = rows[i].slice();
+        rows[i][j] = value;
+      }
+      this.shown = rows;
+    });
+  },
+  watch: {
+    rows(rows) {
+      this.shown = rows;
+    },
+  },
   render() {
     const head = this.columns.map((column) => Vue.h("th", { scope: "col", class: column.kind }, [Vue.h("bdi", column.text)]));
-    const rows = this.rows.map((row, n) =>
-      Vue.h("tr", { key: n }, row.map((value, i) => cell(value, i, this.columns[i]))),
+    const rows = this.shown.map((row, n) =>
+      Vue.h("tr", { key: n }, row.map((value, i) => cell(value, i, this.columns[i] ?? {}))),
     );
     const table = Vue.h("table", [
       Vue.h("caption", { class: "sr-only" }, this.caption),

@@ -25,7 +25,7 @@ def show_features(view: View, chosen: str | None) -> None:
             curves = moved(view, chosen)
             Tag("p", curves.summary, "summary" if curves.times else "summary empty")
             if curves.times:
-                Chart().show(spec=curves.spec(), label=f"Chart. {curves.summary}")
+                Chart().show_curves(f"PSI of {chosen}", curves)
     with Tag("section", classes="panel whole", aria_labelledby="every-title", id="every"):
         Tag("h2", "All features", id="every-title")
         Tag("p", _since(view), "about")
@@ -126,12 +126,13 @@ def _bins(edges: Sequence[float]) -> list[str]:
 
 def moved(view: View, name: str) -> Curves:
     """Show a feature's index over time, and where it counts as shifted."""
-    values = [(point.get("psi") or {}).get(name) for point in view.points]
+    points = [point for point in view.points if point.get("psi")]
+    values = [point["psi"].get(name) for point in points]
     if not any(value is not None for value in values):
         return Curves("Its index over time is told of the 20 features that moved most.")
     last = next(value for value in reversed(values) if value is not None)
-    times = [int(point["time"]) for point in view.points]
+    times = [int(point["time"]) for point in points]
     drifts = [int(mark["time"]) for mark in view.marks if mark["kind"] == "drift"]
-    groups = [Group("drift", drifts, "bad", "solid", 2)] if drifts else []
+    groups = [Group("drift", drifts, "bad")] if drifts else []
     summary = f"PSI {last:.2f} now; from 0.2 a feature counts as shifted."
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)

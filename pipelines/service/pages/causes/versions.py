@@ -73,7 +73,7 @@ def _choose(numbers: Sequence[int], left: int, right: int, pipeline: str) -> Non
 def compared(a: Status, b: Status, pipeline: str) -> Table:
     """Return what two versions were made of and how they did while they served."""
     columns = [
-        Column("", "words"),
+        Column("Figure", "words"),
         *(Column(f"Version {one['version']}") for one in (a, b)),
         Column("Change"),
     ]

@@ -3,7 +3,7 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from streamboost.pipelines.service.pages.view import MOST_POINTS, Feed, thinned
+from streamboost.pipelines.service.pages.view import Feed
 from streamboost.pipelines.status.file import StatusFile
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -77,9 +77,3 @@ def test_that_a_process_has_gone_is_seen_although_it_said_nothing(tmp_path):
     file.close()
     assert [view.runs for view in views] == [True, False]
     assert views[0].number == views[1].number
-
-
-def test_thinning_keeps_both_ends():
-    kept = thinned([{"time": time} for time in range(2_000)])
-    assert len(kept) == MOST_POINTS
-    assert (kept[0]["time"], kept[-1]["time"]) == (0, 1_999)

@@ -42,7 +42,8 @@ def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, v
     page = visit(DASHBOARD)
     one = explained(answered)[0]
     truth, said = one["truth"], one["label"]
-    row = page.locator("#confusion-matrix tbody tr", has=page.locator(f"th:text-is('{truth}')"))
+    head = page.get_by_role("rowheader", name=truth, exact=True)
+    row = page.locator("#confusion-matrix tbody tr").filter(has=head)
     heads = page.locator("#confusion-matrix thead th").all_inner_texts()
     follow(row.locator(":scope > *").nth(heads.index(said)).get_by_role("link"))
     page.wait_for_url(f"**/records?*true={truth}&predicted={said}")
