@@ -130,21 +130,35 @@ class Changes(_Component, component=STATIC / "changes.js"):
 
 
 class _Followed(_Component):
-    """A component that is told of changes, if there is somebody to tell it."""
+    """A component that is told of changes, if there is somebody to tell it.
+
+    What it shows is kept here beside its other properties, which NiceGUI watches one by one, and
+    sends whole whenever one changes.
+    """
 
     def __init__(self, changes: Changes | None = None) -> None:
         super().__init__()
         self._changes = changes
+        self._shown: dict[str, Any] = {}
         if changes is not None:
             changes.follow(self)
+
+    def show(self, **properties: Any) -> None:
+        """Give it `properties`, telling the browser all of them."""
+        self._shown |= properties
+        self.update()
 
     def _change(self, change: Any, **properties: Any) -> None:
         """Tell the browser of a `change`, by which its properties become those given."""
         if self._changes is None:
             self.show(**properties)
             return
-        self._props.update(properties)
+        self._shown |= properties
         self._changes.put(self, change)
+
+    def _to_dict(self) -> dict[str, Any]:
+        found = super()._to_dict()
+        return found | {"props": {**found.get("props", {}), **self._shown}}
 
 
 class Chart(_Followed, component=STATIC / "chart.js", esm={"nicegui-echart": str(ECHARTS)}):
@@ -152,7 +166,7 @@ class Chart(_Followed, component=STATIC / "chart.js", esm={"nicegui-echart": str
 
     def show_curves(self, title: str, curves: Curves, ends: Sequence[int] = ()) -> None:
         """Show `curves`, the axis reaching from the first to the second of `ends`."""
-        before: dict[str, Any] = self._props.get("spec") or {}
+        before: dict[str, Any] = self._shown.get("spec") or {}
         marks = [asdict(group) for group in curves.marks]
         spec: dict[str, Any] = {
             "frame": curves.frame,
@@ -180,8 +194,8 @@ class DataTable(_Followed, component=STATIC / "table.js"):
         """Show `table`."""
         columns = [{"text": visible(column.text), "kind": column.kind} for column in table.columns]
         rows = cells(table.rows)
-        before: list[list[Any]] = self._props.get("rows") or []
-        if len(before) != len(rows) or self._props.get("columns") != columns:
+        before: list[list[Any]] = self._shown.get("rows") or []
+        if len(before) != len(rows) or self._shown.get("columns") != columns:
             self.show(caption=table.caption, columns=columns, rows=rows)
             return
         changed = [
