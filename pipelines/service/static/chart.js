@@ -128,7 +128,9 @@ function tooltip(frame, text, colour) {
         const interval = one.band && typeof low === "number" ? ` (${said(low)} to ${said(high)})` : "";
         return [`${one.name}  ${said(value)}${interval}`];
       });
-      return [new Date(at).toLocaleTimeString("en-GB"), ...lines].join("\n");
+      const told = [new Date(at).toLocaleTimeString("en-GB"), ...lines].join("\n");
+      this.$refs.chart.dataset.told = told;
+      return told;
     },
   };
 }
