@@ -9,7 +9,8 @@ without a status, with one a second, and with `streamboost serve` and `--clients
 to which changes are pushed (0 leaves that out). In turns of two seconds within one run; each turn
 is compared with that without a status just before it, and medians are shown. Wall-clock throughput
 and the process's CPU time per record, which need two cores with nothing else on them; and, which
-does not, the share of its own CPU time that the loop spends on publishing.
+does not, the share of its own CPU time that the loop spends on publishing. Below that, what the
+dashboards cost: the share of a core that `serve` takes, and what is pushed to each of them.
 """
 
 import argparse
@@ -97,12 +98,18 @@ class Arm:
     def __init__(self, publisher=None, processes=()):
         self.publisher = publisher
         self.turns = []
+        self.serving = []
         self._processes = processes
+        self._spent = 0.0
         self.rest()
 
     def work(self):
+        self._spent = cpu_of(self._processes)
         for process in self._processes:
             process.send_signal(signal.SIGCONT)
+
+    def note(self, seconds):
+        self.serving.append((cpu_of(self._processes) - self._spent) / seconds)
 
     def rest(self):
         for process in self._processes:
@@ -131,6 +138,7 @@ class Turns(Watcher):
         if wall >= SECONDS:
             arm = self._order.pop(0)
             arm.turns.append((self._records / wall, cpu / self._records, self._spent / loop))
+            arm.note(wall)
             arm.rest()
             self._began = None
             if self._order:
@@ -154,13 +162,21 @@ class Turns(Watcher):
         self._spent += time.thread_time() - before
 
 
+def cpu_of(processes):
+    """Return the seconds of CPU time that the first of `processes`, `serve`, has taken."""
+    if not processes:
+        return 0.0
+    fields = Path(f"/proc/{processes[0].pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def clocks():
     """Return wall-clock time, the process's CPU time, and this thread's."""
     return time.perf_counter(), time.process_time(), time.thread_time()
 
 
 def measure(folder, n_turns, n_clients):
-    """Return the arms by their names, with what was measured."""
+    """Return the arms by their names, with what was measured, and bytes a second a dashboard."""
     bodies, labels = make_records(20_000)
     with (folder / "taught.jsonl").open("w") as file:
         for i, (body, label) in enumerate(zip(bodies[:TAUGHT], labels, strict=False)):
@@ -184,7 +200,15 @@ def measure(folder, n_turns, n_clients):
         turns = Turns(list(arms.values()), n_turns, loop.stop)
         loop.watchers.append(turns)
         loop.run()
-    return arms
+        pushed = pushed_to(processes[1]) if n_clients else 0
+    return arms, pushed / max(n_clients, 1) / (n_turns * SECONDS)
+
+
+def pushed_to(clients):
+    """Return how many bytes came to all dashboards."""
+    clients.send_signal(signal.SIGTERM)
+    clients.send_signal(signal.SIGCONT)
+    return int(clients.stdout.readline())
 
 
 @contextmanager
@@ -221,7 +245,7 @@ def started(command, folder, **environment):
         process.communicate()
 
 
-def show(arms):
+def show(arms, pushed):
     table = Table(title="A pipeline that publishes its status", title_justify="left")
     table.add_column("")
     for column in ("records a second", "of that without", "CPU, of that without", "of the loop"):
@@ -233,6 +257,10 @@ def show(arms):
         shown, spent = (median(turn[i] for turn in arm.turns[1:]) for i in (0, 2))
         table.add_row(name, f"{shown:,.0f}", f"{rate:.3f}", f"{cpu:.3f}", f"{spent:.1%}")
     Console().print(table)
+    *_, (name, watched) = arms.items()
+    if pushed:
+        share = median(watched.serving[1:])
+        print(f"{name}: serve takes {share:.1%} of a core, and pushes {pushed:,.0f} B/s to each")
 
 
 def main():
@@ -241,7 +269,7 @@ def main():
     parser.add_argument("--clients", type=int, default=5)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        show(measure(Path(name), given.turns, given.clients))
+        show(*measure(Path(name), given.turns, given.clients))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,11 @@
 ``confusion``          of late, of the labels asked for: true classes in rows, predicted in columns;
                        these are the hard ones, and `evaluation` has an estimate for all
 ``features``           missing rates, means and stability, the least stable first
+``distributions``      of the features that moved most: the values in each bin, then and now
+``importances``        what splits on each feature gain the committee that serves, as shares of all
 ``feature_reference``  what the features are compared with
 ``trouble``            what went wrong last in this run; empty if nothing did
+``beat``               `time` at which the pipeline last said anything, also while nothing comes
 =====================  ======================================================================
 
 A killed pipeline's `state` stays as it was: whether a process runs is told by the state's lock.
@@ -168,4 +171,5 @@ def point_of(
         "lag": documents["lag"],
         "version": learner["version"],
         "trees": learner["trees"],
+        "experts": documents["experts"],
     }

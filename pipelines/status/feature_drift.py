@@ -14,14 +14,14 @@ The reference is the first 1,000 records of the pipeline; after a training that 
 which no longer sees what came before, the first 1,000 from there on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
-__all__ = ["RECORDS", "FeatureDrift", "RecentRows", "Reference", "stability"]
+__all__ = ["RECORDS", "FeatureDrift", "RecentRows", "Reference", "moved_most", "stability"]
 
 RECORDS = 1_000
 """In the reference, and among the newest: enough that chance alone seldom makes a PSI of 0.04."""
@@ -30,6 +30,9 @@ BINS = 10
 
 _ABSENT = 0.5
 """Added to every count, so that an empty bin has a logarithm."""
+
+FOLLOWED = 20
+"""Features whose index is followed over time: those that moved most."""
 
 _NORMAL_95 = 1.645
 
@@ -164,6 +167,24 @@ class FeatureDrift:
         """
         return [self._one(place, name, X[:, place]) for place, name in enumerate(self.names)]
 
+    def bins(self, X: np.ndarray, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
+        """Return how the values of some features fall between `edges`, `now` and `then`.
+
+        The counts have one bin more than there are edges, and at their end that of missing values.
+        """
+        reference, found = self.reference, {}
+        if reference is None or not len(X):
+            return {}
+        for name in names:
+            place = self.names.index(name)
+            edges = reference.edges[place]
+            found[name] = {
+                "edges": [float(f"{cut:.6g}") for cut in edges],
+                "now": _counts(X[:, place], edges).tolist(),
+                "then": list(reference.counts[place]),
+            }
+        return found
+
     def _one(self, place: int, name: str, column: np.ndarray) -> dict[str, Any]:
         n, reference = len(column), self.reference
         found: dict[str, Any] = {
@@ -185,3 +206,14 @@ class FeatureDrift:
             found["psi"] = stability(before, _counts(column, reference.edges[place]))
             found["by_chance"] = by_chance(len(before), reference.n, n)
         return found
+
+
+def moved_most(features: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Return the index of those of `features`, as `measure` has them, that moved most.
+
+    >>> moved_most([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
+    {'a': 0.1235}
+    """
+    known = [one for one in features if one["psi"] is not None]
+    known.sort(key=lambda one: -one["psi"])
+    return {one["name"]: round(one["psi"], 4) for one in known[:FOLLOWED]}

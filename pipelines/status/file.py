@@ -10,6 +10,9 @@ its work: it may be deleted at any time. All values are JSON texts.
 ``predictions``    the newest, as they were sent, in arrays of those that came together
 ``dead_letters``   the newest, their payload cut
 ``requests``       those that are open, exactly, with the record's other fields
+``records``        the newest that were asked about or labelled: when that was, what they are
+                   (`truth`) and were predicted to be (`said`), and all that is known of them
+``versions``       the committees that served, with what they were made of and how they did
 =================  ==========================================================================
 """
 
@@ -22,7 +25,7 @@ from typing import Any
 __all__ = ["FILE", "FORMAT", "TABLES", "Content", "StatusFile"]
 
 FILE = "status.db"
-FORMAT = 1
+FORMAT = 2
 
 TABLES = {
     "documents": "name TEXT PRIMARY KEY, time INTEGER, value TEXT",
@@ -32,6 +35,8 @@ TABLES = {
     "predictions": "id INTEGER PRIMARY KEY, value TEXT",
     "dead_letters": "id INTEGER PRIMARY KEY, value TEXT",
     "requests": "id TEXT PRIMARY KEY, utility REAL, expires INTEGER, value TEXT",
+    "records": "id TEXT PRIMARY KEY, time INTEGER, truth TEXT, said TEXT, value TEXT",
+    "versions": "id INTEGER PRIMARY KEY, value TEXT",
 }
 
 MOST_WAL = 64_000_000

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from streamboost.pipelines.status.file import Row
-from streamboost.pipelines.status.reader import RATES, StatusReader
+from streamboost.pipelines.status.reader import COUNTED, RATES, StatusReader
 
 __all__ = ["MOST_POINTS", "SUMMED", "Board", "text_of"]
 
@@ -23,7 +23,7 @@ MOST_PAYLOAD = 4_096
 RECENT = 600_000
 """Milliseconds: points of that age may be about twice as far apart as the newest."""
 
-SUMMED = ("seconds", "batches", "records", "labels", "busy", "margins")
+SUMMED = COUNTED
 """What a point counts since the one before; all else is how things stood at its time."""
 
 encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode

@@ -17,7 +17,8 @@ from streamboost.pipelines.engine.intake import wall_clock
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.status.documents import of_schema, point_of, standing, state_of
-from streamboost.pipelines.status.recent import Notes
+from streamboost.pipelines.status.judged import JudgedNotes
+from streamboost.pipelines.status.recent import Notes, Since
 from streamboost.pipelines.status.requests import OpenRequests
 from streamboost.pipelines.status.writer import Publication, Writer
 
@@ -27,6 +28,9 @@ _log = logging.getLogger(__name__)
 
 _SHARE = 0.02
 """The share of its time that the loop spends on reading off the pipeline, at most."""
+
+BEAT = 10.0
+"""Seconds after which a pipeline to which nothing comes says that it is there."""
 
 _CLOSING = 5.0
 """Seconds to wait for the last publications."""
@@ -65,19 +69,20 @@ class Publisher(Watcher):
         self._committed: int | None = None
         self._sequence = 0
         self._trouble: dict[str, Any] = {}
-        self._due, self._published = 0.0, clock()
+        self._due, self._published, self._said = 0.0, clock(), clock()
         self._state, self._is_still, self._has_failed = "", False, False
         steady = loop.pipeline.steady
         self._writer = Writer(folder, loop.pipeline.schema, list(steady))
         self._notes = Notes(list(steady.values()), known=self._writer.has_reference)
         self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
+        self._judged = JudgedNotes(loop.pipeline)
 
     def committed(self, effects: Effects) -> None:
         """Note what one batch did."""
         with self._unfelt():
             self._committed = wall_clock()
             self._notes(effects, self._committed)
-            self._requests(effects)
+            self._judged(effects, self._requests(effects))
 
     def replayed(self, effects: Effects) -> None:
         """Note what is open of a batch that was committed by an earlier run."""
@@ -101,6 +106,8 @@ class Publisher(Watcher):
         is_still = is_still and not self._writer.has_failed
         if is_still and self._is_still:
             self._due = self._clock() + self._every
+            if self._clock() - self._said >= BEAT:
+                self._beat()
             return
         self._is_still = is_still  # one more without anything new lets the rates fall to nothing
         self._publish(state)
@@ -130,6 +137,12 @@ class Publisher(Watcher):
                 _log.exception("the status cannot be told; the pipeline goes on")
             self._has_failed = True
 
+    def _beat(self) -> None:
+        self._said, now = self._clock(), wall_clock()
+        documents = {"beat": {"time": now}}
+        sequence = self._loop.pipeline.sequence
+        self._writer.take(Publication(now, sequence, documents, None, Since(), None, None))
+
     def _publish(self, state: str) -> None:
         before, loop = time.thread_time(), self._loop
         self._state = state
@@ -154,8 +167,21 @@ class Publisher(Watcher):
         )
         documents["trouble"] = self._trouble
         since, now = self._notes.take(), wall_clock()
+        judged = self._judged.take()
+        documents["beat"] = {"time": now}
+        self._said = self._clock()
         self._writer.take(
-            Publication(now, loop.pipeline.sequence, documents, point, since, recent, asked)
+            Publication(
+                now,
+                loop.pipeline.sequence,
+                documents,
+                point,
+                since,
+                recent,
+                asked,
+                judged,
+                loop.pipeline.learner.committee if recent else None,
+            )
         )
         cost = time.thread_time() - before
         self._due = self._clock() + max(self._every, cost / _SHARE)

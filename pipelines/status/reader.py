@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,12 +11,15 @@ import msgspec
 
 from streamboost.pipelines.status.file import FILE
 
-__all__ = ["RATES", "StatusReader"]
+__all__ = ["COUNTED", "RATES", "Status", "StatusReader", "rates"]
 
 _BUSY_SECONDS = 1.0
 
 RATES = ("records_per_second", "labels_per_second", "batch_seconds", "margin")
 """What a point says besides what was written, after what it counts."""
+
+COUNTED = ("seconds", "batches", "records", "labels", "busy", "margins")
+"""What a point counts since the one before, from which its rates are."""
 
 _MARK = ("id", "time", "sequence", "kind", "version", "text")
 
@@ -24,15 +27,16 @@ Status = dict[str, Any]
 Found = TypeVar("Found")
 
 
-class _Counted(msgspec.Struct):
-    """What a point's rates are made of."""
-
-    seconds: float
-    batches: int
-    records: int
-    labels: int
-    busy: float
-    margins: float
+def rates(
+    seconds: float, batches: int, records: int, labels: int, busy: float, margins: float
+) -> tuple[float | None, ...]:
+    """Return the `RATES` of what a point counts."""
+    return (
+        records / seconds if seconds else 0.0,
+        labels / seconds if seconds else 0.0,
+        busy / batches if batches else None,
+        margins / records if records else None,
+    )
 
 
 class _Connection(sqlite3.Connection):
@@ -84,8 +88,16 @@ class StatusReader:
 
         Each counts what happened in the `seconds` since the one before, from which its rates are.
         """
-        query = "SELECT time, sequence, value FROM points WHERE time > ? ORDER BY time, id"
-        return self._read(query, (since_ms,), _point)
+        return list(self.numbered_points(since_ms).values())
+
+    def numbered_points(
+        self, since_ms: int = 0, known: Mapping[tuple[Any, ...], Status] | None = None
+    ) -> dict[tuple[Any, ...], Status]:
+        """Return the points as `points` does, by their rows; those `known` need no decoding."""
+        query = "SELECT time, sequence, id, value FROM points WHERE time > ? ORDER BY time, id"
+        found = known or {}
+        rows = self._read(query, (since_ms,), lambda row: (row, found.get(row) or _point(row)))
+        return dict(rows)
 
     def marks(self, since_id: int = 0) -> list[Status]:
         """Return the marks after the one numbered `since_id`, the oldest first."""
@@ -119,6 +131,40 @@ class StatusReader:
         """Return the open request for the record `id`, None where there is none."""
         found = self._read("SELECT value FROM requests WHERE id = ?", (id,), _object)
         return found[0] if found else None
+
+    def judged(self, id: str) -> Status | None:
+        """Return what is known of a record that was asked about or labelled; None: not kept.
+
+        `truth` is what it is, as text; None: nobody has said.
+        """
+        query = "SELECT truth, value FROM records WHERE id = ?"
+        found = self._read(query, (id,), _judged)
+        return found[0] if found else None
+
+    def confused(
+        self, truth: str | None = None, said: str | None = None, limit: int = 100
+    ) -> list[Status]:
+        """Return labelled records, the newest first: of those that are `truth`, or were `said`."""
+        query = (
+            "SELECT truth, value FROM records WHERE truth IS NOT NULL "
+            "AND (?1 IS NULL OR truth = ?1) AND (?2 IS NULL OR said = ?2) "
+            "ORDER BY time DESC, id LIMIT ?3"
+        )
+        return self._read(query, (truth, said, limit), _judged)
+
+    def ids_like(self, start: str, limit: int = 20) -> list[str]:
+        """Return the ids of kept records that begin with `start`, the newest first."""
+        query = "SELECT id FROM records WHERE substr(id, 1, ?) = ? ORDER BY time DESC, id LIMIT ?"
+        return self._read(query, (len(start), start, limit), lambda row: str(row[0]))
+
+    def judged_rows(self) -> list[tuple[Any, ...]]:
+        """Return the kept records as they stand in the file, the oldest first."""
+        query = "SELECT id, time, truth, said, value FROM records ORDER BY time, id"
+        return self._read(query, (), tuple)
+
+    def versions(self) -> list[Status]:
+        """Return the committees that served, the oldest first."""
+        return self._read("SELECT value FROM versions ORDER BY id", (), _object)
 
     def stamp(self) -> int:
         """Return a number that differs from the one before, in this thread, after a change.
@@ -184,17 +230,19 @@ def _objects(row: tuple[Any, ...]) -> list[Status]:
     return msgspec.json.decode(row[-1], type=list[dict[str, Any]])
 
 
+def _judged(row: tuple[Any, ...]) -> Status:
+    return _object(row) | {"truth": row[0]}
+
+
 def _named(row: tuple[Any, ...]) -> tuple[str, Status]:
     return row[0], _object(row)
 
 
 def _point(row: tuple[Any, ...]) -> Status:
-    counted = msgspec.json.decode(row[-1], type=_Counted)
-    rates = (
-        counted.records / counted.seconds if counted.seconds else 0.0,
-        counted.labels / counted.seconds if counted.seconds else 0.0,
-        counted.busy / counted.batches if counted.batches else None,
-        counted.margins / counted.records if counted.records else None,
-    )
-    place = {"time": row[0], "sequence": row[1]}
-    return place | _object(row) | dict(zip(RATES, rates, strict=True))
+    value = _object(row)
+    counts = {key: value[key] for key in COUNTED}
+    return {"time": row[0], "sequence": row[1], **value, **_rates(counts)}
+
+
+def _rates(counts: dict[str, Any]) -> Status:
+    return dict(zip(RATES, rates(**counts), strict=True))

@@ -15,7 +15,7 @@ from streamboost.pipelines.engine.requests import request_of
 from streamboost.pipelines.status.file import Row
 from streamboost.stream.checks import as_wide
 
-__all__ = ["Asked", "OpenRequests", "RequestRows", "other_fields"]
+__all__ = ["Asked", "OpenRequests", "RequestRows", "Sent", "other_fields"]
 
 LONGEST_IMAGE = 100_000
 """Characters kept of an image that a record holds."""
@@ -94,18 +94,21 @@ class OpenRequests:
         self._held: dict[str, bytes] = {}
         self._held_bytes = 0
 
-    def __call__(self, effects: Effects) -> None:
-        """Take in the requests of a batch."""
-        new, ids = self._new, [*effects.asked.ids, *effects.again.ids]
+    def __call__(self, effects: Effects) -> dict[str, Sent]:
+        """Take in the requests of a batch, and return what was sent of each."""
+        asked: dict[str, Sent] = {}
+        ids = [*effects.asked.ids, *effects.again.ids]
         if self._pool:
             self._hold(effects.records)
         if ids:
             payloads = self._held if self._pool else _payloads(effects.records, set(ids))
             for id, request in zip(ids, effects.messages.requests, strict=True):
-                new[id] = (request, payloads.get(id, _NOTHING))
+                asked[id] = (request, payloads.get(id, _NOTHING))
+        self._new |= asked
         self._let_go()
-        if len(new) > 2 * len(self._pipeline.join.open_requests) + SLACK:
+        if len(self._new) > 2 * len(self._pipeline.join.open_requests) + SLACK:
             self._drop_closed()
+        return asked
 
     def take(self) -> Asked:
         """Return those that are open; what is new of them is handed over but once."""

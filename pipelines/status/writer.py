@@ -4,17 +4,22 @@ import logging
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.status.feature_drift import FeatureDrift, Reference
+from streamboost.pipelines.status.feature_drift import FeatureDrift, Reference, moved_most
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import Board, text_of
+from streamboost.pipelines.status.judged import Judged, JudgedRows
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import Recent, Since
 from streamboost.pipelines.status.requests import Asked, RequestRows
+from streamboost.pipelines.status.served_versions import ServedVersions
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
 
 __all__ = ["Publication", "Writer"]
 
@@ -22,6 +27,10 @@ _log = logging.getLogger(__name__)
 
 MOST_FEATURES = 500
 """Features shown: where there are more, those that changed most."""
+
+
+MOST_DISTRIBUTIONS = 50
+"""Of them, those whose distribution is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,8 @@ class Publication:
     since: Since
     recent: Recent | None
     requests: Asked | None
+    judged: Judged | None = None
+    committee: "Committee | None" = None
 
 
 class Writer:
@@ -59,6 +70,8 @@ class Writer:
         self._drift = FeatureDrift(watched)
         self._first: Any = None
         self.requests = RequestRows(schema)
+        self._judged = JudgedRows(schema)
+        self._versions = ServedVersions()
         self._resume(StatusReader(folder))
         self._condition = threading.Condition()
         self._pending: Publication | None = None
@@ -103,6 +116,8 @@ class Writer:
                 name: (0, text_of(value)) for name, value in reader.documents().items()
             }
             self.requests.resume(reader.requests())
+            self._judged.resume(reader.judged_rows())
+            self._versions.resume(reader.versions())
             kept = reader.document("feature_reference")
             reference = msgspec.convert(kept, Reference) if kept else None
             if reference is not None and len(reference.counts) == len(self._drift.names):
@@ -138,22 +153,38 @@ class Writer:
         board, since = self._board, publication.since
         if publication.requests is not None:
             self.requests.update(publication.requests)
+        if publication.judged is not None:
+            self._judged.update(publication.judged)
         for mark in since.marks:
             board.mark(*mark)
         board.predicted(since.predictions)
         board.buried(since.dead_letters)
-        if publication.point is not None:
-            board.point(publication.time, publication.sequence, publication.point)
         documents = publication.documents
         if publication.recent is not None:
             documents = documents | self._count(publication.recent, publication.time)
-        documents["pipeline"]["fields"] = self.requests.fields
+            columns = publication.judged.columns if publication.judged else ()
+            shares = self._versions.update(
+                publication.committee, documents, columns, publication.time
+            )
+            documents["importances"] = shares
+        if publication.point is not None:
+            moved = moved_most(documents.get("features", {}).get("features", ()))
+            point = publication.point | {"psi": moved}
+            board.point(publication.time, publication.sequence, point)
+        if "pipeline" in documents:
+            documents["pipeline"]["fields"] = self.requests.fields
         for name, value in documents.items():
             text = text_of(value)
             if text != self._documents.get(name, (0, ""))[1]:
                 self._documents[name] = (publication.time, text)
         self._file.write(
-            {"documents": self._documents, "requests": self.requests.rows, **board.content()}
+            {
+                "documents": self._documents,
+                "requests": self.requests.rows,
+                "records": self._judged.rows,
+                "versions": self._versions.rows,
+                **board.content(),
+            }
         )
 
     def _count(self, recent: Recent, now: int) -> dict[str, Any]:
@@ -173,5 +204,8 @@ class Writer:
                 "reference_records": reference.n if reference else None,
                 "reference_taken": reference.taken if reference else None,
             },
+            "distributions": drift.bins(
+                recent.rows, [one["name"] for one in features[:MOST_DISTRIBUTIONS]]
+            ),
             "feature_reference": reference or {},
         }

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
@@ -16,6 +16,8 @@ router = APIRouter()
 Document = dict[str, Any]
 Limit = Annotated[int, Query(ge=1, le=500, description="how many at most")]
 Since = Annotated[int, Query(ge=0, le=2**53, description="only what came after this")]
+
+Class = Annotated[str | None, Query(description="only those that are, or were predicted, this")]
 
 _NAMED = described(404, 422)
 
@@ -74,6 +76,32 @@ def predictions(served: ServedPipeline, limit: Limit = 100) -> list[Document]:
 def dead_letters(served: ServedPipeline, limit: Limit = 100) -> list[Document]:
     """Return the newest messages that could not be used, the newest first."""
     return served.status.dead_letters(limit)
+
+
+@router.get("/pipelines/{pipeline}/judged", responses=_NAMED)
+def judged(
+    served: ServedPipeline,
+    true: Class = None,
+    predicted: Class = None,
+    limit: Limit = 100,
+) -> list[Document]:
+    """Return labelled records that are kept, the newest first: all, or those of one class."""
+    return served.status.confused(true, predicted, limit)
+
+
+@router.get("/pipelines/{pipeline}/judged/{id}", responses=_NAMED)
+def judged_record(served: ServedPipeline, id: str) -> Document:
+    """Return what is known of a record that was asked about or labelled, with its reasons."""
+    found = served.status.judged(id)
+    if found is None:
+        raise HTTPException(404, "that record is no longer kept, or was never asked about")
+    return found
+
+
+@router.get("/pipelines/{pipeline}/served_versions", responses=_NAMED)
+def served_versions(served: ServedPipeline) -> list[Document]:
+    """Return the committees that served, the oldest first, and how they did while they served."""
+    return served.status.versions()
 
 
 @router.get("/pipelines/{pipeline}/requests", responses=_NAMED)

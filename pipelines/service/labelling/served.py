@@ -2,13 +2,14 @@
 
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from streamboost.connectors.base import Sink
 from streamboost.connectors.files.open import STDIN
-from streamboost.errors import ConfigurationError
+from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.config.binding import verify
 from streamboost.pipelines.config.file import Config, load, parse
 from streamboost.pipelines.config.masking import masked
@@ -57,6 +58,12 @@ class Served:
     def name(self) -> str:
         """The pipeline's name."""
         return self.config.name
+
+    def runs(self) -> bool:
+        """Tell whether there is a process of the pipeline now."""
+        with suppress(StateError):  # of a folder that cannot be read nobody knows
+            return State(self.config.state).is_running()
+        return False
 
     def tell(self, command: Command) -> None:
         """Have the pipeline obey `command` with its next batch."""

@@ -1,8 +1,8 @@
 """What the dashboard's charts show, from the points and marks of a status."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.wording import amount, estimate, percent, plural, seconds
@@ -18,9 +18,14 @@ __all__ = [
     "latency",
     "spending",
     "throughput",
+    "total_lag",
+    "voices",
 ]
 
-MOST_MARKS = 40
+MOST_MARKS = 60
+
+FLAT_FROM = 30
+"""Points from which a chart without any change is said in words alone."""
 
 BEHIND = 0.8
 """Share of the records below which it is said that not all are judged yet."""
@@ -44,13 +49,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Upright lines, each at one of `times`."""
+    """Moments: upright lines, or where they are `ticks` strokes below the axis."""
 
     name: str
     times: Sequence[int]
     colour: str
-    dash: Dash
-    width: float
+    ticks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,38 @@ class Curves:
     high: float | None = None
     whole: bool = False
 
-    def spec(self) -> dict[str, Any]:
-        """Return what the browser draws, as JSON can hold it."""
-        found = asdict(self)
-        del found["summary"]
-        return found
+    @property
+    def frame(self) -> dict[str, Any]:
+        """What is drawn, but for the values, as JSON can hold it."""
+        series = [
+            {
+                "name": one.name,
+                "colour": one.colour,
+                "dash": one.dash,
+                "stepped": one.stepped,
+                "band": one.low is not None,
+            }
+            for one in self.series
+        ]
+        ends = {"low": self.low, "high": self.high}
+        return {"unit": self.unit, "whole": self.whole, "series": series, **ends}
+
+    @property
+    def rows(self) -> list[list[float | None]]:
+        """Of each time, that and each series' value, with its interval's ends where it has one."""
+        columns: list[Sequence[float | None]] = [self.times]
+        for one in self.series:
+            columns.append(one.values)
+            if one.low is not None and one.high is not None:
+                columns += [one.low, one.high]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it has nothing to show but that nothing changes."""
+        if len(self.times) < FLAT_FROM or any(one.low is not None for one in self.series):
+            return False
+        return all(len({*one.values} - {None}) <= 1 for one in self.series)
 
 
 def accuracy(view: View) -> Curves:
@@ -84,7 +115,7 @@ def accuracy(view: View) -> Curves:
     naive = [_value(one) for one in _column(view, "naive")]
     repeated = [_value(one) for one in _column(view, "repeat_last")]
     if not any(one is not None for one in (*honest, *naive, *repeated)):
-        return Curves("No label has come back yet. Answer requests on the Labelling page.")
+        return Curves(_awaited(view))
     low, high = ([_part(one, end) for one in found] for end in ("low", "high"))
     series = (
         Series("honest", honest, "series-1", low, high),
@@ -154,7 +185,7 @@ def latency(view: View) -> Curves:
 
 def lag(view: View) -> Curves:
     """Show how many messages wait to be read."""
-    waiting = [_total(one) for one in _column(view, "lag")]
+    waiting = [total_lag(one) for one in _column(view, "lag")]
     if not any(one is not None for one in waiting):
         return Curves("Shown once the pipeline runs, where its sources can tell.")
     last = _last(waiting)
@@ -169,10 +200,35 @@ def committee_size(view: View) -> Curves:
     """Show how many trees the committee has, and when it was replaced."""
     trees, versions = _column(view, "trees"), _column(view, "version")
     if not any(trees):
-        return Curves("No committee yet: the first is trained as soon as two classes have a label.")
+        n = int(view.document("learner").get("labels") or 0)
+        so_far = f"; {plural(n, 'label')} so far" if n else ""
+        return Curves(f"No committee yet: the first needs labels of two classes{so_far}.")
     series = (Series("trees", trees, "series-1", stepped=True),)
     summary = f"Version {amount(_last(versions))} serves, with {amount(_last(trees))} trees."
     return Curves(summary, "count", _times(view), series, _groups(view), whole=True)
+
+
+_LOOKS: tuple[tuple[str, Dash], ...] = tuple(
+    (colour, dash)
+    for dash in get_args(Dash)
+    for colour in ("series-1", "series-2", "series-3", "grey")
+)
+
+
+def voices(view: View) -> Curves:
+    """Show how the weights of the experts went."""
+    found: list[Mapping[str, float]] = [one or {} for one in _column(view, "experts")]
+    names = list(dict.fromkeys(name for one in found for name in one))
+    if not names:
+        return Curves("The committee alone decides: [committee] experts.")
+    series = [
+        Series(name, [_value(one.get(name)) for one in found], colour, dash=dash)
+        for name, (colour, dash) in zip(names, _LOOKS, strict=False)
+    ]
+    last = next(one for one in reversed(found) if one)
+    first = max(last, key=lambda name: last[name])
+    summary = f"{first} counts most now, with {percent(last[first])}."
+    return Curves(summary, "percent", _times(view), series, _groups(view), high=1.0)
 
 
 def _counts(view: View, series: Sequence[Series], summary: str, *, whole: bool) -> Curves:
@@ -182,13 +238,15 @@ def _counts(view: View, series: Sequence[Series], summary: str, *, whole: bool) 
 
 
 def _groups(view: View) -> list[Group]:
-    """Return the lines for what changed the committee; too many would hide the curves."""
+    """Return the moments that changed the committee; too many would hide the curves."""
+    start, end = view.span.ends(view.points)
     groups = []
     for kind, group in (
-        ("drift", Group("drift", (), "bad", "solid", 2)),
-        ("promoted", Group("new version", (), "grey", "dotted", 1)),
+        ("drift", Group("drift", (), "bad")),
+        ("promoted", Group("new version", (), "grey", ticks=True)),
     ):
-        times = [int(mark["time"]) for mark in view.marks if mark["kind"] == kind][-MOST_MARKS:]
+        times = [int(mark["time"]) for mark in view.marks if mark["kind"] == kind]
+        times = [one for one in times if start <= one <= end][-MOST_MARKS:]
         if times:
             groups.append(replace(group, times=times))
     return groups
@@ -218,12 +276,25 @@ def _value(found: Any) -> float | None:
     return None if found is None else round(float(found), 4)
 
 
-def _total(found: Any) -> float | None:
+def total_lag(found: Any) -> float | None:
     """Return a lag that comes alone or by source."""
     if isinstance(found, Mapping):
         known = [value for value in found.values() if value is not None]
         return float(sum(known)) if known else None
     return found if found is None else float(found)
+
+
+def _awaited(view: View) -> str:
+    """Return what the figure of accuracy waits for, as no other sentence denies it."""
+    answered = int((view.points[-1] if view.points else {}).get("answered") or 0)
+    answered = max(answered, int(view.document("ledger").get("answered") or 0))
+    if not answered:
+        return "No label has come back yet. Answer requests on the Labelling page."
+    has = "has" if answered == 1 else "have"
+    return (
+        f"{plural(answered, 'label')} {has} come back: the figure is there once the oldest "
+        "requests are answered too, or expire."
+    )
 
 
 def _last(values: Sequence[float | None]) -> float | None:

@@ -1,29 +1,37 @@
 """The dashboard: how a pipeline does, live."""
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from streamboost.pipelines.service.pages.layout import page_of
+from nicegui.events import GenericEventArguments
+
 from streamboost.pipelines.service.pages.panels import PANELS, Panel
-from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.service.pages.widgets import Tag
+from streamboost.pipelines.service.pages.span import ALL, SPANS, Span
+from streamboost.pipelines.service.pages.standing import Activity
+from streamboost.pipelines.service.pages.view import View, page_of
+from streamboost.pipelines.service.pages.widgets import Changes, Spans, Tag
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
 __all__ = ["Dashboard", "Overview"]
 
-STILL = 60.0
-"""Seconds without a commit after which a pipeline that runs is said to be waiting."""
+
+TABLES_EVERY = 5
+"""Of so many statuses one is shown in tables: nobody reads them faster."""
 
 
 class Dashboard:
     """One pipeline: what it does, the figures that matter most, and the panels."""
 
     def __init__(self) -> None:
+        self._span, self._view, self._turn = ALL, View(), 0
         self._activity = Activity()
         self._tiles = Tiles()
+        self._changes = Changes()
+        self._spans = Spans()
+        self._spans.on("chosen", self._choose)
+        self._flat = Tag("p", "", "flat")
         with Tag("div", classes="panels"):
-            self._panels = [Panel(*panel) for panel in PANELS]
+            self._panels = [Panel(*panel, self._changes, self._zoom) for panel in PANELS]
         self._letters = Letters()
 
     def show_activity(self, view: View) -> None:
@@ -32,50 +40,52 @@ class Dashboard:
 
     def show(self, view: View) -> None:
         """Show a status."""
+        self._view = view
         self._tiles.show(view)
-        for panel in self._panels:
-            panel.show(view)
+        self._draw(tables=self._turn % TABLES_EVERY == 0)
+        self._turn += 1
         self._letters.show(view.dead_letters)
 
+    def _draw(self, *, tables: bool) -> None:
+        view = self._view.within(self._span)
+        shown = [panel for panel in self._panels if tables or panel.draws]
+        flat = {panel: panel.show(view) for panel in shown}
+        told = [text for text in flat.values() if text]
+        self._flat.text = f"Without any change: {' '.join(told)}" if told else ""
+        self._spans.show(names=list(SPANS), chosen=self._chosen, told=str(self._span))
+        self._changes.flush()
 
-UNSTARTED = 'It has not said anything yet: start it with "streamboost run".'
+    @property
+    def _chosen(self) -> str | None:
+        if self._span.is_fixed:
+            return None
+        return next(name for name, length in SPANS.items() if length == self._span.length)
+
+    def _choose(self, event: GenericEventArguments) -> None:
+        """Show another stretch of time."""
+        how, points = str(event.args), self._view.points
+        if how in SPANS:
+            self._span = Span(SPANS[how])
+        elif how in _STEPS and points:
+            self._span = _STEPS[how](self._span, points)
+        self._draw(tables=False)
+
+    def _zoom(self, event: GenericEventArguments) -> None:
+        """Show what somebody dragged over, if there is anything of it."""
+        start, end = sorted(int(one) for one in event.args)
+        if end - start >= SHORTEST:
+            self._span = Span(start=start, end=end)
+            self._draw(tables=False)
 
 
-class Activity:
-    """Says what the pipeline is doing, and tells a screen reader when that changes."""
+SHORTEST = 2_000
+"""Milliseconds that are shown at least."""
 
-    def __init__(self) -> None:
-        with Tag("p", classes="state"):
-            # The text beside it changes with every batch: too often to be read aloud.
-            self._chip = Tag("span", "", "chip", role="status")
-            self._text = Tag("span", "")
-        self._trouble = Tag("p", "", "trouble", role="alert")
-        self._trouble.set_visibility(False)
-
-    def show(self, view: View) -> None:
-        """Show a status."""
-        word, text = _standing(view, time.time())
-        self._chip.text = word
-        self._chip.classes(replace=f"chip {word}")
-        self._text.text = text
-        trouble = view.document("trouble")
-        self._trouble.set_visibility(bool(trouble))
-        if trouble:
-            self._trouble.text = f"{clock(trouble.get('time'))}: {trouble.get('text', '')}"
-
-
-def _standing(view: View, now: float) -> tuple[str, str]:
-    """Return the word for what the pipeline does, and what there is to say of it."""
-    about = view.document("pipeline")
-    if not about:
-        return "silent", UNSTARTED
-    word, last = str(about.get("state", "unknown")), about.get("time")
-    if last is None:
-        return word, "It has not committed a batch yet."
-    text = f"Batch {amount(about.get('sequence'))}, committed at {clock(last)}."
-    if word == "running" and now - last / 1000 > STILL:
-        return "waiting", f"{text} Nothing has come since."
-    return word, text
+_STEPS: Mapping[str, Callable[[Span, Sequence[Any]], Span]] = {
+    "earlier": lambda span, points: span.moved(points, -0.5),
+    "later": lambda span, points: span.moved(points, 0.5),
+    "closer": lambda span, points: span.closer(points),
+}
 
 
 class Tiles:

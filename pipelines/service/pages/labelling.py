@@ -14,14 +14,14 @@ from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.service.pages import questions
-from streamboost.pipelines.service.pages.dashboard import UNSTARTED
 from streamboost.pipelines.service.pages.questions import Doubt
+from streamboost.pipelines.service.pages.standing import UNSTARTED
 from streamboost.pipelines.service.pages.tables import Column, Table
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Answers, DataTable, Sentence, Tag
 from streamboost.pipelines.wording import clock, plural, sentence
 
-__all__ = ["LabellingDesk"]
+__all__ = ["LabellingDesk", "show_field"]
 
 HISTORY = 12
 """Answers that are shown."""
@@ -198,10 +198,11 @@ class Record:
                     with Tag("dt"):
                         Tag("bdi", str(name))
                     with Tag("dd"):
-                        _show_field(value)
+                        show_field(value)
 
 
-def _show_field(value: Any) -> None:
+def show_field(value: Any) -> None:
+    """Show the value of a field: an image, a link, or text."""
     kind = questions.kind_of(value)
     if kind == "image":
         Tag("img", src=value, alt="The image in this field")

@@ -8,7 +8,6 @@ browser or is given JavaScript to run.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from urllib.parse import urlencode
 
 import jinja2
 import nicegui.client
@@ -16,9 +15,21 @@ from nicegui import ui
 
 from streamboost.pipelines.service.access.entrance import LOGOUT
 from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.pages.view import page_of
 from streamboost.pipelines.service.pages.widgets import Tag, Theme
 
-__all__ = ["Header", "bear_nonces", "main", "page_of"]
+__all__ = ["Header", "bear_nonces", "main"]
+
+
+PAGES = (
+    ("Dashboard", "/"),
+    ("Labelling", "/label"),
+    ("Records", "/records"),
+    ("Versions", "/versions"),
+    ("Features", "/features"),
+    ("Dead letters", "/letters"),
+)
+"""The pages there are; the first two also of no pipeline in particular."""
 
 
 class Header:
@@ -36,13 +47,15 @@ class Header:
             with Tag("div", classes="inner"):
                 Tag("a", "streamboost", "brand", href="/")
                 with Tag("nav", aria_label="Pages"):
-                    for title, path in (("Dashboard", "/"), ("Labelling", "/label")):
+                    for title, path in PAGES if pipeline is not None else PAGES[:2]:
                         link = Tag(
                             "a", title, href=page_of(path, pipeline), **_current(path == here)
                         )
                         if path == "/label":
                             with link:
                                 self._count = Tag("span", "", "count")
+                if pipeline is not None:
+                    self._search(pipeline)
                 with Tag("form", classes="person", method="post", action=LOGOUT):
                     with Tag("span", classes="who", title=f"{person.name}, {person.role}"):
                         Tag("bdi", person.name)
@@ -54,6 +67,22 @@ class Header:
                     Tag("a", "all", href="/", **_current(pipeline is None))
                     for name in pipelines:
                         Tag("a", name, href=page_of(here, name), **_current(name == pipeline))
+
+    def _search(self, pipeline: str) -> None:
+        """Have a box that leads to a record by its id, or by how that begins."""
+        with Tag("form", classes="search", role="search", action="/record"):
+            Tag("input", type="hidden", name="pipeline", value=pipeline)
+            Tag("label", "Record", for_="record-id", classes="sr-only")
+            Tag(
+                "input",
+                id="record-id",
+                name="id",
+                type="search",
+                placeholder="Record id",
+                required=True,
+                autocomplete="off",
+            )
+            Tag("button", "Find")
 
     def show_open(self, n: int) -> None:
         """Show how many requests are open."""
@@ -70,15 +99,6 @@ def main(title: str) -> Iterator[Tag]:
 
 def _current(is_here: bool) -> dict[str, str]:
     return {"aria_current": "page"} if is_here else {}
-
-
-def page_of(path: str, pipeline: str | None) -> str:
-    """Return the address of a page about a pipeline.
-
-    >>> page_of("/label", "a & b")
-    '/label?pipeline=a+%26+b'
-    """
-    return path if pipeline is None else f"{path}?{urlencode({'pipeline': pipeline})}"
 
 
 def bear_nonces() -> None:

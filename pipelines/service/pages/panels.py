@@ -4,18 +4,16 @@ A new one is a function in `charts` or `tables`, and a line in `PANELS`.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from streamboost.pipelines.service.pages import charts, tables
-from streamboost.pipelines.service.pages.charts import Curves, Series, Unit
-from streamboost.pipelines.service.pages.tables import Column, Table
+from streamboost.pipelines.service.pages.causes import figures
+from streamboost.pipelines.service.pages.charts import Curves
+from streamboost.pipelines.service.pages.tables import Table
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.service.pages.widgets import Chart, DataTable, Tag
-from streamboost.pipelines.wording import amount, clock, percent, seconds
+from streamboost.pipelines.service.pages.widgets import Changes, Chart, DataTable, Tag
 
-__all__ = ["PANELS", "Panel", "as_table"]
-
-TABLE_ROWS = 12
-"""Rows that say the same as a chart."""
+__all__ = ["PANELS", "Panel"]
 
 Find = Callable[[View], Curves | Table]
 
@@ -24,6 +22,8 @@ _ABOUT_ACCURACY = (
     "the labels asked for, each by its chance of being asked for, with its 95 % interval. Naive: "
     "over these labels alone, which are the hard ones."
 )
+_ABOUT_CONFUSION = "True classes down, predicted ones across; a number leads to its records."
+
 _ABOUT_DRIFT = (
     "Population stability index of the newest records against those before; from 0.2 a feature "
     "counts as shifted."
@@ -51,11 +51,19 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Latency", "From reading a batch to its commit.", charts.latency),
     ("Lag", "Messages that wait to be read.", charts.lag),
     ("Class mix", "Share of each class.", tables.class_mix),
-    ("Confusion matrix", "True classes down, predicted ones across.", tables.confusion),
+    ("Confusion matrix", _ABOUT_CONFUSION, tables.confusion),
+    ("Figures", "Estimated for all records, from the labels asked for.", figures.figures),
+    (
+        "Classes",
+        "Recall: found of what there is. Precision: right of what is named.",
+        figures.by_class,
+    ),
+    ("Calibration", "Predictions by the probability they were given.", figures.calibration),
     ("Feature drift", _ABOUT_DRIFT, tables.feature_drift),
     ("Fields", _ABOUT_FIELDS, tables.fields),
     ("Steps of a batch", "Where a batch's time goes.", tables.latencies),
     ("Experts", _ABOUT_EXPERTS, tables.experts),
+    ("Experts over time", "Each one's share of the weight in predictions.", charts.voices),
     ("Annotators", _ABOUT_ANNOTATORS, tables.annotators),
     ("Scorers", "Who scores each partition, as of its newest batch.", tables.workers),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),
@@ -71,13 +79,23 @@ class Panel:
     ----------
     title : its heading
     about : what is shown, in a sentence
-    find : finds what is shown; curves have the same in a table that can be opened
+    find : finds what is shown
+    changes : tells the browser of what changes
+    on_zoom : told the first and last millisecond of what somebody drags over
     """
 
-    def __init__(self, title: str, about: str, find: Find) -> None:
-        self._title, self._find = title, find
+    def __init__(
+        self,
+        title: str,
+        about: str,
+        find: Find,
+        changes: Changes | None = None,
+        on_zoom: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._title, self._find, self._changes, self._on_zoom = title, find, changes, on_zoom
         name = title.lower().replace(" ", "-")
-        with Tag("section", classes="panel", aria_labelledby=f"{name}-title", id=name):
+        self._section = Tag("section", classes="panel", aria_labelledby=f"{name}-title", id=name)
+        with self._section:
             Tag("h2", title, id=f"{name}-title")
             Tag("p", about, "about")
             self._summary = Tag("p", "", "summary")
@@ -85,63 +103,45 @@ class Panel:
         self._chart: Chart | None = None
         self._table: DataTable | None = None
 
-    def show(self, view: View) -> None:
-        """Show a status."""
-        found = self._find(view)
-        table = as_table(self._title, found) if isinstance(found, Curves) else found
-        self._summary.text = table.summary
-        self._summary.classes(replace="summary" if table.rows else "summary empty")
-        if not table.rows:
+    @property
+    def draws(self) -> bool:
+        """Whether it is one of curves."""
+        return self._find.__module__ == charts.__name__
+
+    def show(self, view: View) -> str | None:
+        """Show a status; where there is nothing to see of it return that in a sentence instead."""
+        found = view.once(self._find, lambda: self._find(view))
+        flat = isinstance(found, Curves) and found.is_flat
+        self._section.set_visibility(not flat)
+        if flat:
+            return f"{self._title}: {found.summary}"
+        is_there = bool(found.times if isinstance(found, Curves) else found.rows)
+        self._summary.text = found.summary
+        self._summary.classes(replace="summary" if is_there else "summary empty")
+        if not is_there:
             self._clear()
         elif isinstance(found, Curves):
-            self._show_curves(found, table)
+            self._show_curves(found, view)
         else:
-            self._show_table(table)
+            self._show_table(found)
+        return None
 
-    def _show_curves(self, curves: Curves, table: Table) -> None:
+    def _show_curves(self, curves: Curves, view: View) -> None:
         if self._chart is None:
             with self._body:
-                self._chart = Chart()
-                with Tag("details", classes="as-table"):
-                    Tag("summary", "The same as a table")
-                    self._table = DataTable()
-        self._chart.show(spec=curves.spec(), label=f"Chart. {curves.summary}")
-        self._show_table(table)
+                self._chart = Chart(self._changes)
+            if self._on_zoom is not None:
+                self._chart.on("zoom", self._on_zoom)
+        ends = view.span.ends(view.points)
+        self._chart.show_curves(self._title, curves, ends)
 
     def _show_table(self, table: Table) -> None:
         if self._table is None:
             with self._body:
-                self._table = DataTable()
+                self._table = DataTable(self._changes)
         self._table.show_table(table)
 
     def _clear(self) -> None:
-        if self._table is not None:
+        if self._table is not None or self._chart is not None:
             self._body.clear()
             self._chart = self._table = None
-
-
-def as_table(title: str, curves: Curves) -> Table:
-    """Return the same in a few rows, the newest first; none where there are no curves."""
-    n = len(curves.times)
-    kept = sorted({round(i * (n - 1) / (TABLE_ROWS - 1)) for i in range(TABLE_ROWS)}) if n else []
-    in_words = _IN_WORDS[curves.unit]
-    columns = [Column("Time", "words"), *(Column(one.name) for one in curves.series)]
-    rows = [
-        [clock(curves.times[i]), *(_in_row(one, i, in_words) for one in curves.series)]
-        for i in reversed(kept)
-    ]
-    return Table(title, columns, rows, curves.summary)
-
-
-_IN_WORDS: dict[Unit, Callable[[float | None], str]] = {
-    "percent": percent,
-    "count": amount,
-    "seconds": seconds,
-}
-
-
-def _in_row(series: Series, i: int, in_words: Callable[[float | None], str]) -> str:
-    text = in_words(series.values[i])
-    if series.low is None or series.high is None or series.low[i] is None:
-        return text
-    return f"{text} ({in_words(series.low[i])} to {in_words(series.high[i])})"

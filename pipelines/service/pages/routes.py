@@ -1,4 +1,4 @@
-"""The pages of `serve`: the dashboard at ``/`` and labelling at ``/label``."""
+"""The pages of `serve`: the dashboard at ``/``, labelling at ``/label``, and `causes`."""
 
 import logging
 from collections import Counter
@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
 from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.pages.causes.routes import add_causes
 from streamboost.pipelines.service.pages.dashboard import Dashboard, Overview
 from streamboost.pipelines.service.pages.labelling import LabellingDesk
 from streamboost.pipelines.service.pages.layout import Header, bear_nonces, main
@@ -41,9 +42,11 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     """
     bear_nonces()
     threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
-    feeds = {served.name: Feed(served.status, threads) for served in pipelines}
+    feeds = {served.name: Feed(served.status, threads, served.runs) for served in pipelines}
     _add_dashboard(feeds)
-    _add_labelling({served.name: served for served in pipelines}, feeds)
+    by_name = {served.name: served for served in pipelines}
+    _add_labelling(by_name, feeds)
+    add_causes(by_name, feeds)
     # No bar across the top whenever something is fetched.
     nicegui_app.config.quasar_config["loadingBar"] = {"skipHijack": True}
     nicegui_app.add_exception_handler(404, _not_found)

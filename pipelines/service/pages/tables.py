@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural, seconds
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "feature_drift",
     "fields",
     "latencies",
+    "shift",
     "workers",
 ]
 
@@ -40,7 +41,7 @@ class Cell:
     """A cell with more than a text.
 
     `bar` is the length of a bar behind it and `shade` how strongly it is tinted, both from 0 to 1;
-    `colour` names the bar's. `note` is only read aloud.
+    `colour` names the bar's. `note` is only read aloud. `link` is where the text leads.
     """
 
     text: str
@@ -48,6 +49,7 @@ class Cell:
     shade: float | None = None
     colour: str | None = None
     note: str | None = None
+    link: str | None = None
 
 
 Rows = list[list[str | Cell]]
@@ -117,7 +119,19 @@ def confusion(view: View) -> Table:
     right = sum(row[i] for i, row in enumerate(counts))
     kept = sorted(sorted(range(len(labels)), key=lambda i: -sum(counts[i]))[:MOST_CLASSES])
     columns = [Column("True class", "words"), *(Column(labels[j]) for j in kept)]
-    rows: Rows = [[labels[i], *_taken_for(counts[i], i, kept)] for i in kept]
+    name = view.document("pipeline").get("name")
+    rows: Rows = [
+        [
+            Cell(labels[i], link=page_of("/records", name, true=labels[i])),
+            *(
+                _taken_for(
+                    counts[i], i, j, page_of("/records", name, true=labels[i], predicted=labels[j])
+                )
+                for j in kept
+            ),
+        ]
+        for i in kept
+    ]
     summary = (
         f"{amount(right)} of {amount(total)} answered requests were predicted rightly. These are "
         "the hard records: the share says less than the accuracy above."
@@ -127,30 +141,28 @@ def confusion(view: View) -> Table:
     return Table(caption, columns, rows, summary)
 
 
-def _taken_for(counts: Sequence[int], own: int, kept: Sequence[int]) -> list[Cell]:
-    """Return how often the class `own` was taken for each of those that are `kept`."""
-    most = max(sum(counts), 1)
-    return [
-        Cell(
-            amount(counts[j]) if counts[j] else "·",
-            shade=counts[j] / most,
-            colour="series-1" if j == own else "bad",
-        )
-        for j in kept
-    ]
+def _taken_for(counts: Sequence[int], own: int, other: int, link: str) -> Cell:
+    """Return how often the class `own` was taken for `other`, which leads to these records."""
+    return Cell(
+        amount(counts[other]) if counts[other] else "·",
+        shade=counts[other] / max(sum(counts), 1),
+        colour="series-1" if other == own else "bad",
+        link=link if counts[other] else None,
+    )
 
 
 def feature_drift(view: View) -> Table:
     """Show how far each feature has moved from what the committee was taught, farthest first."""
     features = view.document("features").get("features") or []
+    name = view.document("pipeline").get("name")
     found = sorted(features, key=lambda one: -(one.get("psi") or 0.0))
     columns = [Column("Feature", "words"), Column("PSI"), Column("Missing"), Column("Missing then")]
     if not any(one.get("psi") is not None for one in found):
         return Table("Feature drift", columns, [], "Shown once enough records have come.")
     rows: Rows = [
         [
-            str(one["name"]),
-            _shift(one.get("psi")),
+            Cell(str(one["name"]), link=page_of("/features", name, feature=one["name"])),
+            shift(one.get("psi")),
             percent(one.get("missing")),
             percent(one.get("missing_reference")),
         ]
@@ -275,7 +287,8 @@ def _most(name: str, *parts: Mapping[str, int]) -> int:
     return max(part.get(name, 0) for part in parts)
 
 
-def _shift(index: float | None) -> Cell:
+def shift(index: float | None) -> Cell:
+    """Show a stability index, by how much it says."""
     if index is None:
         return Cell(NOTHING)
     size = "bad" if index >= DRIFTED else "warn" if index >= DRIFTED / 2 else "good"
@@ -312,10 +325,11 @@ def committees(view: View) -> Table:
         Column("Batch"),
         Column("Note", "words"),
     ]
+    name = view.document("pipeline").get("name")
     rows: Rows = [
         [
             clock(mark["time"]),
-            _what(mark),
+            Cell(_what(mark), link=_version_of(mark, name)),
             amount(mark["sequence"]),
             "" if mark["kind"] == "promoted" else str(mark.get("text") or ""),
         ]
@@ -323,6 +337,11 @@ def committees(view: View) -> Table:
     ]
     summary = "Shown once a committee is trained." if not rows else ""
     return Table("What happened, the newest first", columns, rows, summary)
+
+
+def _version_of(mark: Mapping[str, Any], pipeline: str) -> str | None:
+    version = mark.get("version") if mark["kind"] == "promoted" else None
+    return None if version is None else page_of("/versions", pipeline, b=version)
 
 
 def _what(mark: Mapping[str, Any]) -> str:

@@ -4,12 +4,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+from urllib.parse import urlencode
 
+from streamboost.pipelines.service.pages.span import ALL, Span
 from streamboost.pipelines.status.reader import Status, StatusReader
 
-__all__ = ["EVERY", "Feed", "View", "thinned"]
+__all__ = ["EVERY", "Feed", "View", "page_of"]
 
 EVERY = 1.0
 """Seconds between two looks at a status."""
@@ -17,19 +19,27 @@ EVERY = 1.0
 LETTERS = 20
 """Dead letters that are shown."""
 
-MOST_POINTS = 300
-"""Points of a curve: a screen has hardly more places for them."""
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A status as it was at one moment; `number` differs from that of every other moment."""
+    """A status as it was at one moment; `number` differs from that of every other moment.
+
+    `runs` says whether there is a process of the pipeline, whatever it last said of itself, and
+    `span` what stretch of time `points` are of. `found` keeps what was worked out of it, for all
+    who look.
+    """
 
     number: int = 0
     documents: Mapping[str, Any] = field(default_factory=dict)
     points: Sequence[Status] = ()
     marks: Sequence[Status] = ()
     dead_letters: Sequence[Status] = ()
+    runs: bool = False
+    span: Span = ALL
+    found: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def open_requests(self) -> int:
@@ -40,6 +50,21 @@ class View:
     def label_type(self) -> str | None:
         """What labels are by now; None: nobody knows yet."""
         found: str | None = self.document("pipeline").get("label_type")
+        return found
+
+    def within(self, span: Span) -> "View":
+        """Return the same with the points to draw of a stretch of time."""
+
+        def make() -> View:
+            return replace(self, points=span.of(self.points), span=span, found={})
+
+        return self.once(span, make)
+
+    def once(self, key: Any, make: Callable[[], Found]) -> Found:
+        """Return what `make` makes, made once for all who ask for `key`."""
+        if key not in self.found:
+            self.found[key] = make()
+        found: Found = self.found[key]
         return found
 
     def document(self, name: str) -> Any:
@@ -54,6 +79,7 @@ class Feed:
     ----------
     reader : reads the status
     threads : reads in one thread, since a reader's stamps compare within a thread
+    runs : tells whether there is a process of the pipeline
     clock : gives seconds that never go back
     """
 
@@ -61,14 +87,17 @@ class Feed:
         self,
         reader: StatusReader,
         threads: ThreadPoolExecutor,
+        runs: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
         self._threads = threads
+        self._runs = runs
         self._clock = clock
         self._lock = asyncio.Lock()
         self._looked = float("-inf")
         self._stamp: int | None = None
+        self._points: dict[tuple[Any, ...], Status] = {}
         self._view = View()
 
     async def look(self) -> View:
@@ -81,26 +110,28 @@ class Feed:
         return self._view
 
     def _read(self) -> View:
-        stamp, reader = self._reader.stamp(), self._reader
+        stamp, reader, runs = self._reader.stamp(), self._reader, self._runs()
         if stamp == self._stamp:
-            return self._view
+            same = runs == self._view.runs
+            return self._view if same else replace(self._view, runs=runs)
         self._stamp = stamp
+        self._points = reader.numbered_points(known=self._points)
         return View(
             number=self._view.number + 1,
             documents=reader.documents(),
-            points=thinned(reader.points()),
+            points=list(self._points.values()),
             marks=reader.marks(),
             dead_letters=reader.dead_letters(LETTERS),
+            runs=runs,
         )
 
 
-def thinned(points: Sequence[Status], most: int = MOST_POINTS) -> list[Status]:
-    """Return at most `most` of the points, evenly spaced, the first and the last among them.
+def page_of(path: str, pipeline: str | None, **more: Any) -> str:
+    """Return the address of a page about a pipeline; `more` says about what of it.
 
-    >>> [point["time"] for point in thinned([{"time": i} for i in range(9)], 3)]
-    [0, 4, 8]
+    >>> page_of("/label", "a & b"), page_of("/record", "a", id="7", of=None)
+    ('/label?pipeline=a+%26+b', '/record?pipeline=a&id=7')
     """
-    n = len(points)
-    if n <= most:
-        return list(points)
-    return [points[round(i * (n - 1) / (most - 1))] for i in range(most)]
+    named = {"pipeline": pipeline, **more}
+    asked = urlencode({name: value for name, value in named.items() if value is not None})
+    return f"{path}?{asked}" if asked else path

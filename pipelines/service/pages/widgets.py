@@ -12,27 +12,46 @@ from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import nicegui.elements.echart
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
+from streamboost.pipelines.service.pages.charts import Curves
 from streamboost.pipelines.service.pages.tables import Cell, Table
 from streamboost.pipelines.wording import visible
 
-__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Sentence", "Tag", "Theme"]
+__all__ = [
+    "STATIC",
+    "Answers",
+    "Changes",
+    "Chart",
+    "DataTable",
+    "Resend",
+    "Sentence",
+    "Spans",
+    "StatusLine",
+    "Tag",
+    "Theme",
+]
 
 STATIC = Path(__file__).parents[1] / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
 
 
 class Tag(TextElement):
-    """An HTML element with a text; `attributes` are its own, with _ for - in their names."""
+    """An HTML element with a text; `attributes` are its own, with _ for - in their names.
+
+    One that is also a word of Python ends in _.
+    """
 
     def __init__(self, tag: str, text: str = "", classes: str = "", **attributes: Any) -> None:
         super().__init__(tag=tag, text=text)
         self.classes(classes)
-        self._props.update({name.replace("_", "-"): value for name, value in attributes.items()})
+        self._props.update(
+            {name.strip("_").replace("_", "-"): value for name, value in attributes.items()}
+        )
 
     def set(self, **attributes: Any) -> None:
         """Change attributes, telling the browser only where they differ."""
@@ -76,21 +95,133 @@ class _Component(Element):
             self.update()
 
 
-class Chart(_Component, component=STATIC / "chart.js", esm={"nicegui-echart": str(ECHARTS)}):
-    """Curves over time."""
+class Changes(_Component, component=STATIC / "changes.js"):
+    """Tells the browser what changed of charts and tables, all at once.
+
+    Whoever missed some of it, as by a lost connection, asks for everything again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._number = 0
+        self._changes: dict[int, Any] = {}
+        self._parts: WeakSet[_Component] = WeakSet()
+        self.show(said=[0, {}])
+        self.on("missed", self._again)
+
+    def follow(self, part: _Component) -> None:
+        """Have `part` sent again to whoever missed something."""
+        self._parts.add(part)
+
+    def put(self, part: _Component, change: Any) -> None:
+        """Have `part` told of a change with the next `flush`."""
+        self._changes[part.id] = change
+
+    def _again(self) -> None:
+        for part in self._parts:
+            part.update()
+
+    def flush(self) -> None:
+        """Send what changed."""
+        if self._changes:
+            self._number += 1
+            changes, self._changes = self._changes, {}
+            self.show(said=[self._number, changes])
 
 
-class DataTable(_Component, component=STATIC / "table.js"):
+class _Followed(_Component):
+    """A component that is told of changes, if there is somebody to tell it.
+
+    What it shows is kept here beside its other properties, which NiceGUI watches one by one, and
+    sends whole whenever one changes.
+    """
+
+    def __init__(self, changes: Changes | None = None) -> None:
+        super().__init__()
+        self._changes = changes
+        self._shown: dict[str, Any] = {}
+        if changes is not None:
+            changes.follow(self)
+
+    def show(self, **properties: Any) -> None:
+        """Give it `properties`, telling the browser all of them."""
+        self._shown |= properties
+        self.update()
+
+    def _change(self, change: Any, **properties: Any) -> None:
+        """Tell the browser of a `change`, by which its properties become those given."""
+        if self._changes is None:
+            self.show(**properties)
+            return
+        self._shown |= properties
+        self._changes.put(self, change)
+
+    def _to_dict(self) -> dict[str, Any]:
+        found = super()._to_dict()
+        return found | {"props": {**found.get("props", {}), **self._shown}}
+
+
+class Chart(_Followed, component=STATIC / "chart.js", esm={"nicegui-echart": str(ECHARTS)}):
+    """Curves over time, and the same as a table to be opened."""
+
+    def show_curves(self, title: str, curves: Curves, ends: Sequence[int] = ()) -> None:
+        """Show `curves`, the axis reaching from the first to the second of `ends`."""
+        before: dict[str, Any] = self._shown.get("spec") or {}
+        marks = [asdict(group) for group in curves.marks]
+        spec: dict[str, Any] = {
+            "frame": curves.frame,
+            "rows": curves.rows,
+            "marks": marks,
+            "ends": list(ends),
+        }
+        if before.get("frame") != spec["frame"]:
+            self.show(spec=spec, label=f"Chart: {title}")
+            return
+        old, new = ({row[0]: row for row in one["rows"]} for one in (before, spec))
+        change: dict[str, Any] = {
+            "gone": [time for time in old if time not in new],
+            "put": [row for time, row in new.items() if old.get(time) != row],
+        }
+        change |= {key: spec[key] for key in ("marks", "ends") if spec[key] != before[key]}
+        if any(change.values()):
+            self._change(change, spec=spec)
+
+
+class DataTable(_Followed, component=STATIC / "table.js"):
     """A table."""
 
     def show_table(self, table: Table) -> None:
         """Show `table`."""
         columns = [{"text": visible(column.text), "kind": column.kind} for column in table.columns]
-        self.show(caption=table.caption, columns=columns, rows=cells(table.rows))
+        rows = cells(table.rows)
+        before: list[list[Any]] = self._shown.get("rows") or []
+        if len(before) != len(rows) or self._shown.get("columns") != columns:
+            self.show(caption=table.caption, columns=columns, rows=rows)
+            return
+        changed = [
+            [i, j, cell]
+            for i, (old, new) in enumerate(zip(before, rows, strict=True))
+            for j, cell in enumerate(new)
+            if j >= len(old) or old[j] != cell
+        ]
+        if changed:
+            self._change({"cells": changed}, rows=rows)
+
+
+class Spans(_Component, component=STATIC / "spans.js"):
+    """Chooses the stretch of time that all charts of a page show."""
 
 
 class Theme(_Component, component=STATIC / "theme.js"):
     """Chooses light or dark."""
+
+
+class StatusLine(_Component, component=STATIC / "status.js"):
+    """How a pipeline stands, in one line that says by itself when `serve` is silent."""
+
+
+class Resend(_Component, component=STATIC / "resend.js"):
+    """A message to be mended and sent again."""
 
 
 class Answers(_Component, component=STATIC / "answers.js"):
@@ -107,4 +238,7 @@ def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 def _cell(cell: Cell) -> dict[str, Any]:
     values = asdict(cell) | {"text": visible(cell.text)}
+    for name in ("bar", "shade"):
+        if values[name] is not None:
+            values[name] = round(values[name], 3)
     return {name: value for name, value in values.items() if value is not None}

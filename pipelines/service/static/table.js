@@ -1,7 +1,8 @@
 // A table whose cells may carry a bar or a shade. All text goes in as text, never as markup.
 const cell = (value, i, head) => {
-  const { text, bar, colour, shade, note } = typeof value === "object" && value !== null ? value : { text: value };
-  let inside = [Vue.h("bdi", { class: "text" }, text)];
+  const { text, bar, colour, shade, note, link } = typeof value === "object" && value !== null ? value : { text: value };
+  const words = Vue.h("bdi", { class: "text" }, text);
+  let inside = [link ? Vue.h("a", { href: link }, [words]) : words];
   if (note) inside.unshift(Vue.h("span", { class: "sr-only" }, note));
   if (bar !== undefined && bar !== null) {
     const fill = Vue.h("span", {
@@ -20,10 +21,29 @@ const cell = (value, i, head) => {
 
 export default {
   props: { caption: String, columns: Array, rows: Array },
+  data() {
+    return { shown: this.rows ?? [] };
+  },
+  mounted() {
+    this.$el.addEventListener("change-of-data", (event) => {
+      const rows = this.shown.slice();
+      for (const [i, j, value] of event.detail.cells) {
+        if (!rows[i]) continue;
+        rows[i] = rows[i].slice();
+        rows[i][j] = value;
+      }
+      this.shown = rows;
+    });
+  },
+  watch: {
+    rows(rows) {
+      this.shown = rows;
+    },
+  },
   render() {
     const head = this.columns.map((column) => Vue.h("th", { scope: "col", class: column.kind }, [Vue.h("bdi", column.text)]));
-    const rows = this.rows.map((row, n) =>
-      Vue.h("tr", { key: n }, row.map((value, i) => cell(value, i, this.columns[i]))),
+    const rows = this.shown.map((row, n) =>
+      Vue.h("tr", { key: n }, row.map((value, i) => cell(value, i, this.columns[i] ?? {}))),
     );
     const table = Vue.h("table", [
       Vue.h("caption", { class: "sr-only" }, this.caption),

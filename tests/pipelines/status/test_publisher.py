@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from waiting import until
 
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.endpoints.registry import feeder
+from streamboost.pipelines.engine.intake import wall_clock
 from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.status.documents import about
 from tests.pipelines.publishing import answer, open_in, published, run
@@ -32,6 +34,22 @@ def test_how_a_pipeline_stands_is_published_as_it_is(grown, tmp_path, reader):
     assert list(found["latency"]) == [
         *("poll", "decode", "score", "query", "join", "learn", "messages", "commit")
     ]
+
+
+def test_a_pipeline_to_which_nothing_comes_goes_on_saying_that_it_is_there(grown, tmp_path, reader):
+    world, _ = grown
+    with published(world.loop, tmp_path) as publisher:
+        world.run()
+        for _ in range(3):
+            publisher.between_batches()
+            publisher._writer.wait(10)
+        points, beat = reader.points(), reader.document("beat")
+        until(lambda: wall_clock() > beat["time"])
+        publisher.between_batches()
+        publisher._writer.wait(10)
+        assert reader.document("beat")["time"] > beat["time"]
+        assert reader.points() == points
+        assert reader.document("pipeline")["sequence"] == world.pipeline.sequence
 
 
 def test_points_count_every_record_and_label_once(grown, tmp_path, reader):

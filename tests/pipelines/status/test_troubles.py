@@ -101,7 +101,9 @@ def test_nothing_is_published_while_nothing_changes(grown, tmp_path):
         for _ in range(5):
             publisher.between_batches()
             writer.wait(10)
-        assert len(taken) <= 2
+        # That it is still there is said all the same.
+        news = [one for one in taken if one.documents.keys() != {"beat"}]
+        assert len(news) <= 2
         publisher.trouble("the lights are out")
         publisher.between_batches()
         assert taken[-1].documents["trouble"]["text"] == "the lights are out"

@@ -3,7 +3,7 @@
 import pytest
 
 from streamboost.pipelines.service.pages import charts as curves
-from streamboost.pipelines.service.pages.panels import PANELS, TABLE_ROWS, as_table
+from streamboost.pipelines.service.pages.panels import PANELS
 from streamboost.pipelines.service.pages.view import View
 from tests.pipelines.publishing import run
 
@@ -33,6 +33,7 @@ def point(time, **values):
         "lag": {"records": 5, "labels": 2},
         "version": 2,
         "trees": 150,
+        "experts": {"committee": 0.75, "sequence": 0.25},
     }
     return {"time": time, "sequence": time, **usual, **values}
 
@@ -70,6 +71,7 @@ def test_the_honest_curve_has_its_interval_and_stands_beside_the_others():
 
 def test_only_what_changes_the_committee_is_marked():
     groups = curves.accuracy(VIEW).marks
+    assert [group.ticks for group in groups] == [False, True]
     assert {group.name: list(group.times) for group in groups} == {
         "drift": [2_000],
         "new version": [1_000],
@@ -97,9 +99,29 @@ def test_the_lag_is_that_of_all_sources():
     assert not curves.lag(seen([point(1_000, lag={})])).times
 
 
-def test_the_table_of_a_chart_has_its_ends_and_its_intervals():
-    many = seen([point(time * 1_000) for time in range(100)])
-    table = as_table("Accuracy", curves.accuracy(many))
-    assert len(table.rows) == TABLE_ROWS
-    assert table.rows[0][1] == "80.0 % (70.0 % to 90.0 %)"
-    assert len(table.rows[0]) == len(table.columns) == 4
+def test_a_row_has_its_time_each_value_and_the_ends_of_its_interval():
+    drawn = curves.accuracy(VIEW)
+    assert [one["band"] for one in drawn.frame["series"]] == [True, False, False]
+    assert drawn.rows[0] == [1_000, 0.8, 0.7, 0.9, 0.5, 0.2]
+
+
+def test_a_chart_is_flat_when_nothing_in_it_changes():
+    def at(n, **last):
+        return seen([*(point(1_000 * i) for i in range(n - 1)), point(1_000 * n, **last)])
+
+    assert curves.lag(at(curves.FLAT_FROM)).is_flat
+    assert not curves.lag(at(curves.FLAT_FROM - 1)).is_flat
+    assert not curves.lag(at(curves.FLAT_FROM, lag={"records": 6})).is_flat
+    assert not curves.accuracy(at(curves.FLAT_FROM)).is_flat, "its interval says how sure it is"
+
+
+def test_every_expert_has_a_curve_of_its_own():
+    view = seen([point(1_000), point(2_000, experts={"sequence": 0.6, "words": 0.4})])
+    drawn = curves.voices(view)
+    assert {one.name: list(one.values) for one in drawn.series} == {
+        "committee": [0.75, None],
+        "sequence": [0.25, 0.6],
+        "words": [None, 0.4],
+    }
+    assert len({(one.colour, one.dash) for one in drawn.series}) == 3
+    assert "sequence counts most now, with 60.0 %" in drawn.summary

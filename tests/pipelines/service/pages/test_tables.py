@@ -1,6 +1,7 @@
 """What the dashboard's tables say."""
 
 from streamboost.pipelines.service.pages import tables
+from streamboost.pipelines.service.pages.causes import figures
 from streamboost.pipelines.service.pages.view import View
 
 
@@ -36,7 +37,7 @@ def test_of_many_classes_the_commonest_are_shown():
     n = tables.MOST_CLASSES + 5
     counts = [[int(i == j) * (i + 1) for j in range(n)] for i in range(n)]
     table = tables.confusion(seen(confusion={"labels": list(range(n)), "counts": counts}))
-    assert [row[0] for row in table.rows] == [str(i) for i in range(5, n)]
+    assert [texts(row)[0] for row in table.rows] == [str(i) for i in range(5, n)]
     assert f"The {n - 5} commonest of {n}" in table.summary
 
 
@@ -47,7 +48,7 @@ def test_features_that_moved_come_first_and_are_counted():
         {"name": "unknown", "psi": None, "missing": None, "missing_reference": None},
     ]
     table = tables.feature_drift(seen(features={"features": features}))
-    assert [row[0] for row in table.rows] == ["moved", "still", "unknown"]
+    assert [texts(row)[0] for row in table.rows] == ["moved", "still", "unknown"]
     assert texts(table.rows[0]) == ["moved", "0.40", "50.0 %", "0.0 %"]
     assert table.rows[0][1].note == "shifted: "
     assert "1 feature shifted, most of all moved" in table.summary
@@ -60,7 +61,7 @@ def test_a_committees_history_reads_from_the_newest():
         for i, kind in enumerate(kinds, 1)
     ]
     rows = tables.committees(View(marks=marks)).rows
-    assert [row[1] for row in rows] == [
+    assert [texts(row)[1] for row in rows] == [
         "Trouble",
         "Drift: version 3 is trained",
         "Version 2 serves",
@@ -89,3 +90,58 @@ def test_annotators_are_shown_with_what_their_labels_came_to():
         ["bob", "2", "0.0 %", tables.NOTHING],
     ]
     assert "2 sources gave labels, 1 pair of one record" in table.summary
+
+
+def test_what_has_a_cause_leads_there():
+    about = {"name": "a & b"}
+    confusion = {"labels": ["x", "y"], "counts": [[3, 1], [0, 8]]}
+    (_, _, wrong), (_, none, _) = tables.confusion(seen(pipeline=about, confusion=confusion)).rows
+    assert wrong.link == "/records?pipeline=a+%26+b&true=x&predicted=y"
+    assert none.link is None
+    features = [{"name": "f=1", "psi": 0.1}]
+    (row,) = tables.feature_drift(seen(pipeline=about, features={"features": features})).rows
+    assert row[0].link == "/features?pipeline=a+%26+b&feature=f%3D1"
+    mark = {"id": 1, "time": 1, "sequence": 1, "kind": "promoted", "version": 7, "text": ""}
+    view = View(documents={"pipeline": about}, marks=[mark])
+    assert tables.committees(view).rows[0][1].link == "/versions?pipeline=a+%26+b&b=7"
+
+
+def report(recall, precision, n=100):
+    def of(value):
+        return {"value": value, "low": value - 0.1, "high": value + 0.1}
+
+    classes = [
+        {"label": name, "share": of(0.5), "recall": of(r), "precision": of(p)}
+        for name, r, p in zip("xy", recall, precision, strict=True)
+    ]
+    bins = [
+        {"low": 0.5, "high": 0.6, "records": 10, "confidence": 0.55, "accuracy": of(0.65)},
+        {"low": 0.9, "high": 1.0, "records": 30, "confidence": 0.95, "accuracy": of(0.75)},
+    ]
+    figures = {"accuracy": of(0.8), "balanced_accuracy": of(0.7), "kappa": of(0.6)}
+    others = {"accuracy": of(0.5)}
+    return {
+        "records": n,
+        "committee": figures,
+        "repeat_last": others,
+        "majority": others,
+        "log_loss": of(0.4),
+        "classes": classes,
+        "reliability": bins,
+    }
+
+
+def test_the_figures_that_inspect_has_are_shown_with_their_intervals():
+    whole, recent = report([0.9, 0.4], [0.8, 0.7]), report([0.9, 0.3], [0.8, 0.7])
+    view = seen(evaluation={"since_start": whole, "recent": recent}, pipeline={"name": "p"})
+    rows = {texts(row)[0]: texts(row) for row in figures.figures(view).rows}
+    assert rows["Kappa"][1] == "60.0 % (50.0 to 70.0)"
+    assert rows["Log loss"][2] == "0.400 (0.300 to 0.500)"
+    classes = figures.by_class(view)
+    assert texts(classes.rows[1])[2:4] == ["40.0 % (30.0 to 50.0)", "30.0 % (20.0 to 40.0)"]
+    assert classes.rows[1][0].link == "/records?pipeline=p&true=y"
+    assert "y is missed most" in classes.summary
+    told = figures.calibration(view)
+    assert [texts(row)[3] for row in told.rows] == ["10", "30"]
+    assert "17.5 points" in told.summary
+    assert "too sure" in told.summary

@@ -3,7 +3,7 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from streamboost.pipelines.service.pages.view import MOST_POINTS, Feed, thinned
+from streamboost.pipelines.service.pages.view import Feed
 from streamboost.pipelines.status.file import StatusFile
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -60,7 +60,20 @@ def test_a_status_that_did_not_change_is_not_read_again(tmp_path):
     assert views[0] is views[-1]
 
 
-def test_thinning_keeps_both_ends():
-    kept = thinned([{"time": time} for time in range(2_000)])
-    assert len(kept) == MOST_POINTS
-    assert (kept[0]["time"], kept[-1]["time"]) == (0, 1_999)
+def test_that_a_process_has_gone_is_seen_although_it_said_nothing(tmp_path):
+    file = StatusFile(tmp_path / "status.db")
+    file.write(content(1))
+    there, views = [True], []
+
+    async def look_on():
+        with ThreadPoolExecutor(1) as threads:
+            clock = iter(range(0, 100, 10)).__next__
+            feed = Feed(StatusReader(tmp_path), threads, lambda: there[0], clock)
+            views.append(await feed.look())
+            there[0] = False
+            views.append(await feed.look())
+
+    asyncio.run(look_on())
+    file.close()
+    assert [view.runs for view in views] == [True, False]
+    assert views[0].number == views[1].number

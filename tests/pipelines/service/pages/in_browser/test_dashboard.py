@@ -4,6 +4,7 @@ Set STREAMBOOST_SCREENSHOTS to a folder to keep the pictures that are taken.
 """
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -38,13 +39,31 @@ def test_every_part_of_the_dashboard_shows_something(visit):
     page = visit(DASHBOARD)
     for chart in ("accuracy", "labels-against-budget", "throughput", "latency", "lag", "committee"):
         assert page.locator(f"#{chart} canvas").count() == 1, chart
-        page.locator(f"#{chart} summary").click()
-        assert page.locator(f"#{chart} tbody tr").count() > 0, chart
+        page.locator(f"#{chart} details summary").click()
+        page.locator(f"#{chart} tbody tr").first.wait_for()
     for table in ("class-mix", "confusion-matrix", "steps-of-a-batch", "committee-history"):
         assert page.locator(f"#{table} tbody tr").count() > 0, table
     assert page.locator(".letters li").count() == 1
     page.locator(".letters summary").click()
     assert SCRIPT.replace('"', '\\"') in text_of(page, ".letters pre")
+
+
+def test_the_line_turns_grey_while_serve_is_silent_and_back(job, visit):
+    page = visit(DASHBOARD)
+    line = page.locator(".state")
+    assert_says(line, "OK")
+    job.serving.send_signal(signal.SIGSTOP)
+    try:
+        assert_says(line, "No contact")
+        assert "serve has not answered for" in line.inner_text()
+        assert "grey" in line.get_attribute("class")
+    finally:
+        job.serving.send_signal(signal.SIGCONT)
+    assert_says(line, "OK")
+
+
+def assert_says(line, word):
+    line.locator(".chip", has_text=word).wait_for()
 
 
 def test_several_pipelines_are_shown_at_a_glance(job, visit):

@@ -1,0 +1,1 @@
+"""From a figure to its cause: pages about records, versions, features and dead letters."""

@@ -1,0 +1,138 @@
+"""The features: how each falls now and fell then, how far that moved, and what hangs on it."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from streamboost.pipelines.service.pages.charts import Curves, Group, Series
+from streamboost.pipelines.service.pages.tables import Cell, Column, Table, shift
+from streamboost.pipelines.service.pages.view import View, page_of
+from streamboost.pipelines.service.pages.widgets import Chart, DataTable, Tag
+from streamboost.pipelines.wording import amount, clock, percent, plural
+
+__all__ = ["distribution", "moved", "overview", "show_features"]
+
+
+def show_features(view: View, chosen: str | None) -> None:
+    """Show all features, and one of them in full: the one that moved most if none is chosen."""
+    table = overview(view)
+    names = [one["name"] for one in _ordered(view)]
+    chosen = chosen if chosen in names else names[0] if names else None
+    if chosen is not None and table.rows:
+        with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
+            Tag("h2", chosen, id="one-title")
+            _show(distribution(view, chosen))
+            curves = moved(view, chosen)
+            Tag("p", curves.summary, "summary" if curves.times else "summary empty")
+            if curves.times:
+                Chart().show_curves(f"PSI of {chosen}", curves)
+    with Tag("section", classes="panel whole", aria_labelledby="every-title", id="every"):
+        Tag("h2", "All features", id="every-title")
+        Tag("p", _since(view), "about")
+        _show(table)
+
+
+def _show(table: Table) -> None:
+    Tag("p", table.summary, "summary" if table.rows else "summary empty")
+    if table.rows:
+        DataTable().show_table(table)
+
+
+def _since(view: View) -> str:
+    found = view.document("features")
+    if not found.get("reference_taken"):
+        return "Those that moved most come first."
+    then = f"{plural(found['reference_records'], 'record')} up to {clock(found['reference_taken'])}"
+    return f"The newest {plural(found['records'], 'record')} beside {then}; what moved most first."
+
+
+def _ordered(view: View) -> list[Mapping[str, Any]]:
+    features = view.document("features").get("features") or []
+    return sorted(features, key=lambda one: -(one.get("psi") or 0.0))
+
+
+def overview(view: View) -> Table:
+    """Show how far each feature moved, and how much the committee goes by it."""
+    shares: Mapping[str, float] = view.document("importances")
+    pipeline = view.document("pipeline").get("name")
+    columns = [
+        Column("Feature", "words"),
+        Column("PSI"),
+        Column("Importance"),
+        Column("Mean now"),
+        Column("Mean then"),
+        Column("Missing now"),
+        Column("Missing then"),
+    ]
+    most = max(shares.values(), default=0.0) or 1.0
+    rows: list[list[str | Cell]] = [
+        [
+            Cell(str(one["name"]), link=page_of("/features", pipeline, feature=one["name"])),
+            shift(one.get("psi")),
+            Cell(
+                percent(shares.get(one["name"], 0.0) if shares else None),
+                bar=shares.get(one["name"], 0.0) / most,
+                colour="series-1",
+            ),
+            amount(one.get("mean")),
+            amount(one.get("mean_reference")),
+            percent(one.get("missing")),
+            percent(one.get("missing_reference")),
+        ]
+        for one in _ordered(view)
+    ]
+    summary = "" if rows else "Shown once records have come."
+    return Table("Features", columns, rows, summary)
+
+
+def distribution(view: View, name: str) -> Table:
+    """Show how a feature's values fall into the bins of the reference, then and now."""
+    found = view.document("distributions").get(name)
+    columns = [Column("Values", "words"), Column("Then"), Column("Now")]
+    title = f"Distribution of {name}"
+    if not found or not sum(found["now"]) or not sum(found["then"]):
+        return Table(title, columns, [], "Its distribution is shown once enough records have come.")
+    then, now = (_shares(found[key]) for key in ("then", "now"))
+    longest = max(*then, *now) or 1.0
+    rows: list[list[str | Cell]] = [
+        [
+            text,
+            Cell(percent(before), bar=before / longest, colour="grey"),
+            Cell(percent(after), bar=after / longest, colour="series-1"),
+        ]
+        for text, before, after in zip(_bins(found["edges"]), then, now, strict=True)
+        if before or after or text != "missing"
+    ]
+    gained = max(range(len(now)), key=lambda i: now[i] - then[i])
+    text = list(_bins(found["edges"]))[gained]
+    summary = (
+        f"The greatest gain: {text}, from {percent(then[gained])} to {percent(now[gained])} of "
+        "the values."
+    )
+    return Table(title, columns, rows, summary)
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    return [n / sum(counts) for n in counts]
+
+
+def _bins(edges: Sequence[float]) -> list[str]:
+    """Return the bins in words; a value that is an edge lies above it."""
+    if not edges:
+        return ["any", "missing"]
+    inner = [f"{amount(a)} to {amount(b)}" for a, b in pairwise(edges)]
+    return [f"below {amount(edges[0])}", *inner, f"{amount(edges[-1])} and more", "missing"]
+
+
+def moved(view: View, name: str) -> Curves:
+    """Show a feature's index over time, and where it counts as shifted."""
+    points = [point for point in view.points if point.get("psi")]
+    values = [point["psi"].get(name) for point in points]
+    if not any(value is not None for value in values):
+        return Curves("Its index over time is told of the 20 features that moved most.")
+    last = next(value for value in reversed(values) if value is not None)
+    times = [int(point["time"]) for point in points]
+    drifts = [int(mark["time"]) for mark in view.marks if mark["kind"] == "drift"]
+    groups = [Group("drift", drifts, "bad")] if drifts else []
+    summary = f"PSI {last:.2f} now; from 0.2 a feature counts as shifted."
+    return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)

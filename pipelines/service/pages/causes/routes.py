@@ -1,0 +1,145 @@
+"""The addresses of the pages that lead from a figure to its cause."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from fastapi import Request
+from nicegui import ui
+from starlette.exceptions import HTTPException
+
+from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.pages.causes.features import show_features
+from streamboost.pipelines.service.pages.causes.letters import show_letters
+from streamboost.pipelines.service.pages.causes.record import show_missing, show_record
+from streamboost.pipelines.service.pages.causes.records import MOST, show_records
+from streamboost.pipelines.service.pages.causes.versions import Steering, show_versions
+from streamboost.pipelines.service.pages.layout import Header, main
+from streamboost.pipelines.service.pages.standing import Activity
+from streamboost.pipelines.service.pages.view import EVERY, Feed, View
+from streamboost.pipelines.service.pages.widgets import Tag
+
+__all__ = ["add_causes"]
+
+PATIENCE = 30.0
+LIKE = 2_000
+"""Labelled records among which the nearest are looked for: the newest."""
+
+Show = Callable[[View], None]
+
+
+class _Pages:
+    """What these pages have in common: whom they are for, their top, and the line below."""
+
+    def __init__(self, pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
+        self._pipelines = pipelines
+        self._feeds = feeds
+
+    def served(self, name: str | None) -> Served:
+        """Return the pipeline a page is about: the only one where none is named."""
+        if name is None and len(self._pipelines) == 1:
+            return next(iter(self._pipelines.values()))
+        found = None if name is None else self._pipelines.get(name)
+        if found is None:
+            raise HTTPException(404, "there is no pipeline of that name")
+        return found
+
+    async def open(
+        self, here: str, title: str, served: Served, request: Request
+    ) -> tuple[View, Tag, Callable[[Show | None], Awaitable[None]]]:
+        """Begin a page; return the status, its main part, and what keeps the rest of it live."""
+        name = served.name
+        header = Header(here, name, list(self._pipelines), request.state.person)
+        with main(title) as content:
+            activity = Activity()
+        view = await self._feeds[name].look()
+
+        async def live(show: Show | None = None) -> None:
+            async def again() -> None:
+                found = await self._feeds[name].look()
+                header.show_open(found.open_requests)
+                activity.show(found)
+                if show is not None:
+                    show(found)
+
+            await again()
+            ui.timer(EVERY, again, immediate=False)
+
+        return view, content, live
+
+
+def add_causes(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
+    """Add the pages."""
+    pages = _Pages(pipelines, feeds)
+    _add_records(pages)
+    _add_versions(pages)
+    _add_others(pages)
+
+
+def _add_records(pages: _Pages) -> None:
+    @ui.page("/record", title="Record | streamboost", response_timeout=PATIENCE)
+    async def record(request: Request, id: str = "", pipeline: str | None = None) -> None:
+        served = pages.served(pipeline)
+        found = await asyncio.to_thread(served.status.judged, id)
+        title = f"Record {id}" if id else "Which record?"
+        view, content, live = await pages.open("/record", title, served, request)
+        with content:
+            if found is not None:
+                others = await asyncio.to_thread(served.status.confused, None, None, LIKE)
+                show_record(found, view, others)
+            else:
+                alike = await asyncio.to_thread(served.status.ids_like, id)
+                show_missing(id, alike, served.name)
+        await live(None)
+
+    @ui.page("/records", title="Records | streamboost", response_timeout=PATIENCE)
+    async def records(
+        request: Request,
+        pipeline: str | None = None,
+        true: str | None = None,
+        predicted: str | None = None,
+    ) -> None:
+        served = pages.served(pipeline)
+        found = await asyncio.to_thread(served.status.confused, true, predicted, MOST)
+        _, content, live = await pages.open("/records", "Records", served, request)
+        with content:
+            show_records(found, served.name, true, predicted)
+        await live(None)
+
+
+def _add_versions(pages: _Pages) -> None:
+    @ui.page("/versions", title="Versions | streamboost", response_timeout=PATIENCE)
+    async def versions(
+        request: Request, pipeline: str | None = None, a: int | None = None, b: int | None = None
+    ) -> None:
+        served = pages.served(pipeline)
+        found = await asyncio.to_thread(served.status.versions)
+        view, content, live = await pages.open("/versions", "Versions", served, request)
+        kept = [int(one["version"]) for one in view.document("learner").get("versions") or ()]
+        with content:
+            steering = Steering(served, request.state.person)
+            show_versions(found, kept, served.name, a, b)
+        await live(steering.show)
+
+
+def _add_others(pages: _Pages) -> None:
+    @ui.page("/features", title="Features | streamboost", response_timeout=PATIENCE)
+    async def features(
+        request: Request, pipeline: str | None = None, feature: str | None = None
+    ) -> None:
+        served = pages.served(pipeline)
+        view, content, live = await pages.open("/features", "Features", served, request)
+        with content:
+            show_features(view, feature)
+        await live(None)
+
+    @ui.page("/letters", title="Dead letters | streamboost", response_timeout=PATIENCE)
+    async def letters(
+        request: Request, pipeline: str | None = None, reason: str | None = None
+    ) -> None:
+        served = pages.served(pipeline)
+        found = await asyncio.to_thread(served.status.dead_letters)
+        view, content, live = await pages.open("/letters", "Dead letters", served, request)
+        total = int(view.document("join").get("dead_letters") or 0)
+        with content:
+            show_letters(found, max(total, len(found)), served, request.state.person, reason)
+        await live(None)

@@ -1,0 +1,91 @@
+"""The stretch of time that the charts of a page show, and the points of it that are drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamboost.pipelines.status.reader import COUNTED, RATES, Status, rates
+from streamboost.pipelines.wording import clock
+
+__all__ = ["ALL", "SPANS", "Span", "merged"]
+
+MOST_POINTS = 300
+"""Points of a curve: a screen has hardly more places for them."""
+
+SPANS = {"5 min": 300_000, "1 h": 3_600_000, "24 h": 86_400_000, "All": 0}
+"""Milliseconds of each stretch that ends now; 0: all there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time: the newest `length` milliseconds (0: all), or from `start` to `end`."""
+
+    length: int = 0
+    start: int = 0
+    end: int = 0
+
+    def ends(self, points: Sequence[Status]) -> tuple[int, int]:
+        """Return the first and last millisecond, of all the `points` there are."""
+        if self.end:
+            return self.start, self.end
+        if not points:
+            return 0, 0
+        first, last = int(points[0]["time"]), int(points[-1]["time"])
+        return (max(first, last - self.length) if self.length else first), last
+
+    def of(self, points: Sequence[Status]) -> list[Status]:
+        """Return the `points` to draw: those within it, merged where they are too many."""
+        start, end = self.ends(points)
+        return merged([one for one in points if start <= one["time"] <= end], start, end)
+
+    def moved(self, points: Sequence[Status], by: float) -> "Span":
+        """Return the stretch of the same length that lies `by` such lengths later."""
+        start, end = self.ends(points)
+        step = int(by * (end - start))
+        return Span(start=start + step, end=end + step)
+
+    def closer(self, points: Sequence[Status]) -> "Span":
+        """Return its later half."""
+        start, end = self.ends(points)
+        return Span(start=(start + end) // 2, end=end)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it stays where it is."""
+        return bool(self.end)
+
+    def __str__(self) -> str:
+        return f"{clock(self.start)} to {clock(self.end)}" if self.end else ""
+
+
+ALL = Span()
+
+
+def merged(points: Sequence[Status], start: int, end: int, most: int = MOST_POINTS) -> list[Status]:
+    """Return at most about `most` points, those of each moment made one.
+
+    How things stood is as of the last of them; what is counted is added up, and rates follow. The
+    moments stay the same as long as what there is does not become twice as long, so that only the
+    newest point changes.
+
+    >>> points = [{"time": 500 * i, "records": 1, "seconds": 0.5} for i in range(9)]
+    >>> [(one["time"], one["records"]) for one in merged(points, 0, 4000, 3)]
+    [(1500, 4), (3500, 4), (4000, 1)]
+    """
+    width = 1_000
+    while (end - start) // width >= most:
+        width *= 2
+    found: list[Status] = []
+    place = None
+    for point in points:
+        if point["time"] // width == place:
+            found[-1] = _joined(found[-1], point)
+        else:
+            found.append(point)
+            place = point["time"] // width
+    return found
+
+
+def _joined(a: Status, b: Status) -> Status:
+    counts = {key: a.get(key, 0) + b.get(key, 0) for key in COUNTED}
+    made = b | counts
+    return made | dict(zip(RATES, rates(**counts), strict=True))

@@ -1,0 +1,115 @@
+"""How a pipeline stands, in one line: a word, a few figures, and how long ago that was."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from streamboost.pipelines.service.pages.charts import total_lag
+from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
+from streamboost.pipelines.wording import amount, clock
+
+__all__ = ["UNSTARTED", "Activity", "Standing", "standing"]
+
+STILL = 60.0
+"""Seconds without a commit after which a pipeline that runs is said to be waiting."""
+
+SILENT = 30.0
+"""Seconds without a word after which a pipeline is said to be silent: it beats every ten."""
+
+FRESH = 60.0
+"""Seconds that a trouble is shown for although batches have been committed since."""
+
+BEAT = 4.0
+"""Seconds after which the browser is told that `serve` is there, although nothing changed."""
+
+UNSTARTED = 'It has not said anything yet: start it with "streamboost run".'
+
+Tone = Literal["good", "warn", "bad", "grey"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The line: `age` is in seconds, None where it does not matter; `trouble` is what is wrong."""
+
+    word: str
+    tone: Tone
+    parts: Sequence[str] = ()
+    age: float | None = None
+    trouble: str | None = None
+
+
+def standing(view: View, now: float) -> Standing:
+    """Return how a pipeline stands at `now`, in seconds since the epoch."""
+    about = view.document("pipeline")
+    if not about:
+        return Standing("Not started", "grey", (UNSTARTED,))
+    state, last = str(about.get("state", "unknown")), about.get("time")
+    beat = view.document("beat").get("time") or last
+    age = None if beat is None else max(now - beat / 1000, 0.0)
+    trouble = _trouble(view, now)
+    tone: Tone = "bad" if trouble else "grey"
+    if state == "stopped":
+        return Standing("Stopped", tone, _since(last), None, trouble)
+    if not view.runs:
+        gone = "its process has ended without a word", *_since(last)
+        return Standing("Silent", tone, gone, age, trouble)
+    if age is not None and age > SILENT and state != "recovering":
+        return Standing("Silent", tone, ("its process is there, and says nothing",), age, trouble)
+    if state in ("retrying", "recovering"):
+        tone = "bad" if trouble else "warn"
+        return Standing(state.capitalize(), tone, _since(last), age, trouble)
+    tone = "bad" if trouble else "good"
+    return Standing("Trouble" if trouble else "OK", tone, _pace(view, last, now), age, trouble)
+
+
+def _since(last: float | None) -> tuple[str, ...]:
+    return ("no batch committed yet",) if last is None else (f"last batch at {clock(last)}",)
+
+
+def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
+    """Return how fast records come, and how many wait."""
+    if last is None:
+        return ("no batch committed yet",)
+    point: Mapping[str, Any] = view.points[-1] if view.points else {}
+    if now - last / 1000 > STILL:
+        pace = f"nothing has come since {clock(last)}"
+    else:
+        rate = float(point.get("records_per_second") or 0.0)
+        pace = f"{amount(float(f'{rate:.2g}'))}/s"
+    lag = total_lag(point.get("lag"))
+    return (pace,) if lag is None else (pace, f"lag {amount(lag)}")
+
+
+def _trouble(view: View, now: float) -> str | None:
+    """Return what is wrong now: until batches are committed again, and for a minute."""
+    found, about = view.document("trouble"), view.document("pipeline")
+    if not found:
+        return None
+    then = float(found.get("time") or 0.0)
+    is_over = (about.get("time") or 0.0) > then and about.get("state") != "retrying"
+    if is_over and now - then / 1000 > FRESH:
+        return None
+    return f"{clock(then)}: {found.get('text', '')}"
+
+
+class Activity:
+    """Shows the line, and tells a screen reader when its word changes."""
+
+    def __init__(self) -> None:
+        self._line = StatusLine()
+        self._trouble = Tag("p", "", "trouble", role="alert")
+        self._trouble.set_visibility(False)
+
+    def show(self, view: View) -> None:
+        """Show a status."""
+        now = time.time()
+        found = standing(view, now)
+        said = asdict(found)
+        trouble = said.pop("trouble")
+        if found.age is not None:
+            said["age"] = round(found.age)
+        self._line.show(**said, beat=int(now / BEAT))
+        self._trouble.set_visibility(trouble is not None)
+        self._trouble.text = trouble or ""

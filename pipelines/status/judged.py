@@ -1,0 +1,246 @@
+"""The records that were asked about or labelled: what was said of each, why, and what it was.
+
+Which features made a prediction is worked out as the committee serves, within a share of a second
+per publication, as that committee may be gone by the time somebody asks.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.written import features_of
+from streamboost.errors import DataError
+from streamboost.pipelines.engine.batch import Effects
+from streamboost.pipelines.engine.join.held_records import unpacked
+from streamboost.pipelines.engine.pipeline import Pipeline
+from streamboost.pipelines.status.file import Row
+from streamboost.pipelines.status.requests import Sent, other_fields
+from streamboost.stream.checks import Label
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Judged", "JudgedNotes", "JudgedRows", "why"]
+
+MOST = 5_000
+"""Records kept: the newest."""
+
+MOST_BYTES = 32_000_000
+"""Kept of them all."""
+
+MOST_AT_ONCE = 500
+"""Kept of those that were asked about, or labelled, between two publications."""
+
+WORK = 0.02
+"""Seconds a publication may spend on working out which features made its predictions."""
+
+NAMED = 10
+"""Features named, of each record: those that did most."""
+
+CLASSES = 8
+"""Classes for which is told what they did: the likeliest."""
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record that was asked about: as it was sent, and the row (D,) and committee behind that."""
+
+    sent: Sent
+    tick: int
+    version: int
+    margin: float | None
+    x: np.ndarray
+    committee: "Committee | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A label that was learned, at `tick`, and of what record; None: it was taken back."""
+
+    id: str
+    label: Label | None
+    tick: int
+    source: str | None = None
+    predicted: Label | None = None
+    x: np.ndarray | None = None
+    values: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came since the last publication, in its order; `columns` are those of the rows."""
+
+    events: Sequence[tuple[str, Seen | Told]]
+    columns: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class JudgedNotes:
+    """Notes what batches ask about and learn, at little cost to the loop."""
+
+    pipeline: Pipeline
+    _events: deque[tuple[str, Seen | Told]] = field(
+        default_factory=lambda: deque(maxlen=2 * MOST_AT_ONCE)
+    )
+
+    def __call__(self, effects: Effects, asked: Mapping[str, Sent]) -> None:
+        """Take in a batch, and what was sent of the records it asked about."""
+        scored, tick, join = effects.scored, effects.tick, self.pipeline.join
+        committee = self.pipeline.versions.held(scored.version)
+        rows = {id: row for row, id in enumerate(effects.records.ids) if id in asked}
+        for id, sent in list(asked.items())[-MOST_AT_ONCE:]:
+            if id not in join.open_requests:
+                continue  # its label stood in the same batch, and says what there is to say
+            margin = float(scored.margins[rows[id]]) if id in rows else None
+            x = join.requested(id).x
+            seen = Seen(sent, tick, scored.version, margin, x, committee)
+            self._events.append((id, seen))
+        joined = effects.joined
+        for at in range(max(len(joined.ids) - MOST_AT_ONCE, 0), len(joined.ids)):
+            id = joined.ids[at]
+            told = Told(
+                id,
+                joined.labels[at],
+                tick,
+                joined.sources[at],
+                joined.predicted[at],
+                joined.rows[at],
+                joined.values[at],
+            )
+            self._events.append((id, told))
+        for again in joined.again[-MOST_AT_ONCE:]:
+            self._events.append((again.id, Told(again.id, again.label, tick, again.source)))
+
+    def take(self) -> Judged:
+        """Return what came since this was called last."""
+        events, self._events = list(self._events), deque(maxlen=2 * MOST_AT_ONCE)
+        features = self.pipeline.learner.features
+        names = self.pipeline.schema.features if features is None else features.names
+        return Judged(events, list(names))
+
+
+def why(
+    committee: "Committee", x: np.ndarray, columns: Sequence[str], said: Mapping[str, float | None]
+) -> dict[str, Any] | None:
+    """Return what each feature did to the score of each of the likeliest classes.
+
+    `x` (D,) is the row, `said` the probabilities by class. None where the committee cannot tell.
+    """
+    lags = max(len(x) - len(columns), 0)
+    names = [*(f"the label {k + 1} before" for k in range(lags)), *columns]
+    try:
+        owed = committee.contributions(x[None, : committee.n_features])[0]
+    except DataError:
+        return None
+    classes = [str(label) for label in committee.classes.tolist()]
+    likely = sorted(range(len(classes)), key=lambda k: -(said.get(classes[k]) or 0.0))[:CLASSES]
+    effect = np.abs(
+        owed[likely[0], :-1] - owed[likely[1], :-1] if len(likely) > 1 else owed[0, :-1]
+    )
+    most = np.argsort(-effect, kind="stable")[:NAMED]
+    rest = np.setdiff1d(np.arange(owed.shape[1] - 1), most)
+    return {
+        "classes": [classes[k] for k in likely],
+        "features": [
+            [names[d] if d < len(names) else f"column {d}", *owed[likely, d].round(4).tolist()]
+            for d in most.tolist()
+        ],
+        "others": owed[likely][:, rest].sum(axis=1).round(4).tolist(),
+        "base": owed[likely, -1].round(4).tolist(),
+    }
+
+
+class JudgedRows:
+    """The rows of ``records``, the newest within bounds, each by its record's id.
+
+    Parameters
+    ----------
+    schema : that of the records
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.rows: dict[str, Row] = {}
+        self._features = list(schema.features)
+        self._hidden = {schema.id, schema.time or schema.id, *schema.features}
+        self._hidden |= {schema.label_fields.label}
+        self._bytes = 0
+
+    def resume(self, rows: Iterable[Row]) -> None:
+        """Take up what an earlier run has left, the oldest first."""
+        for id, *row in rows:
+            self._put(id, tuple(row))
+
+    def update(self, judged: Judged) -> None:
+        """Take in what came."""
+        end = time.thread_time() + WORK
+        for id, event in judged.events:
+            if isinstance(event, Told):
+                self._tell(event)
+                continue
+            value = self._of(event)
+            if event.committee is not None and time.thread_time() < end:
+                said = value.get("probabilities") or {}
+                value["why"] = why(event.committee, event.x, judged.columns, said)
+            self._keep(id, value, None)
+
+    def _of(self, seen: Seen) -> dict[str, Any]:
+        request, payload = seen.sent
+        return _decode(request) | {
+            "asked": True,
+            "arrived": seen.tick,
+            "version": seen.version,
+            "margin": seen.margin,
+            "fields": other_fields(payload, self._hidden),
+            "labels": [],
+        }
+
+    def _tell(self, told: Told) -> None:
+        row = self.rows.get(told.id)
+        value = self._unasked(told) if row is None else _decode(row[-1])
+        value["labels"] = [*value["labels"], [told.tick, told.label, told.source]][-20:]
+        self._keep(told.id, value, told.label)
+
+    def _unasked(self, told: Told) -> dict[str, Any]:
+        """Return what there is of a record that was labelled without being asked about."""
+        features: Mapping[str, Any] = {}
+        if told.values is not None:
+            features = dict(zip(self._features, unpacked(told.values), strict=False))
+        elif told.x is not None:
+            features = features_of(self._features, told.x[-len(self._features) :])
+        return {
+            "id": told.id,
+            "label": told.predicted,
+            "asked": False,
+            "arrived": told.tick,
+            "features": features,
+            "fields": {},
+            "labels": [],
+        }
+
+    def _keep(self, id: str, value: dict[str, Any], truth: Label | None) -> None:
+        said = value.get("label")
+        self._put(
+            id,
+            (
+                value["labels"][-1][0] if value["labels"] else value["arrived"],
+                None if truth is None else str(truth),
+                None if said is None else str(said),
+                _encode(value).decode(),
+            ),
+        )
+
+    def _put(self, id: str, row: Row) -> None:
+        before = self.rows.pop(id, None)
+        self._bytes += len(row[-1]) - (len(before[-1]) if before else 0)
+        self.rows[id] = row
+        while len(self.rows) > MOST or self._bytes > MOST_BYTES:
+            self._bytes -= len(self.rows.pop(next(iter(self.rows)))[-1])

@@ -1,0 +1,147 @@
+"""From a figure to its cause in a real browser, by mouse and by keyboard."""
+
+import pytest
+from serving import put
+from waiting import until
+
+from tests.pipelines.service.pages.in_browser.browsing import (
+    DASHBOARD,
+    SCRIPT,
+    assert_accessible,
+    in_a_browser,
+    text_of,
+)
+
+pytestmark = in_a_browser
+
+PAGES = ("records", "versions", "features", "letters")
+
+
+def by_mouse(link):
+    link.click()
+
+
+def by_keys(link):
+    link.focus()
+    link.page.keyboard.press("Enter")
+
+
+@pytest.fixture
+def answered(job):
+    """A pipeline of whose labelled records some are explained."""
+    until(lambda: any(one.get("why") for one in explained(job)))
+    return job
+
+
+def explained(job):
+    return [one for one in job.status.confused(limit=500) if one.get("why")]
+
+
+@pytest.mark.parametrize("follow", [by_mouse, by_keys])
+def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, visit, follow):
+    page = visit(DASHBOARD)
+    one = explained(answered)[0]
+    truth, said = one["truth"], one["label"]
+    head = page.get_by_role("rowheader", name=truth, exact=True)
+    row = page.locator("#confusion-matrix tbody tr").filter(has=head)
+    heads = page.locator("#confusion-matrix thead th").all_inner_texts()
+    follow(row.locator(":scope > *").nth(heads.index(said)).get_by_role("link"))
+    page.wait_for_url(f"**/records?*true={truth}&predicted={said}")
+    assert f"{truth} that was predicted as {said}" in text_of(page, ".summary")
+    follow(page.get_by_role("link", name=one["id"], exact=True))
+    page.get_by_role("heading", name=f"Record {one['id']}").wait_for()
+    main = page.locator("main, .content").first.inner_text()
+    assert f"Predicted as {said} by version {one['version']}" in main
+    assert ("That was right" if truth == said else f"That was wrong: it is {truth}") in main
+    most = max(one["why"]["features"], key=lambda f: f[1 + one["why"]["classes"].index(said)])
+    assert most[0] in text_of(page, "#why .summary")
+    assert page.locator("#nearest-labelled-records tbody tr").count() == 5
+    assert page.locator("#chances tbody tr").count() == len(one["probabilities"])
+
+
+def test_a_record_is_found_by_its_id_and_one_that_is_not_kept_says_so(answered, visit):
+    page = visit(DASHBOARD)
+    id = explained(answered)[0]["id"]
+    page.get_by_role("searchbox").fill(id)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name=f"Record {id}").wait_for()
+    page.get_by_role("searchbox").fill(id[:1])
+    page.get_by_role("button", name="Find").click()
+    page.get_by_text("is no longer kept").wait_for()
+    page.locator(".alike").get_by_role("link").first.click()
+    page.locator("#why").wait_for()
+    page.get_by_role("searchbox").fill("<b>nobody's</b>")
+    page.keyboard.press("Enter")
+    page.get_by_text("<b>nobody's</b> is no longer kept").wait_for()
+    assert page.locator(".content b").count() == 0
+
+
+def test_an_operator_rolls_back_by_keys_after_a_question_and_a_labeller_cannot(job, visit):
+    kept = lambda: [one["version"] for one in job.figure("learner", "versions")]  # noqa: E731
+    page = visit("/versions?pipeline=segments", "bob")
+    button = page.get_by_role("button", name="Roll back to").first
+    button.wait_for()
+    wanted = int(button.inner_text().split()[-1])
+    assert wanted in kept()
+    by_keys(button)
+    page.get_by_role("button", name="No", exact=True).click()
+    by_keys(button)
+    assert f"Let version {wanted} serve again" in page.locator(".doubt").inner_text()
+    by_keys(page.get_by_role("button", name="Yes, do it"))
+    page.get_by_text(f"Queued: rollback {wanted}").wait_for()
+    job.feed(10)
+    obeyed = lambda: [one["text"] for one in job.status.marks() if one["kind"] == "command"]  # noqa: E731
+    until(lambda: f"rollback {wanted}" in obeyed())
+    labeller = visit("/versions?pipeline=segments")
+    labeller.get_by_text("Commands are an operator's to give").wait_for()
+    assert labeller.locator("#steer button").count() == 0
+
+
+def test_two_versions_stand_side_by_side(job, visit):
+    page = visit("/versions?pipeline=segments")
+    numbers = page.locator("#version-a option").all_inner_texts()
+    page.select_option("#version-a", numbers[-1])
+    page.select_option("#version-b", numbers[0])
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url(f"**a={numbers[-1]}&b={numbers[0]}")
+    heads = page.locator("#beside thead th").all_inner_texts()
+    assert heads[1:3] == [f"Version {numbers[-1]}", f"Version {numbers[0]}"]
+    assert "Recall of grass" in page.locator("#beside tbody").inner_text()
+    assert page.locator("#weigh tbody tr").count() > 0
+
+
+def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(job, visit):
+    put(job.config, "labels", [{"id": "3"}])
+    until(lambda: len(job.status.dead_letters()) >= 2)
+    page = visit("/letters?pipeline=segments", "bob")
+    page.get_by_role("link", name="missing_id 1").click()
+    page.wait_for_url("**reason=missing_id")
+    assert page.locator(".letters > li").count() == 1
+    by_keys(page.locator(".letters summary"))
+    assert SCRIPT.replace('"', '\\"') in text_of(page, ".letters pre")
+    page.get_by_label("Mend it").fill('{"text": "still no id"}')
+    page.get_by_role("button", name="Send again").click()
+    page.locator(".said", has_text="id").wait_for()
+    page.get_by_label("Mend it").fill('{"id": "mended"}')
+    page.get_by_role("button", name="Send again").click()
+    page.get_by_text("Sent again, to the records").wait_for()
+    labeller = visit("/letters?pipeline=segments&reason=missing_id")
+    labeller.locator(".letters summary").click()
+    labeller.get_by_text("To send it again is an operator's to do").wait_for()
+    assert labeller.locator("textarea").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_of_causes_is_accessible_and_fits_a_phone(answered, visit, theme):
+    id = explained(answered)[0]["id"]
+    page = visit(f"/record?pipeline=segments&id={id}", "bob", color_scheme=theme, bypass_csp=True)
+    base = page.url.partition("/record")[0]
+    for path in (f"record?pipeline=segments&id={id}", *PAGES):
+        page.goto(f"{base}/{path}{'' if '?' in path else '?pipeline=segments'}")
+        page.locator(".state .chip", has_text="OK").wait_for()
+        if path == "letters":
+            page.locator(".letters summary").first.click()
+        assert_accessible(page)
+        for width in (1280, 768, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path

@@ -1,0 +1,117 @@
+"""Charts in a real browser: what somebody points at, leaves out or chooses stays as data come."""
+
+from waiting import until
+
+from tests.pipelines.service.pages.in_browser.browsing import DASHBOARD, in_a_browser, tile
+from tests.pipelines.service.pages.in_browser.conftest import log_in
+
+pytestmark = in_a_browser
+
+OUT = """async () => {
+  const { echarts } = await import("nicegui-echart");
+  const chart = echarts.getInstanceByDom(document.querySelector("#accuracy .chart"));
+  return chart.getOption().legend[0].selected;
+}"""
+
+
+def update(job, page):
+    """Have the dashboard show one more record."""
+    job.feed(1)
+    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+
+
+def shown(page, name):
+    return tuple(
+        page.locator(f"#{name} .chart").get_attribute(f"data-{end}") for end in ("from", "to")
+    )
+
+
+def drag(page, name, start, end):
+    box = page.locator(f"#{name} .chart").bounding_box()
+    height = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + start * box["width"], height)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], height, steps=4)
+    page.mouse.up()
+
+
+def test_a_stretch_dragged_over_one_chart_is_shown_by_all_and_kept_over_ten_updates(job, visit):
+    page = visit(DASHBOARD)
+    whole = shown(page, "accuracy")
+    page.locator("#throughput .chart").scroll_into_view_if_needed()
+    drag(page, "throughput", 0.4, 0.7)
+    until(lambda: shown(page, "throughput") != whole)
+    chosen = shown(page, "throughput")
+    assert int(whole[0]) < int(chosen[0]) < int(chosen[1]) < int(whole[1])
+    for _ in range(10):
+        update(job, page)
+        assert {shown(page, name) for name in ("throughput", "accuracy", "latency")} == {chosen}
+    assert page.locator(".spans [aria-pressed=true]").count() == 0
+    assert " to " in page.locator(".spans .told").inner_text()
+
+
+def test_the_stretch_is_chosen_by_keys_too_and_moves_with_time(job, visit):
+    page = visit(DASHBOARD)
+    page.get_by_role("button", name="Closer").focus()
+    page.keyboard.press("Enter")
+    until(lambda: " to " in page.locator(".spans .told").inner_text())
+    closer = shown(page, "accuracy")
+    page.get_by_role("button", name="Earlier").focus()
+    page.keyboard.press("Enter")
+    until(lambda: int(shown(page, "accuracy")[1]) < int(closer[1]))
+    page.get_by_role("button", name="5 min").focus()
+    page.keyboard.press("Enter")
+    page.locator(".spans [aria-pressed=true]", has_text="5 min").wait_for()
+    before = shown(page, "accuracy")
+    update(job, page)
+    until(lambda: int(shown(page, "accuracy")[1]) > int(before[1]))
+    ends = [int(one) for one in shown(page, "accuracy")]
+    assert ends[1] - ends[0] <= 300_000
+
+
+def test_what_is_pointed_at_is_told_with_its_interval_and_goes_on_being_told(job, visit):
+    page = visit(DASHBOARD)
+    chart = page.locator("#accuracy .chart")
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.5 * box["height"])
+    until(lambda: chart.get_attribute("data-told"))
+    for _ in range(3):
+        chart.evaluate("one => delete one.dataset.told")
+        update(job, page)
+        until(lambda: chart.get_attribute("data-told"))
+    assert " % (" in next(
+        line for line in chart.get_attribute("data-told").split("\n") if line.startswith("honest")
+    )
+
+
+def test_a_curve_that_was_left_out_stays_out(job, visit):
+    page = visit(DASHBOARD)
+    chart = page.locator("#accuracy .chart")
+    chart.click(position={"x": 12, "y": 8})
+    until(lambda: page.evaluate(OUT).get("honest") is False)
+    for _ in range(3):
+        update(job, page)
+    assert page.evaluate(OUT)["honest"] is False
+
+
+def test_a_browser_that_was_cut_off_has_everything_when_it_is_back(job, chromium):
+    context = chromium.new_context()
+    link = job.links["ann"].pop()
+    log_in(context, link)
+    page = context.new_page()
+    page.goto(link.partition("/login")[0] + DASHBOARD)
+    page.locator("#throughput canvas").wait_for()
+    context.set_offline(True)
+    page.evaluate("window.socket.io.engine.close()")
+    page.locator(".state .chip", has_text="No contact").wait_for(timeout=60_000)
+    for _ in range(3):
+        before = job.status.points()[-1]["time"]
+        job.feed(10)
+        until(lambda: job.status.points()[-1]["time"] > before)  # noqa: B023
+    last = job.status.points()[-1]["time"]
+    context.set_offline(False)
+    chart = page.locator("#throughput .chart")
+    until(lambda: int(chart.get_attribute("data-last")) >= last, seconds=60)
+    assert int(chart.get_attribute("data-points")) > 3
+    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+    context.close()

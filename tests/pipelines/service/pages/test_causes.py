@@ -1,0 +1,181 @@
+"""What the pages that lead from a figure to its cause say."""
+
+import pytest
+from serving import read
+
+from streamboost.errors import DataError
+from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.pages.causes import features, letters, record, records, versions
+from streamboost.pipelines.service.pages.causes.nearest import nearest
+from streamboost.pipelines.service.pages.view import View
+from tests.pipelines.service.pages.test_tables import texts
+
+FOUND = {
+    "id": "1404",
+    "label": "cement",
+    "probabilities": {"cement": 0.6, "grass": 0.3, "sky": 0.1},
+    "version": 12,
+    "margin": 0.5,
+    "asked": True,
+    "arrived": 1_000,
+    "sequence": 7,
+    "features": {"hue": 0.9, "row": 3.0, "name": "x"},
+    "labels": [[2_000, "sky", "ann"], [3_000, "grass", "bob"]],
+    "truth": "grass",
+    "why": {
+        "classes": ["cement", "sky", "grass"],
+        "features": [["hue", 0.8, 0.0, -0.4], ["row", -0.2, 0.1, 0.3]],
+        "others": [0.05, 0.0, 0.1],
+        "base": [0.1, 0.2, 0.3],
+    },
+}
+VIEW = View(
+    documents={
+        "pipeline": {"name": "p"},
+        "features": {"features": [{"name": "hue", "mean": 0.2, "deviation": 0.1, "psi": 0.3}]},
+    }
+)
+
+
+def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
+    table = record.reasons(FOUND, VIEW)
+    assert [one.text for one in table.columns][3:] == ["For cement", "For grass"]
+    assert texts(table.rows[0]) == ["hue", "0.9", "0.2 ± 0.1", "+0.80", "-0.40"]
+    assert texts(table.rows[-1])[3:] == ["+0.10", "+0.30"]
+    assert "For cement spoke most of all hue (+0.80)" in table.summary
+    assert "against it row (-0.20)" in table.summary
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"asked": False}, "not asked about"),
+        ({"version": 0}, "before the first"),
+        ({}, "Nobody has worked it out"),
+    ],
+)
+def test_a_record_without_reasons_says_why_there_are_none(more, said):
+    found = {key: value for key, value in FOUND.items() if key != "why"} | more
+    assert said in record.reasons(found, VIEW).summary
+
+
+def test_the_rival_of_a_record_that_nobody_judged_is_the_second_likeliest():
+    table = record.reasons(FOUND | {"truth": None}, VIEW)
+    assert [one.text for one in table.columns][3:] == ["For cement", "For sky"]
+
+
+def test_a_list_of_records_names_what_spoke_for_each():
+    (row,) = records.listed([FOUND], "p").rows
+    assert texts(row)[2:] == ["grass", "cement", "60.0 %", "12", "hue +0.80", "bob"]
+    assert row[0].link == "/record?pipeline=p&id=1404"
+
+
+def test_nearness_takes_numbers_by_their_spread_and_words_as_they_are():
+    others = [
+        {"id": "same", "features": {"hue": 0.9, "row": 3.0, "name": "x"}},
+        {"id": "other word", "features": {"hue": 0.9, "row": 3.0, "name": "y"}},
+        {"id": "other hue", "features": {"hue": 1.0, "row": 3.0, "name": "x"}},
+        {"id": "nothing", "features": {}},
+    ]
+    usual = {"hue": {"deviation": 0.2}, "row": {"deviation": 1.0}}
+    found = nearest(FOUND["features"], others, usual)
+    assert [one["id"] for _, one in found] == ["same", "other hue", "other word"]
+    assert [away for away, _ in found] == [0.0, pytest.approx(0.5 / 3, abs=1e-3), 0.333]
+
+
+def version(number, **recalls):
+    def of(value):
+        return {"value": value, "low": value - 0.1, "high": value + 0.1}
+
+    classes = [{"label": name, "recall": of(value)} for name, value in recalls.items()]
+    return {
+        "version": number,
+        "began": 1_000,
+        "labels": 10 * number,
+        "trees": 20,
+        "rounds": 20,
+        "importances": {"hue": 1 / number, "row": 1 - 1 / number},
+        "accuracy": of(0.8),
+        "classes": classes,
+    }
+
+
+def test_of_two_versions_the_class_that_got_worse_most_is_named():
+    table = versions.compared(version(4, a=0.9, b=0.8, c=0.3), version(8, a=0.85, b=0.5), "p")
+    assert table.summary.startswith("b got worse most: recall -30.0 points.")
+    rows = {texts(row)[0]: texts(row) for row in table.rows}
+    assert rows["Labels learned"][1:] == ["40", "80", "+40"]
+    assert rows["Recall of a"][3] == "-5.0 points"
+    assert rows["Recall of c"][2:] == ["—", "—"]
+    assert (
+        "No class got worse" in versions.compared(version(4, a=0.5), version(8, a=0.6), "p").summary
+    )
+
+
+def test_what_two_versions_go_by_stands_with_its_change():
+    table = versions.importances(version(2), version(4))
+    assert texts(table.rows[0]) == ["row", "50.0 %", "75.0 %", "+25.0 points"]
+
+
+def test_a_distribution_has_a_share_then_and_now_for_every_bin():
+    found = {"edges": [1.0, 2.0], "then": [5, 5, 0, 0], "now": [0, 5, 3, 2]}
+    view = View(documents={"distributions": {"hue": found}})
+    table = features.distribution(view, "hue")
+    assert [texts(row) for row in table.rows] == [
+        ["below 1", "50.0 %", "0.0 %"],
+        ["1 to 2", "50.0 %", "50.0 %"],
+        ["2 and more", "0.0 %", "30.0 %"],
+        ["missing", "0.0 %", "20.0 %"],
+    ]
+    assert "2 and more, from 0.0 % to 30.0 %" in table.summary
+    assert not features.distribution(view, "row").rows
+
+
+def test_the_index_of_a_feature_is_drawn_over_time_with_drift():
+    points = [{"time": 1}, {"time": 2, "psi": {"hue": 0.1}}, {"time": 3, "psi": {"hue": 0.25}}]
+    mark = {"id": 1, "time": 2, "sequence": 1, "kind": "drift", "version": 1, "text": ""}
+    drawn = features.moved(View(points=points, marks=[mark]), "hue")
+    assert (list(drawn.times), list(drawn.series[0].values)) == ([2, 3], [0.1, 0.25])
+    assert [group.name for group in drawn.marks] == ["drift"]
+    assert not features.moved(View(points=points), "row").times
+
+
+BOB = Person("bob", "seat", "operator")
+
+
+def test_a_mended_record_is_written_to_where_records_are_read(site):
+    letter = {"source": "records"}
+    letters.send_again(letter, '{"id": "again", "a": 1.5}', site.served, BOB)
+    assert read(site.served.config, "records")[-1] == {"id": "again", "a": 1.5}
+
+
+def test_a_mended_label_is_its_senders(site):
+    text = '{"id": "5", "label": "left", "source": "mallory"}'
+    letters.send_again({"source": "labels"}, text, site.served, BOB)
+    (*_, last) = read(site.served.config, "labels")
+    assert (last["id"], last["label"], last["source"]) == ("5", "left", "bob")
+    assert site.served.queue.history(1)[0].person == "bob"
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"a": 1}', "null", "[" * 5_000])
+@pytest.mark.parametrize("source", ["records", "labels"])
+def test_what_cannot_be_used_either_is_refused_and_written_nowhere(site, text, source):
+    before = read(site.served.config, source)
+    with pytest.raises(DataError):
+        letters.send_again({"source": source}, text, site.served, BOB)
+    assert read(site.served.config, source) == before
+
+
+def test_the_api_tells_of_labelled_records_and_of_one_with_its_reasons(site):
+    program = site.program()
+    found = program.get("/api/v1/pipelines/test/judged", params={"limit": 500}).json()
+    assert found
+    truth = found[0]["truth"]
+    some = program.get("/api/v1/pipelines/test/judged", params={"true": truth}).json()
+    assert {one["truth"] for one in some} == {truth} < {one["truth"] for one in found}
+    one = program.get(f"/api/v1/pipelines/test/judged/{found[0]['id']}").json()
+    assert one == found[0]
+    missing = program.get("/api/v1/pipelines/test/judged/nobody")
+    assert (missing.status_code, "no longer kept" in missing.json()["detail"]) == (404, True)
+    served = program.get("/api/v1/pipelines/test/served_versions").json()
+    assert served[-1]["version"] > 0

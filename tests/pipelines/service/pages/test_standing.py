@@ -1,0 +1,74 @@
+"""The line that says how a pipeline stands never claims what nobody knows."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamboost.pipelines.service.pages import charts
+from streamboost.pipelines.service.pages.standing import FRESH, SILENT, STILL, standing
+from streamboost.pipelines.service.pages.view import View
+
+NOW = 1_000_000.0
+
+
+def seen(state="running", *, committed=1.0, beat=1.0, runs=True, trouble=None, **point):
+    """A view of a pipeline whose last commit, beat and trouble are so many seconds old."""
+    documents = {
+        "pipeline": {"state": state, "time": 1000 * (NOW - committed), "sequence": 7},
+        "beat": {"time": 1000 * (NOW - beat)},
+        "trouble": {} if trouble is None else {"time": 1000 * (NOW - trouble), "text": "no disk"},
+    }
+    usual = {"records_per_second": 10.04, "lag": {"records": 0, "labels": 0}}
+    return View(documents=documents, points=[usual | point], runs=runs)
+
+
+def told(**how):
+    found = standing(seen(**how), NOW)
+    return found.word, found.tone
+
+
+def test_all_that_matters_stands_in_one_line():
+    found = standing(seen(beat=2.0), NOW)
+    assert (found.word, found.tone, found.age) == ("OK", "good", 2.0)
+    assert list(found.parts) == ["10/s", "lag 0"]
+
+
+@pytest.mark.parametrize(
+    ("how", "line"),
+    [
+        ({"state": "stopped", "runs": False}, ("Stopped", "grey")),
+        ({"runs": False}, ("Silent", "grey")),
+        ({"beat": SILENT + 1}, ("Silent", "grey")),
+        ({"state": "recovering", "beat": SILENT + 1}, ("Recovering", "warn")),
+        ({"state": "retrying"}, ("Retrying", "warn")),
+        ({"state": "retrying", "trouble": 500.0}, ("Retrying", "bad")),
+        ({"trouble": 5.0}, ("Trouble", "bad")),
+        ({"trouble": 500.0, "committed": 900.0}, ("Trouble", "bad")),
+        ({"trouble": FRESH + 1}, ("OK", "good")),
+        ({"state": "stopped", "runs": False, "trouble": 5.0, "committed": 6.0}, ("Stopped", "bad")),
+    ],
+)
+def test_the_line_turns_grey_when_nobody_speaks_and_red_on_trouble(how, line):
+    assert told(**how) == line
+
+
+def test_a_pipeline_to_which_nothing_comes_is_well():
+    found = standing(seen(committed=STILL + 1), NOW)
+    assert (found.word, found.tone) == ("OK", "good")
+    assert found.parts[0].startswith("nothing has come since")
+
+
+def test_a_pipeline_that_has_not_begun_says_how_to_begin():
+    found = standing(View(), NOW)
+    assert (found.word, found.age) == ("Not started", None)
+    assert "streamboost run" in found.parts[0]
+
+
+@given(answered=st.integers(0, 50), labels=st.integers(0, 50))
+def test_no_sentence_denies_the_labels_that_another_one_counts(answered, labels):
+    point = {"time": 1, "answered": answered, "requests": 50, "trees": 0, "version": 0}
+    view = View(points=[point], documents={"learner": {"labels": labels}})
+    said = [charts.accuracy(view).summary, charts.spending(view).summary]
+    assert f"{answered} of them answered" in said[1]
+    assert ("No label has come back" in said[0]) == (answered == 0)
+    assert (f"{labels} label" in charts.committee_size(view).summary) == (labels > 0)

@@ -1,0 +1,122 @@
+"""What is kept of records that were asked about or labelled, and what it says of their cause."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streamboost.pipelines.status import judged
+from tests.pipelines.publishing import answer, open_in, published, run
+from tests.pipelines.status.test_publisher import replayed
+
+
+@pytest.fixture
+def judged_world(grown, tmp_path):
+    world, truth = grown
+    run(world, tmp_path)
+    world.feed(records_after(300, 100))
+    with published(world.loop, tmp_path) as publisher:
+        world.run()
+        publisher.between_batches()
+        publisher._writer.wait(10)
+    return world, truth
+
+
+def records_after(start, n):
+    from tests.pipelines.conftest import make_records
+
+    return make_records(n, start=start)[0]
+
+
+def test_every_record_that_was_labelled_says_what_it_was_taken_for(judged_world, reader):
+    world, truth = judged_world
+    predicted = {one["id"]: one["label"] for one in world.read("predictions")}
+    found = reader.confused(limit=1_000)
+    assert {one["id"] for one in found} == {str(i) for i in range(120)}
+    for one in found:
+        assert (one["truth"], one["label"]) == (truth[int(one["id"])], predicted[one["id"]])
+        assert one["labels"][-1][1] == one["truth"]
+        assert one["features"]["a"] == pytest.approx(
+            json.loads(list(world.records.payloads())[int(one["id"])])["a"], rel=1e-6
+        )
+
+
+def test_a_cell_of_the_confusion_matrix_leads_to_its_records(judged_world, reader):
+    found = reader.confused("left", "right")
+    every = reader.confused(limit=1_000)
+    assert {one["id"] for one in found} == {
+        one["id"] for one in every if (one["truth"], one["label"]) == ("left", "right")
+    }
+    assert reader.confused("none") == []
+    assert len(reader.confused(limit=7)) == 7
+
+
+def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world, reader):
+    world, _ = judged_world
+    sent = {one["id"]: one for one in world.read("predictions")}
+    asked = [one for id in open_in(world) if (one := reader.judged(id))]
+    explained = [one for one in asked if one.get("why")]
+    assert explained
+    for one in explained:
+        assert one["truth"] is None
+        assert one["version"] == sent[one["id"]]["version"] > 0
+        assert one["margin"] == pytest.approx(sent[one["id"]]["margin"])
+        why, committee = one["why"], world.pipeline.versions.held(one["version"])
+        x = np.array([[one["features"]["a"], one["features"]["b"]]], dtype=np.float32)
+        scores = dict(zip(map(str, committee.classes), committee.decision(x)[0], strict=True))
+        for k, name in enumerate(why["classes"]):
+            parts = sum(feature[1 + k] for feature in why["features"])
+            total = parts + why["others"][k] + why["base"][k]
+            assert total == pytest.approx(scores[name], abs=1e-3)
+
+
+def test_a_correction_is_added_to_what_was_said_before(judged_world, tmp_path, reader):
+    world, truth = judged_world
+    id = reader.confused(limit=1)[0]["id"]
+    other = {"left": "right", "right": "left"}[truth[int(id)]]
+    world.feed(labels=[{"id": id, "label": other, "source": "eve"}])
+    run(world, tmp_path)
+    found = reader.judged(id)
+    assert [one[1] for one in found["labels"]] == [truth[int(id)], other]
+    assert (found["truth"], found["labels"][-1][2]) == (other, "eve")
+
+
+def test_what_was_kept_outlives_the_run(judged_world, tmp_path, reader):
+    world, _ = judged_world
+    before = {one["id"]: one for one in reader.confused(limit=1_000)}
+    world.loop = replayed(world)
+    world.feed(records_after(400, 10))
+    run(world, tmp_path)
+    assert {one["id"]: one for one in reader.confused(limit=1_000)} == before
+
+
+def test_of_very_many_the_newest_are_kept_within_bounds(grown, tmp_path, reader, monkeypatch):
+    monkeypatch.setattr(judged, "MOST", 50)
+    world, truth = grown
+    run(world, tmp_path)
+    asked = sorted(open_in(world), key=int)[-10:]
+    answer(world, truth, map(int, asked))
+    run(world, tmp_path)
+    kept = reader.judged_rows()
+    assert len(kept) <= 50
+    assert {id for id, *_ in kept} >= set(asked)
+    assert reader.judged("0") is None
+
+
+def test_ids_are_found_by_how_they_begin(judged_world, reader):
+    found = reader.ids_like("11")
+    assert {"11", "110", "119"} <= set(found)
+    assert all(id.startswith("11") for id in found)
+    assert reader.ids_like("%") == []
+
+
+def test_a_version_keeps_how_it_did_while_it_served(judged_world, reader):
+    world, _ = judged_world
+    versions = reader.versions()
+    last = versions[-1]
+    assert last["version"] == world.pipeline.learner.committee.version
+    assert set(last["importances"]) <= {"a", "b"}
+    assert sum(last["importances"].values()) == pytest.approx(1.0, abs=1e-3)
+    assert reader.document("importances") == last["importances"]
+    assert [one["label"] for one in last["classes"]] == ["left", "right"]
+    assert last["labels"] > 0
