@@ -11,8 +11,15 @@ from streamboost.features.layout import Values
 
 __all__ = ["Given"]
 
+_FEW = 32
+"""Numbers that are as short as they are, beside what a digest takes."""
+
 _BY_VALUE = 2
 """The newest of marshal's formats that writes equal values alike, whoever else refers to them."""
+
+_FLOATS = {float}
+
+_Key = bytes | Values
 
 
 class Given:
@@ -31,10 +38,10 @@ class Given:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._rows: dict[bytes, list[tuple[np.ndarray, str]]] = {}
+        self._rows: dict[_Key, list[tuple[np.ndarray, str]]] = {}
         self._count = 0
         self._total = 0
-        self._newest: tuple[list[bytes], list[str], set[str]] = [], [], set()  # and what was asked
+        self._newest: tuple[list[_Key], list[str], set[str]] = [], [], set()  # and what was asked
 
     def __len__(self) -> int:
         return self._count
@@ -53,7 +60,7 @@ class Given:
         self._newest = keys, ids, {asked}
         return ids
 
-    def _remember(self, key: bytes, row: np.ndarray) -> str:
+    def _remember(self, key: _Key, row: np.ndarray) -> str:
         self._total += 1
         id = str(self._total)
         self._rows.setdefault(key, []).append((row, id))
@@ -71,7 +78,7 @@ class Given:
         key = _key(values)
         return self._drop(key) if key in self._rows else (None, "")
 
-    def _drop(self, key: bytes) -> tuple[np.ndarray, str]:
+    def _drop(self, key: _Key) -> tuple[np.ndarray, str]:
         """Forget the first of equal records, and return it."""
         self._count -= 1
         first = self._rows[key].pop(0)
@@ -80,11 +87,18 @@ class Given:
         return first
 
 
-def _key(values: Values) -> bytes:
-    """Return a digest of the values, without those at the end that are missing or joined later."""
+def _key(values: Values) -> _Key:
+    """Return what tells values from others, without those at the end that are missing, or joined.
+
+    That is a digest, or a few floats themselves.
+    """
     n = len(values)
     while n and values[n - 1] is None:
         n -= 1
+    if n <= _FEW and {*map(type, values[:n])} == _FLOATS:
+        total = sum(values[:n])
+        if total == total:  # no NaN, which equals nothing
+            return values[:n]
     try:
         written = marshal.dumps(values[:n], _BY_VALUE)
     except ValueError:  # an object, or lists in lists

@@ -173,7 +173,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         row, id = self._given.take(values) if self._remembers else (None, "")
         if row is not None and self._moves:
             self._features.note(values)
-        elif row is None or len(row) < len(self._features) or np.isnan(row).any():
+        elif row is None or len(row) < len(self._features) or _lacks(row):
             row = self._learner.arrive([values])[0]  # which counts what cannot be read
         if self.coverage is not None:
             self._learner.judge.observe(self._learner.score([row]), [number])
@@ -296,6 +296,12 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         probabilities = np.zeros((len(scored), len(self._labels)))
         probabilities[:, scored.classes] = scored.probabilities
         return probabilities
+
+
+def _lacks(row: np.ndarray) -> bool:
+    """Tell whether a value of a row (D,) is missing; of few numpy would take longer."""
+    total = sum(row.tolist())
+    return bool(total != total)
 
 
 def _entropy() -> int:

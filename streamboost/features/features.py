@@ -169,6 +169,8 @@ class Features:
     def learn(self, values: Values, label: Label) -> None:
         """Learn one record's label."""
         k = self._number(label)
+        if self.fixed:
+            return
         values = self._whole([values])[0]
         for maker in self._makers.values():
             maker.learn(values, k)
@@ -212,7 +214,7 @@ class Features:
 
     def _whole(self, values: Sequence[Values]) -> Sequence[Values]:
         n = len(self.fields)
-        if {*map(len, values)} <= {n}:
+        if (len(values) == 1 and len(values[0]) == n) or {*map(len, values)} <= {n}:
             return values
         return [value + (None,) * (n - len(value)) for value in values]
 

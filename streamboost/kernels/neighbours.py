@@ -10,30 +10,52 @@ from streamboost.kernels.jit import inner_kernel, kernel
 __all__ = ["say_neighbours"]
 
 _BY_LEAVES = 5
+_TOGETHER = 64  # rows that are passed over if none of them is more alike
+_FEW = 8  # classes that are counted one by one
 _ONE, _MANY = 0.5, 1.0  # records that the classes' shares count as, beside one label, beside five
 
 
 @inner_kernel
-def _add_distances(column, x, scale, apart, far, first, end):
-    """Add how far the values `first` to `end` of a column are from `x`, squared."""
+def _add_distances(column, x, scale, apart, far):
+    """Add how far the values of a column are from `x`, squared."""
     if x != x:
-        for r in range(first, end):
+        for r in range(far.size):
             far[r] += np.float32(0.0) if column[r] != column[r] else apart
     elif scale == 0.0:  # a category
-        for r in range(first, end):
+        for r in range(far.size):
             far[r] += np.float32(0.0) if column[r] == x else apart
     else:
-        for r in range(first, end):
+        for r in range(far.size):
             step = (column[r] - x) * scale
             square = step * step
             far[r] += square if square == square else apart  # missing
 
 
 @inner_kernel
-def _add_shared(column, leaf, shared):
-    """Count the rows that are in `leaf` of a tree."""
+def _measure(rows, first, end, x, columns, scale, apart, far):
+    """Write how far the rows `first` to `end` are from `x` (D,), squared, to `far` (size,)."""
+    part = far[first:end]
+    for r in range(part.size):
+        part[r] = 0.0
+    for c in range(columns.size):
+        j = columns[c]
+        _add_distances(rows[j][first:end], x[j], scale[c], apart[c], part)
+
+
+@inner_kernel
+def _count_shared(leaves, own, shared):
+    """Count for each of the rows (T, n) the trees where it is in the leaf `own` (T,)."""
+    n_trees = leaves.shape[0]
     for r in range(shared.size):
-        shared[r] += column[r] == leaf
+        shared[r] = 0
+    for t in range(0, n_trees - 1, 2):  # two at a time: as many reads, half the writes
+        one, other, a, b = leaves[t], leaves[t + 1], own[t], own[t + 1]
+        for r in range(shared.size):
+            shared[r] += (one[r] == a) + (other[r] == b)
+    if n_trees % 2 == 1:
+        one, a = leaves[n_trees - 1], own[n_trees - 1]
+        for r in range(shared.size):
+            shared[r] += one[r] == a
 
 
 @inner_kernel
@@ -69,12 +91,36 @@ def _enter(shared, r, best, most):
 
 
 @inner_kernel
+def _enter_all(shared, first, end, best, most):
+    """Put the rows `first` to `end`, the newest of which is the last, among the most alike."""
+    least = most.size - 1
+    while end > first:
+        start = max(first, end - _TOGETHER)
+        block, top = shared[start:end], np.uint8(0)
+        for r in range(block.size):
+            top = max(top, block[r])
+        if top > most[least]:
+            for age in range(block.size):
+                r = block.size - 1 - age
+                if block[r] > most[least]:
+                    _enter(np.int64(block[r]), start + r, best, most)
+        end = start
+
+
+@inner_kernel
 def _count(y, weight, n_rows, newest, share):
     """Write to `share` (K,) what each class has of all weights and one label of each."""
-    total = 0.0
+    total, plain = 0.0, share.size <= _FEW and n_rows == y.size
+    for r in range(y.size if plain else 0):
+        plain &= weight[r] == 1.0
     for k in range(share.size):
         share[k] = 1.0
-    for age in range(n_rows):
+        if plain:  # a class at a time: sums of ones do not depend on their order
+            n = 0
+            for r in range(y.size):
+                n += y[r] == k
+            share[k] += n
+    for age in range(0 if plain else n_rows):
         r = newest - age
         if r < 0:
             r += y.size
@@ -120,31 +166,21 @@ def say_neighbours(
     best, most = np.empty(_BY_LEAVES, np.int64), np.empty(_BY_LEAVES, np.int64)
     far, shared = np.empty(size, np.float32), np.empty(size, np.uint8)
     n_near = min(n_near, n_rows)
+    first, wrapped = max(0, newest + 1 - n_near), size - max(0, n_near - newest - 1)
     for i in range(X.shape[0]):
-        for r in range(size):
-            far[r], shared[r] = 0.0, 0
-        for c in range(columns.size):
-            x, column = X[i, columns[c]], rows[columns[c]]
-            _add_distances(
-                column, x, scale[c], apart[c], far, max(0, newest + 1 - n_near), newest + 1
-            )
-            wrapped = size - max(0, n_near - newest - 1)
-            _add_distances(column, x, scale[c], apart[c], far, wrapped, size)
+        how = X[i], columns, scale, apart, far
+        _measure(rows, first, newest + 1, *how)
+        _measure(rows, wrapped, size, *how)
         nearest = _nearest(far, n_near, newest)
         for k in range(n_classes):
             said[0, i, k] = _one(k == y[nearest], weight[nearest], share[k])
         if n_trees == 0:
             continue
-        for t in range(n_trees):
-            _add_shared(leaves[t], own[i, t], shared)
+        _count_shared(leaves, own[i], shared)
         for b in range(_BY_LEAVES):
             most[b] = -1
-        for age in range(n_rows):
-            r = newest - age
-            if r < 0:
-                r += size
-            if shared[r] > most[_BY_LEAVES - 1]:
-                _enter(np.int64(shared[r]), r, best, most)
+        _enter_all(shared, max(0, newest + 1 - n_rows), newest + 1, best, most)
+        _enter_all(shared, size - max(0, n_rows - newest - 1), size, best, most)
         n_best = min(_BY_LEAVES, n_rows)
         for k in range(n_classes):
             votes[k] = 0.0

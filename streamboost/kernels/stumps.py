@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.kernels.growing.criteria import TIE
 from streamboost.kernels.jit import inner_kernel, kernel
-from streamboost.kernels.softmax import add_leaf, leaf_newton, softmax
+from streamboost.kernels.softmax import softmax
 
 __all__ = ["boost_stumps", "correct_rows"]
 
@@ -46,7 +46,7 @@ def _sort_column(X, feature, column, below, taken, order):
     return known
 
 
-@kernel
+@inner_kernel
 def _project(probabilities, y, weight, direction, gradient, hessian):
     """Write each row's weighted gradient and Hessian along `direction`; return their sums."""
     n, n_classes = probabilities.shape
@@ -64,7 +64,7 @@ def _project(probabilities, y, weight, direction, gradient, hessian):
     return sum_g, sum_h
 
 
-@kernel
+@inner_kernel
 def _scan(X, feature, order, known, gradient, hessian, sum_g, sum_h, l2, least, floor):
     """Return the best cut of a column: its score, its place in `order`, and where missing goes.
 
@@ -95,7 +95,7 @@ def _scan(X, feature, order, known, gradient, hessian, sum_g, sum_h, l2, least, 
     return best, place, missing_left
 
 
-@kernel
+@inner_kernel
 def _cut(X, feature, order, known, place):
     """Return the value up to which rows go left when the cut stands after `place`."""
     if place == known - 1:
@@ -106,7 +106,7 @@ def _cut(X, feature, order, known, place):
     return low if middle >= high else middle
 
 
-@kernel
+@inner_kernel
 def _best_split(X, features, order, known, gradient, hessian, sum_g, sum_h, l2, least):
     """Return the best split of all: its feature's place, its cut's, and where missing goes."""
     best, at, place, missing_left = sum_g * sum_g / (sum_h + l2), -1, -1, False
@@ -119,7 +119,7 @@ def _best_split(X, features, order, known, gradient, hessian, sum_g, sum_h, l2, 
     return at, place, missing_left
 
 
-@kernel
+@inner_kernel
 def _open_node(node, m, X, feature, order, known, place, missing_left, leaf):
     """Write stump m's node, and to `leaf` (n,) which side each row goes to."""
     n = order.size
@@ -132,17 +132,31 @@ def _open_node(node, m, X, feature, order, known, place, missing_left, leaf):
         leaf[order[i]] = 0 if i >= known and missing_left else 1
 
 
-@kernel
-def _gather(leaf, rows, start, stop):
-    """Write the rows of either leaf, ascending, and where each leaf's begin and end."""
-    at = 0
+@inner_kernel
+def _step(probabilities, y, weight, leaf, l2, clamp, hessian, step):
+    """Write either leaf's step to `step` float64 (2, K), as `softmax.leaf_newton` does.
+
+    `leaf` (n,) is the leaf of each row; `hessian` (2, K) is room.
+    """
+    n, n_classes = probabilities.shape
     for side in range(2):
-        start[side] = at
-        for i in range(leaf.size):
-            if leaf[i] == side:
-                rows[at] = i
-                at += 1
-        stop[side] = at
+        for k in range(n_classes):
+            step[side, k], hessian[side, k] = 0.0, l2
+    for i in range(n):
+        side, w = leaf[i], weight[i]
+        for k in range(n_classes):
+            p = np.float64(probabilities[i, k])
+            step[side, k] -= w * p
+            hessian[side, k] += w * (p * (1.0 - p))
+        step[side, y[i]] += w
+    for side in range(2):
+        mean = 0.0
+        for k in range(n_classes):
+            step[side, k] /= max(hessian[side, k], 1e-12)
+            mean += step[side, k] / n_classes
+        for k in range(n_classes):
+            centred = (n_classes - 1) / n_classes * (step[side, k] - mean)
+            step[side, k] = min(max(centred, -clamp), clamp)
 
 
 @kernel
@@ -204,10 +218,9 @@ def boost_stumps(
     below, taken = np.empty(whole, np.int32), np.empty(whole, np.int32)
     for j in range(features.size):
         known[j] = _sort_column(X, features[j], column, below, taken, order[j])
-    probabilities, step = np.empty((n, n_classes), np.float32), np.empty((2, n_classes))
-    gradient, hessian = np.empty(n), np.empty(n)
-    leaf, rows = np.empty(n, np.int64), np.empty(n, np.int64)
-    start, stop = np.empty(2, np.int64), np.empty(2, np.int64)
+    probabilities = np.empty((n, n_classes), np.float32)
+    step, room = np.empty((2, n_classes)), np.empty((2, n_classes))
+    gradient, hessian, leaf = np.empty(n), np.empty(n), np.empty(n, np.int64)
     n_nodes = 0
     for m in range(directions.shape[0]):
         softmax(scores, probabilities)
@@ -215,15 +228,18 @@ def boost_stumps(
         j, place, side = _best_split(
             X, features, order, known, gradient, hessian, sum_g, sum_h, l2, least
         )
-        leaf[:] = 0
+        for i in range(n):
+            leaf[i] = 0
         roots[m] = ~(2 * m)
         if j >= 0:
             _open_node(nodes[n_nodes], m, X, features[j], order[j], known[j], place, side, leaf)
             roots[m] = n_nodes
             n_nodes += 1
-        _gather(leaf, rows, start, stop)
-        leaf_newton(probabilities, y, weight, rows, start, stop, l2, clamp, step)
-        pair = values[2 * m : 2 * m + 2]
-        pair[:] = rate * step
-        add_leaf(scores, rows, start, stop, pair)
+        _step(probabilities, y, weight, leaf, l2, clamp, room, step)
+        for side in range(2):
+            for k in range(n_classes):
+                values[2 * m + side, k] = rate * step[side, k]
+        for i in range(n):
+            for k in range(n_classes):
+                scores[i, k] += values[2 * m + leaf[i], k]
     return n_nodes

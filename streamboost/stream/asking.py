@@ -96,10 +96,14 @@ class Asking:
 
     def answer(self, ids: Sequence[str], propensity: np.ndarray) -> None:
         """Take note of labels that came, with the chances (n,) of those that were asked for."""
-        self._querier.known(ids)
+        self.known(ids)
         for id, chance in zip(ids, propensity.tolist(), strict=True):
             if not math.isnan(chance):
                 self._answered += self._closes(id)
+
+    def known(self, ids: Sequence[str]) -> None:
+        """Take note of labels that nobody asked for."""
+        self._querier.known(ids)
 
     @property
     def due_again(self) -> int:

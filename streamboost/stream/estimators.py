@@ -77,11 +77,13 @@ def suited(estimator: Trainable, n_rows: int) -> Trainable:
     right 86.0 instead of 84.0 times in a hundred on electricity, 92.5 instead of 89.4 on letter and
     81.0 instead of 80.9 on weather.
     """
+    if n_rows < _MANY:
+        return estimator
     few, given = default_estimator().get_params(), estimator.get_params()
     is_default = type(estimator).__name__ == "SketchLogitBoostClassifier" and all(
         given[name] == few[name] for name in (*_FOR_MANY, "n_estimators")
     )
-    return copy(estimator).set_params(**_FOR_MANY) if is_default and n_rows >= _MANY else estimator
+    return copy(estimator).set_params(**_FOR_MANY) if is_default else estimator
 
 
 def every_label_estimator() -> Trainable:

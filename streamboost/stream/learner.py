@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamLearner"]
 
-_UNASKED = np.full(1, np.nan)
-
 
 class StreamLearner(Corrector):
     """Scores every record, asks for a few labels, and trains on those that come back.
@@ -286,7 +284,7 @@ class StreamLearner(Corrector):
         `row` float32 (D,) is what `arrive` or `rows` made of `values`, `label` of the kind of the
         others, and `weight` positive.
         """
-        self._asking.answer([id], _UNASKED)
+        self._asking.known([id])
         self.judge.label([id], [label])
         return self._learn(id, row, label, values, weight)
 

@@ -112,7 +112,7 @@ def renamed(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
 
     That is how a committee is understood that was trained before classes were merged or dropped.
     """
-    before = scored.classes.tolist()
+    before = scored.classes.tolist() if now else []
     if now.keys().isdisjoint(before):
         return scored
     names = [now.get(label, label) for label in before]

@@ -7,15 +7,16 @@ from streamboost.kernels.neighbours import say_neighbours
 from tests import naive_neighbours
 
 SIZE, K = 12, 4
+WEIGHTS = 1.0, 0.25, 7.0
 
 
-def random_ring(seed, n_rows, newest, *, values=4, trees=3, columns=4):
+def random_ring(seed, n_rows, newest, *, values=4, trees=3, columns=4, size=SIZE, weights=WEIGHTS):
     """Return what the kernel takes: few values, so that many rows are equally near."""
     rng = np.random.default_rng(seed)
-    rows = rng.integers(0, values, (SIZE, columns)).astype(np.float32)
+    rows = rng.integers(0, values, (size, columns)).astype(np.float32)
     rows[rng.random(rows.shape) < 0.15] = np.nan
-    y, weight = rng.integers(0, K, SIZE), rng.choice([1.0, 0.25, 7.0], SIZE)
-    leaves = rng.integers(0, 3, (SIZE, trees)).astype(np.uint8)
+    y, weight = rng.integers(0, K, size), rng.choice(weights, size)
+    leaves = rng.integers(0, 3, (size, trees)).astype(np.uint8)
     X = rng.integers(0, values, (6, columns)).astype(np.float32)
     X[rng.random(X.shape) < 0.15] = np.nan
     own = rng.integers(0, 3, (6, trees)).astype(np.uint8)
@@ -36,7 +37,7 @@ def say(ring, rest, n_near=200):
 
 def say_slowly(ring, rest, n_near=200):
     *held, n_rows, newest = ring
-    order = (newest - np.arange(n_rows)) % SIZE
+    order = (newest - np.arange(n_rows)) % len(held[1])
     X, own, chosen, root, apart, rate = rest
     scale = (root * rate[chosen]).astype(np.float32)
     held = [one[order] for one in held]
@@ -58,6 +59,13 @@ def test_neighbours_say_what_those_of_the_slow_twin_say(seed, n_rows, newest, n_
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
     spoken = found if trees else found[:1]
     np.testing.assert_allclose(np.exp(spoken).sum(axis=2), 1)
+
+
+@pytest.mark.parametrize("weights", [WEIGHTS, [1.0]], ids=["weighed", "all alike"])
+@pytest.mark.parametrize(("n_rows", "newest"), [(200, 199), (200, 70), (130, 129), (130, 20)])
+def test_of_many_rows_those_that_are_passed_over_are_none_of_the_nearest(n_rows, newest, weights):
+    ring, rest = random_ring(n_rows, n_rows, newest, trees=7, size=200, weights=weights)
+    np.testing.assert_allclose(say(ring, rest, 90), say_slowly(ring, rest, 90), rtol=1e-12)
 
 
 def test_of_numbers_none_of_which_are_alike_the_nearest_is_the_slow_twins():

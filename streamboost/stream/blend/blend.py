@@ -214,17 +214,12 @@ class Blend:
         """Remember what the experts said of records on their arrival."""
         if scored.experts is None:
             return
-        for id, said in zip(ids, self._kept(scored), strict=True):
-            self._memory.note(id, said)
-
-    def _kept(self, scored: Scored) -> list[Said]:
-        assert scored.experts is not None
-        assert scored.known is not None
-        logs = scored.experts.astype(np.float32)
-        return [
-            Said(self._sequences.newest, logs[:, i].copy(), scored.known)
-            for i in range(len(scored))
-        ]
+        before = self._sequences.newest
+        if len(ids) == 1:
+            self._memory.hold(ids[0], before, scored)
+            return
+        for i, id in enumerate(ids):
+            self._memory.note(id, Said.of(before, scored, i))
 
     def learn(
         self,
@@ -242,7 +237,7 @@ class Blend:
         if committee is not None and self._blends(committee):
             said = self._memory.take(id)
             if said is None:
-                said = self._kept(newest[2] if newest else self.score(committee, row[None]))[0]
+                said = Said.of(before, newest[2] if newest else self.score(committee, row[None]), 0)
             self._weigh(said, self._place.get(label), weight)
             before = said.before
         k = self._place.setdefault(label, len(self._place))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamboost.storage import Arrays
+from streamboost.stream.scoring import Scored
 
 __all__ = ["Memory", "Said"]
 
@@ -24,6 +25,13 @@ class Said(NamedTuple):
     known: np.ndarray
     """Bool (K,), which classes the committee knew."""
 
+    @classmethod
+    def of(cls, before: int, scored: Scored, i: int) -> "Said":
+        """Return what experts said of the record at place `i` of `scored`."""
+        assert scored.experts is not None
+        assert scored.known is not None
+        return cls(before, scored.experts[:, i].astype(np.float32), scored.known)
+
 
 class Memory:
     """Remembers what was said of records by their ids."""
@@ -31,12 +39,26 @@ class Memory:
     def __init__(self) -> None:
         self._said: OrderedDict[str, Said] = OrderedDict()
         self._bytes = 0
+        self._newest: tuple[str, int, Scored] | None = None
 
     def __len__(self) -> int:
-        return len(self._said)
+        return len(self._said) + (self._newest is not None)
+
+    def hold(self, id: str, before: int, scored: Scored) -> None:
+        """Remember what was said of the only record of `scored`: its label mostly comes next."""
+        self._file()
+        self.take(id)
+        self._newest = id, before, scored
+
+    def _file(self) -> None:
+        """Put the newest among the others."""
+        if self._newest is not None:
+            (id, before, scored), self._newest = self._newest, None
+            self.note(id, Said.of(before, scored, 0))
 
     def note(self, id: str, said: Said) -> None:
         """Remember what was said of the record `id`; the newest counts."""
+        self._file()
         self.take(id)
         self._said[id] = said
         self._bytes += said.logs.nbytes
@@ -46,6 +68,9 @@ class Memory:
 
     def take(self, id: str) -> Said | None:
         """Return, and forget, what was said of the record `id`; None if it is not known."""
+        if self._newest is not None and self._newest[0] == id:
+            (_, before, scored), self._newest = self._newest, None
+            return Said.of(before, scored, 0)
         said = self._said.pop(id, None)
         if said is not None:
             self._bytes -= said.logs.nbytes
@@ -56,6 +81,7 @@ class Memory:
 
         Records that follow one another with the same newest label and classes are told of together.
         """
+        self._file()
         together: list[tuple[list[str], Said]] = []
         for id, said in self._said.items():
             last = together[-1][1] if together else None
@@ -71,7 +97,7 @@ class Memory:
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
         """Go on from what `state` returned."""
-        self._said, self._bytes, start = OrderedDict(), 0, 0
+        self._said, self._bytes, self._newest, start = OrderedDict(), 0, None, 0
         for ids, before, shape, unknown in about:
             known = np.ones(shape[1], dtype=bool)
             known[unknown] = False

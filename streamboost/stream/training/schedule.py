@@ -1,6 +1,7 @@
 """When to train: the first committee, retraining and extending, by labels, seconds and drift."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import floor
 from typing import Any, Literal
 
@@ -239,12 +240,8 @@ class Schedule:
         """
         if progress is None:
             return "first" if labels >= self.first else None
-        # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
-        growth = (progress.retrained - origin) * (float(self.growth) - 1) + 1e-9
-        step = max(1, floor(min(growth, _NEVER)))
-        kept = min(max(progress.retrained - origin, _MANY), 2 * _MANY)
-        most = (self.retrain_every or step) * kept // _MANY
-        grown = labels - progress.retrained >= min(step, most)
+        wait = _wait(progress.retrained - origin, float(self.growth), self.retrain_every)
+        grown = labels - progress.retrained >= wait
         if grown or _passed(self.retrain_seconds, progress.retrained_tick, tick):
             return "retrain"
         least = max(self.extend_every or 0, (labels - origin) // _SHARE)
@@ -265,6 +262,15 @@ class Schedule:
         """Whether an extension would take a committee of so many rounds past the limit."""
         limit = self.max_estimators
         return limit is not None and rounds + self.extend_estimators > limit
+
+
+@lru_cache(maxsize=64)
+def _wait(kept: int, growth: float, every: int | None) -> int:
+    """Return how many labels make a retraining due after one on `kept` of them."""
+    # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
+    step = max(1, floor(min(kept * (growth - 1) + 1e-9, _NEVER)))
+    most = (every or step) * min(max(kept, _MANY), 2 * _MANY) // _MANY
+    return min(step, most)
 
 
 def _passed(seconds: float | None, since: int, tick: int) -> bool:

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,20 @@ def test_an_empty_memory_is_resumed():
     twin = Memory()
     twin.resume(*Memory().state())
     assert len(twin) == 0
+
+
+def test_a_record_scored_alone_is_remembered_like_those_of_a_batch():
+    experts = np.log(np.array([[[0.25, 0.75]], [[0.5, 0.5]]]))
+    scored = SimpleNamespace(experts=experts, known=np.array([True, False]))
+    alone, together = Memory(), Memory()
+    for i, id in enumerate("abca"):
+        alone.hold(id, i, scored)
+        together.note(id, Said.of(i, scored, 0))
+    alone.note("d", said())
+    together.note("d", said())
+    assert len(alone) == len(together) == 4
+    assert alone.state()[0] == together.state()[0]
+    alone.hold("e", 7, scored)
+    assert alone.take("e").before == 7
+    assert alone.take("e") is None
+    assert alone.take("a").before == 3
