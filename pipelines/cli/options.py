@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,36 @@ from streamboost.errors import ConfigurationError, StreamBoostError
 if TYPE_CHECKING:
     from streamboost.pipelines.stop import Stop
 
-__all__ = ["DEFAULT_FILE", "LogJson", "PipelineFile", "exit_code", "stop_on_signals"]
+__all__ = [
+    "DEFAULT_FILE",
+    "EndWithStdin",
+    "LogJson",
+    "PipelineFile",
+    "end_with_stdin",
+    "exit_code",
+    "stop_on_signals",
+]
 
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file.", show_default=True)]
 DEFAULT_FILE = Path("pipeline.toml")
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")]
+EndWithStdin = Annotated[
+    bool, typer.Option("--end-with-stdin", hidden=True, help="End with standard input.")
+]
+
+
+def end_with_stdin() -> None:
+    """Have this process end as by SIGTERM, once nobody is left who could write to its input.
+
+    The pipe closes also where its writer was killed, on any system.
+    """
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=watch, name="parent", daemon=True).start()
 
 
 def stop_on_signals(said: bytes) -> "Stop":
