@@ -138,8 +138,19 @@ class Task:
         self._querier.resume(state, {"X": X, "utility": np.zeros(len(X))})
         self._n_features = X.shape[1]
 
-    def step(self, messages: Sequence[Message], edition: Edition, tick: int, lag: int) -> Step:
-        """Predict the records of `messages`, and decide which to ask for."""
+    def step(
+        self,
+        messages: Sequence[Message],
+        edition: Edition,
+        tick: int,
+        lag: int,
+        end: int | None = None,
+    ) -> Step:
+        """Predict the records of `messages`, and decide which to ask for.
+
+        The partition goes on at `end`, None: after the last of them.
+        """
+        end = messages[-1].offset + 1 if end is None else end
         learner, kind = edition.learner, edition.schema.labels_are
         self._sequence += 1
         records, dead = self._decode(messages, edition, tick)
@@ -154,7 +165,7 @@ class Task:
         written = Messages(predicted, requests, [letter.encode() for letter in dead])
         self._digest = chain(self._digest, replace(records, X=X), written, Joined(), [])
         self._note(records)
-        end, block = messages[-1].offset + 1, self._querier.budget.block
+        block = self._querier.budget.block
         entry = self._entry(
             start=messages[0].offset,
             end=end,

@@ -44,9 +44,6 @@ def refused(sections: Sections) -> Iterator[Problem]:
                 'must be "kafka" with [pipeline] scoring = "apart": a group shares its topics out'
             )
             yield Problem(name, "connector", text)
-    if getattr(sections.source, "on_corrupt", "stop") != "stop":
-        text = 'must be "stop" with [pipeline] scoring = "apart": scorers do not pass over messages'
-        yield Problem("source", "on_corrupt", text)
     if sections.kafka is not None and not sections.kafka.transactions:
         text = 'must be true with [pipeline] scoring = "apart", where nothing else keeps positions'
         yield Problem("kafka", "transactions", text)

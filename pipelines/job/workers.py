@@ -56,8 +56,6 @@ def run_workers(path: Path, n: int, options: Sequence[str], stop: Stop) -> int:
     return failed or max(0, *codes)
 
 
-def _start(
-    kind: str, path: Path, options: Sequence[str], stdin: int
-) -> "subprocess.Popen[bytes]":
+def _start(kind: str, path: Path, options: Sequence[str], stdin: int) -> "subprocess.Popen[bytes]":
     line = [sys.executable, "-m", "streamboost.pipelines.cli", kind, str(path), *options]
     return subprocess.Popen([*line, "--end-with-stdin"], stdin=stdin)

@@ -1,14 +1,17 @@
 """Scorers on a real broker, in one process: partitions come and go, and nothing with them."""
 
+import re
 from contextlib import ExitStack, closing
 
 import pytest
 
 from streamboost.connectors.kafka.admin import add_partitions
-from streamboost.errors import DeletedError, UnavailableError
+from streamboost.errors import ConnectorError, DeletedError, UnavailableError
+from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.apart import scorer_of
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.stop import Stop
+from tests.pipelines.operated import damage
 from tests.pipelines.scored_apart import (
     Apart,
     assert_budgets_were_kept,
@@ -176,3 +179,39 @@ def test_records_that_were_deleted_unread_stop_the_scorer_or_are_counted(
     known = world.known()
     assert known["deleted_unread"] == 15
     assert known["ledger"]["records"] == 35
+
+
+@pytest.mark.slow
+def test_a_damaged_batch_is_named_and_can_be_stepped_over_with_one_dead_letter(
+    make_world, scorer, broker
+):
+    world = make_world(partitions=1)
+    one = scorer(world)
+    until_scored(world, one)
+    for _ in range(4):  # a batch of the topic each, or more
+        world.send(30)
+        world.flush()
+    damage(broker, world, '"id": "60"')
+    named = "the messages at offset .* of partition 0 are damaged: .*on_corrupt = "
+    with pytest.raises(ConnectorError, match=named):
+        until(lambda: turn(one))
+    one.close()
+    text = world.file.read_text()
+    world.file.write_text(text.replace("[committee]", 'on_corrupt = "skip"\n[committee]'))
+    world.config = load(world.file)
+    other = scorer(world)
+    until(lambda: (turn(other), world.read("dead_letters"))[-1], 60)
+    other.close()
+    third = scorer(world)
+    world.send(10)
+    world.flush()
+    until(lambda: (turn(third), third.tasks and third.tasks[0].next >= world.sent)[-1], 60)
+    (letter,) = [letter for found in world.read("dead_letters").values() for _, letter in found]
+    assert letter["reason"] == "corrupt"
+    start, end = map(int, re.search(r"offset (\d+) to (\d+) of", letter["detail"]).groups())
+    assert start <= 60 <= end
+    ids = [p["id"] for _, p in world.read("predictions")[0]]
+    assert ids == [str(i) for i in range(world.sent) if not start <= i <= end]
+    assert_progress_goes_on(world)
+    run(world.config, until_idle=True)
+    assert world.known()["dead_letters"] == 1
