@@ -105,6 +105,48 @@ def test_what_was_polled_before_something_failed_is_polled_again(make_world, sco
     assert_all_is_well(world)
 
 
+DAMAGED = {
+    None: "empty",
+    b"": "empty",
+    b"\xff\xfe": "bad_json",
+    b'{"id": "x", "a": ': "bad_json",
+    b'{"id": "x", "a": NaN}': "bad_json",
+    b"[1, 2]": "wrong_type",
+    b'{"id": ["x"], "a": 1}': "wrong_type",
+    b'{"id": "x", "a": "one"}': "wrong_type",
+    b'{"id": "x", "a": 1e39}': "infinite",
+    b'{"a": 1}': "missing_id",
+    b'{"id": "0", "a": 1}': "duplicate_id",
+    b'{"id": "x", "a": "%s"}' % (b"long" * 60_000): "too_large",
+}
+LATER = b'{"id": "20", "a": 1, "b": 2, "c": 3, "d": 4, "of a later release": {"e": [5]}}'
+
+
+def test_a_damaged_record_becomes_its_dead_letter_whoever_meets_it(make_world, scorer):
+    world = make_world(partitions=1, schema="max_record_bytes = 200000")
+    with closing(world.cluster.producer()) as producer:
+        for payload in (*DAMAGED, LATER):
+            producer.send(f"{world.name}.records", payload, key=b"0", partition=0)
+        producer.flush()
+    world.sent += 1
+    world.send(20)
+    one = scorer(world)
+    until_scored(world, one)
+    one.close()
+    world.send(20)
+    until_scored(world, scorer(world))
+    letters = [letter for found in world.read("dead_letters").values() for _, letter in found]
+    assert [each["reason"] for each in letters] == list(DAMAGED.values())
+    assert [each["position"]["0"] for each in letters] == list(range(20, 20 + len(DAMAGED)))
+    ids = [p["id"] for _, p in world.read("predictions")[0]]
+    assert ids == [str(i) for i in range(world.sent)]
+    assert_progress_goes_on(world)
+    run(world.config, until_idle=True)
+    known = world.known()
+    assert known["dead_letters"] == len(DAMAGED)
+    assert known["ledger"]["records"] == world.sent
+
+
 @pytest.mark.slow
 def test_a_commit_of_which_nobody_knows_is_settled_first(make_world, scorer, monkeypatch):
     world = make_world()
