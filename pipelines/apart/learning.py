@@ -161,6 +161,7 @@ class LearningPipeline(Pipeline):
         self._seen[name] = entry.sequence
         before = self.workers.get(name, {"records": 0, "dead_letters": 0, "deleted_unread": 0})
         self.dead_letters += entry.dead
+        self.fields.add(entry.unknown)
         deleted = entry.gap[1] - entry.gap[0] if entry.gap else 0
         self.deleted_unread += deleted
         self.workers[name] = {

@@ -93,6 +93,8 @@ class Progress:
         What tells the topic of the records from another of its name, where the broker says so.
     gap
         Offsets [start, end) before it that were deleted before anybody read them.
+    unknown
+        How many records had a value in each field that the schema does not know.
     """
 
     sequence: int
@@ -114,6 +116,7 @@ class Progress:
     digest: str
     topic: str | None = None
     gap: list[int] | None = None
+    unknown: dict[str, int] = field(default_factory=dict)
     format: int = field(default=_FORMAT)
 
     def encode(self) -> bytes:

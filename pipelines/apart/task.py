@@ -23,6 +23,7 @@ from streamboost.pipelines.apart.progress import Asked, Progress
 from streamboost.pipelines.engine.batch import Messages, chain, predictions
 from streamboost.pipelines.engine.join.held_records import HeldRecord, held_values
 from streamboost.pipelines.engine.join.joined import Joined
+from streamboost.pipelines.engine.numbers import FieldCounts
 from streamboost.pipelines.engine.requests import request_of, shown
 from streamboost.pipelines.span import Moment, Span
 from streamboost.stream.evaluation.rest import Rest
@@ -180,6 +181,7 @@ class Task:
             window=self._window[0][0] if self._window else end,
             sums=base64.b64encode(Rest.of(scored, rows, block, asked.chances).pack()).decode(),
             asked=self._asked(asked, held, scored, rows, records, edition),
+            unknown=dict(FieldCounts(records.unknown).unknown),
         )
         self._newest = entry
         self.next = end

@@ -174,6 +174,32 @@ def test_a_field_that_joins_is_published_and_asked_with():
     assert learned.pipeline.learner.n_labels == learned.pipeline.join.counts.answered
 
 
+def test_what_was_asked_before_a_field_joined_is_learned_without_it():
+    learned = Learned(mixed())
+    for n in range(4):
+        learned.turn(records(10, start=10 * n))
+    pipeline, before = learned.pipeline, learned.task
+    edition = edition_of(pipeline.learner, pipeline.schema, pipeline.sequence)
+    pipeline.notes["fields"] = {"late": "number"}
+    learned.step([], [])
+    pipeline.notes = {}
+    scored = before.step(records(10, start=40), edition, 1_000, 0)
+    asked = Progress.decode(scored.entry, "").asked
+    answers = [{"id": one.id, "label": "left"} for one in asked]
+    effects = learned.step(
+        [message(scored.entry, 4)], [message(a, i) for i, a in enumerate(answers)]
+    )
+    assert len(effects.joined.ids) == len(asked) > 0
+
+
+def test_fields_that_nobody_knows_are_counted_of_all_records():
+    learned = Learned(mixed())
+    newer = [json.loads(m.payload) | {"later": {"city": "x"}} for m in records(10)]
+    learned.turn([message(one, i) for i, one in enumerate(newer)])
+    learned.turn(records(10, start=10))
+    assert learned.pipeline.numbers()["fields"]["unknown"] == {"later.city": 10}
+
+
 def test_the_learner_tells_who_scores_each_partition():
     learned = Learned(numbers())
     for n in range(3):
