@@ -15,8 +15,8 @@ from streamboost.connectors.kafka.group.ownership import Polled, Write
 from streamboost.connectors.kafka.table import KafkaTable
 from streamboost.errors import ConnectorError, DeletedError
 from streamboost.pipelines.apart.committees import Edition, Editions
-from streamboost.pipelines.apart.progress import KEY, Progress
-from streamboost.pipelines.apart.task import Settings, Step, Task
+from streamboost.pipelines.apart.progress import KEY, Progress, Step
+from streamboost.pipelines.apart.task import Settings, Task
 from streamboost.pipelines.engine.intake import wall_clock
 from streamboost.pipelines.stop import Stop
 

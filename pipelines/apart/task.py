@@ -19,7 +19,7 @@ from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.apart.committees import Edition
-from streamboost.pipelines.apart.progress import Asked, Progress
+from streamboost.pipelines.apart.progress import Asked, Progress, Step
 from streamboost.pipelines.engine.batch import Messages, chain, predictions
 from streamboost.pipelines.engine.join.held_records import HeldRecord, held_values
 from streamboost.pipelines.engine.join.joined import Joined
@@ -29,7 +29,7 @@ from streamboost.pipelines.span import Moment, Span
 from streamboost.stream.evaluation.rest import Rest
 from streamboost.stream.scoring import Scored, surest
 
-__all__ = ["Settings", "Step", "Task"]
+__all__ = ["Settings", "Task"]
 
 _OF_QUERIER = ("budget", "draws", "places", "lots", "rule", "doubt")
 
@@ -56,16 +56,6 @@ class Settings:
         least = 3 if self.strategy.rule == "chance" else 1 + (self.strategy.audit_share > 0)
         burst = max(least, self.strategy.burst // partitions)
         return replace(self.strategy, burst=burst)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one batch of a partition comes to."""
-
-    messages: Messages
-    entry: bytes
-    end: int
-    records: int
 
 
 class Task:

@@ -12,6 +12,7 @@ from streamboost.pipelines.apart.progress import Progress
 from streamboost.pipelines.engine.batch import Inputs
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.span import Span
+from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
 from tests.pipelines.apart.sharing import (
     edition_of,
@@ -28,14 +29,14 @@ from tests.pipelines.apart.sharing import (
 class Learned:
     """A learner, one partition's task, and somebody who answers what it asks."""
 
-    def __init__(self, schema, **more):
-        learner = make_learner(schema)
+    def __init__(self, schema, training="inline", truth=label_of, **more):
+        learner = make_learner(schema, training=training)
         join = Join(Span.parse("1h"), Span.parse("1d"), learner.n_features)
         self.pipeline = LearningPipeline(schema, learner, join, Versions(None, 3), **more)
         self.inputs, self.effects, self.progress = [], [], []
         self.outputs = LearnerOutputs(*(MemorySink(MemoryLog()) for _ in range(4)))
         self.step([], [])
-        self.task, self.truth = task(), {}
+        self.task, self.truth, self.truth_of = task(), {}, truth
 
     def step(self, progress, labels):
         tick = 1_000 + len(self.inputs)
@@ -45,11 +46,20 @@ class Learned:
         self.effects[-1].messages.writes(self.outputs)
         return self.effects[-1]
 
+    def finish_training(self):
+        """Let what is being trained serve."""
+        trainer = self.pipeline.learner.trainer
+        if trainer.running:
+            made = trainer.wait(trainer.running.version)
+            self.pipeline.step(Inputs(1_999, {}, [], []), made)
+
+    def edition(self):
+        return edition_of(self.pipeline.learner, self.pipeline.schema, self.pipeline.sequence)
+
     def turn(self, messages, answering=True):
         """Score a batch, and let the learner hear of it and of the answers to it."""
-        self.truth |= {json.loads(m.payload)["id"]: label_of(m.payload) for m in messages}
-        edition = edition_of(self.pipeline.learner, self.pipeline.schema, self.pipeline.sequence)
-        scored = self.task.step(messages, edition, 1_000, 0)
+        self.truth |= {json.loads(m.payload)["id"]: self.truth_of(m.payload) for m in messages}
+        scored = self.task.step(messages, self.edition(), 1_000, 0)
         asked = [json.loads(r)["id"] for r in scored.messages.requests]
         self.progress.append(message(scored.entry, len(self.progress)))
         answers = [{"id": id, "label": self.truth[id]} for id in asked if answering]
@@ -190,6 +200,39 @@ def test_what_was_asked_before_a_field_joined_is_learned_without_it():
         [message(scored.entry, 4)], [message(a, i) for i, a in enumerate(answers)]
     )
     assert len(effects.joined.ids) == len(asked) > 0
+
+
+def third_of(payload):
+    record = json.loads(payload)
+    return "third" if record["a"] + record["b"] < 0.7 else label_of(payload)
+
+
+@pytest.mark.parametrize("command", [("merge", "left"), ("drop", None)])
+def test_a_class_that_is_mended_is_predicted_no_more_from_the_next_edition_on(command):
+    learned = Learned(numbers(), "background", truth=third_of)
+    for n in range(30):
+        learned.turn(records(10, start=10 * n))
+        learned.finish_training()
+    pipeline, edition = learned.pipeline, learned.edition()
+    assert "third" in pipeline.learner.committee.classes
+    kind, into = command
+    mended = Inputs(2_000, {}, [], [], commands=[Command(kind, label="third", into=into)])
+    effects = pipeline.step(mended, None)
+    assert effects.messages.publish is not None
+    assert effects.promoted is None, "its successor is still being trained"
+    every = records(200, start=1_000)
+    assert "third" in labels_of(task().step(every, edition, 1, 0))
+    assert labels_of(task().step(every, learned.edition(), 1, 0)) == {"left", "right"}
+    scored = learned.task.step(records(40, start=300), edition, 1_000, 0)
+    effects = learned.step([message(scored.entry, 30)], [])
+    assert len(effects.asked) > 0
+    assert set(effects.scored.labels) <= {"left", "right"}
+    shown = [json.loads(r) for r in effects.messages.requests]
+    assert set().union(*(one["probabilities"] for one in shown)) == {"left", "right"}
+
+
+def labels_of(step):
+    return {json.loads(p)["label"] for p in step.messages.predictions}
 
 
 def test_fields_that_nobody_knows_are_counted_of_all_records():
