@@ -202,6 +202,20 @@ def test_what_was_asked_before_a_field_joined_is_learned_without_it():
     assert len(effects.joined.ids) == len(asked) > 0
 
 
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_labels_may_change_and_be_taken_back(make):
+    learned = Learned(make())
+    asked = [id for n in range(15) for id in learned.turn(records(10, start=10 * n))]
+    learner, counts = learned.pipeline.learner, learned.pipeline.join.counts
+    first, second = asked[:2]
+    other = "left" if learned.truth[first] == "right" else "right"
+    answers = [{"id": first, "label": other}, {"id": second, "label": None}]
+    learned.step([], [message(one, i) for i, one in enumerate(answers)])
+    assert (counts.corrected, counts.taken_back) == (1, 1)
+    assert learner.label_of(first) == other
+    assert learner.label_of(second) is None
+
+
 def third_of(payload):
     record = json.loads(payload)
     return "third" if record["a"] + record["b"] < 0.7 else label_of(payload)

@@ -10,6 +10,8 @@ from streamboost.errors import ConnectorError, DeletedError, UnavailableError
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.apart import scorer_of
 from streamboost.pipelines.job.run import run
+from streamboost.pipelines.job.verify import verify
+from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.stop import Stop
 from tests.pipelines.operated import damage
 from tests.pipelines.scored_apart import (
@@ -103,6 +105,29 @@ def test_what_was_polled_before_something_failed_is_polled_again(make_world, sco
     until_scored(world, one)
     assert failed
     assert_all_is_well(world)
+
+
+@pytest.mark.slow
+def test_a_class_that_is_merged_is_predicted_no_more_and_the_replay_is_the_same(make_world, scorer):
+    world = make_world()
+    one = scorer(world)
+    for _ in range(3):
+        world.send(60)
+        until_scored(world, one)
+        world.answer_all()
+        run(world.config, until_idle=True)
+    before = len(world.read("predictions")[0])
+    queue_command(world.config.state, Command("merge", None, "a", "b"))
+    newest = run(world.config, until_idle=True)
+    until(lambda: (turn(one), one._editions.newest.number == newest)[-1], 30)
+    world.send(60)
+    until_scored(world, one)
+    world.answer_all()
+    run(world.config, until_idle=True)
+    labels = [p["label"] for _, p in world.read("predictions")[0]]
+    assert {*labels[before - 20 : before]} == {"a", "b"}
+    assert {*labels[before:]} == {"b"}
+    assert "bit for bit" in verify(world.config)
 
 
 DAMAGED = {
