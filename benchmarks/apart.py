@@ -29,7 +29,8 @@ from benchmarks.kafka_pipeline import CLASSES, NAMES, messages
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.group.member import KafkaMember, Write
+from streamboost.connectors.kafka.group.member import KafkaMember
+from streamboost.connectors.kafka.group.ownership import Write
 from streamboost.pipelines.apart.committees import Editions, Publisher
 from streamboost.pipelines.apart.task import Settings, Task
 from streamboost.pipelines.config.file import load

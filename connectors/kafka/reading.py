@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
@@ -22,6 +22,7 @@ __all__ = [
     "is_damaged",
     "is_out_of_range",
     "numbers_of",
+    "places_of",
     "span_of",
     "topic_id",
     "without",
@@ -118,6 +119,15 @@ def span_of(
         starts = consumer.beginning_offsets(partitions, timeout_ms=MOMENT_MS)
         ends = consumer.end_offsets(partitions, timeout_ms=MOMENT_MS)
     return starts, ends
+
+
+def places_of(consumer: KafkaConsumer) -> dict[str, int]:
+    """Return where a consumer stands, but in partitions that it was sent nowhere in yet."""
+    places = {}
+    for at in consumer.assignment():
+        with suppress(AssertionError, kafka_errors.KafkaError):
+            places[str(at.partition)] = int(consumer.position(at, timeout_ms=MOMENT_MS))
+    return places
 
 
 def check_place(topic: str, partition: int | str, place: int, start: int, end: int) -> None:

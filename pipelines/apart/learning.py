@@ -21,7 +21,7 @@ from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.written import DeadLetter, Request
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.apart.committees import Publisher
-from streamboost.pipelines.apart.progress import Asked, Progress
+from streamboost.pipelines.apart.progress import Asked, Progress, requests_of
 from streamboost.pipelines.engine.batch import Effects, Inputs, Messages, Outputs
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
@@ -30,7 +30,7 @@ from streamboost.pipelines.state.commands import Command
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_array
 from streamboost.stream.doubts import Relabels
-from streamboost.stream.scoring import Scored
+from streamboost.stream.scoring import Scored, renamed
 
 __all__ = ["LearnerOutputs", "LearningPipeline"]
 
@@ -84,10 +84,12 @@ class LearningPipeline(Pipeline):
         self._is_published = False
         self._entries: list[Progress] = []
         self._kept: list[list[Asked]] = []
+        self._scored: list[Scored] = []
 
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in; see `Pipeline.step`. The first of a process publishes, too."""
         is_new = not self._is_published or "fields" in self.notes
+        is_new = is_new or any(command.label is not None for command in inputs.commands)
         effects = super().step(inputs, swap)
         made, is_new = effects.messages, is_new or effects.promoted is not None
         publish = self.edition if is_new else None
@@ -168,6 +170,7 @@ class LearningPipeline(Pipeline):
         self._seen[name] = entry.sequence
         before = self.workers.get(name, {"records": 0, "dead_letters": 0, "deleted_unread": 0})
         self.dead_letters += entry.dead
+        self.fields.add(entry.unknown)
         deleted = entry.gap[1] - entry.gap[0] if entry.gap else 0
         self.deleted_unread += deleted
         self.workers[name] = {
@@ -193,21 +196,28 @@ class LearningPipeline(Pipeline):
 
     def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
         """Return what scorers predicted of the records, and that they asked about each."""
+        self._scored = []
         for entry, kept in zip(self._entries, self._kept, strict=True):
-            scored, asked = _scored(entry, kept), _requests(kept)
+            now = {label: self.classes.now(label) for label in entry.classes}
+            mended = {label: into for label, into in now.items() if label != into}
+            scored, asked = renamed(entry.scored(kept), mended), requests_of(kept)
+            self._scored.append(scored)
             self.learner.arrived(scored, asked, entry.records, entry.rest())
         kept = [one for some in self._kept for one in some]
-        classes = dict.fromkeys(k for entry in self._entries for k in entry.classes)
+        classes = dict.fromkeys(k for each in self._scored for k in each.classes.tolist())
         place = {label: k for k, label in enumerate(classes)}
         P, row = np.zeros((len(kept), len(classes))), 0
-        for entry, some in zip(self._entries, self._kept, strict=True):
-            for one in some:
-                P[row, [place[label] for label in entry.classes]] = one.probabilities
-                row += 1
+        for each in self._scored:
+            P[row : row + len(each), [place[label] for label in each.classes]] = each.probabilities
+            row += len(each)
         version = max((entry.version for entry in self._entries), default=0)
         return Scored(
-            _labels(kept), as_array(classes), P, np.array([one.margin for one in kept]), version
-        ), _requests(kept)
+            np.concatenate([np.zeros(0, dtype=object), *(each.labels for each in self._scored)]),
+            as_array(list(classes)),
+            P,
+            np.concatenate([np.zeros(0), *(each.margins for each in self._scored)]),
+            version,
+        ), requests_of(kept)
 
     def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the labels of a batch to those that are learned.
@@ -257,15 +267,17 @@ class LearningPipeline(Pipeline):
                 id=one.id,
                 time=one.time,
                 features=dict(zip(names, one.values, strict=False)),
-                label=as_json(one.label, self.schema.labels_are),
-                probabilities=dict(zip(entry.classes, one.probabilities, strict=True)),
+                label=as_json(label, self.schema.labels_are),
+                probabilities=dict(zip(said.classes.tolist(), probabilities, strict=True)),
                 utility=one.utility,
                 propensity=one.propensity,
                 expires=expires,
                 sequence=entry.sequence,
             ).encode()
-            for entry, some in zip(self._entries, self._kept, strict=True)
-            for one in some
+            for entry, some, said in zip(self._entries, self._kept, self._scored, strict=True)
+            for one, label, probabilities in zip(
+                some, said.labels, said.probabilities.tolist(), strict=True
+            )
         ]
         return Following(requests, records.messages)
 
@@ -275,32 +287,3 @@ def _rate(entry: Progress, before: dict[str, Any]) -> float:
     seconds = max(entry.tick - before.get("tick", entry.tick - 1_000), 1) / 1_000
     old = math.exp(-seconds / _RATED_SECONDS)
     return float(old * before.get("rate", 0.0) + (1.0 - old) * entry.records / seconds)
-
-
-def _labels(asked: list[Asked]) -> np.ndarray:
-    labels = np.empty(len(asked), dtype=object)
-    labels[:] = [one.label for one in asked]
-    return labels
-
-
-def _scored(entry: Progress, asked: list[Asked]) -> Scored:
-    """Return what an entry says was predicted of records that were asked about."""
-    P = np.array([one.probabilities for one in asked], dtype=np.float64)
-    return Scored(
-        _labels(asked),
-        as_array(entry.classes),
-        P.reshape(len(asked), len(entry.classes)),
-        np.array([one.margin for one in asked]),
-        entry.version,
-        entry.temperature,
-    )
-
-
-def _requests(asked: list[Asked]) -> Requests:
-    return Requests(
-        ids=[one.id for one in asked],
-        utility=np.array([one.utility for one in asked], dtype=np.float64),
-        propensity=np.array([one.propensity for one in asked], dtype=np.float64),
-        audit=np.array([one.audit for one in asked], dtype=bool),
-        rule=np.array([one.rule for one in asked], dtype=bool),
-    )

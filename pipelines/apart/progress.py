@@ -7,17 +7,21 @@ ever, under a key.
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from streamboost.active.query import Requests
 from streamboost.connectors.messages.written import Time
 from streamboost.errors import StateError
-from streamboost.stream.checks import Label
+from streamboost.pipelines.engine.batch import Messages
+from streamboost.stream.checks import Label, as_array
 from streamboost.stream.evaluation.rest import Rest
+from streamboost.stream.scoring import Scored
 
-__all__ = ["KEY", "Asked", "Progress"]
+__all__ = ["KEY", "Asked", "Progress", "Step", "requests_of"]
 
 KEY = b"progress"
 
@@ -93,6 +97,8 @@ class Progress:
         What tells the topic of the records from another of its name, where the broker says so.
     gap
         Offsets [start, end) before it that were deleted before anybody read them.
+    unknown
+        How many records had a value in each field that the schema does not know.
     """
 
     sequence: int
@@ -114,6 +120,7 @@ class Progress:
     digest: str
     topic: str | None = None
     gap: list[int] | None = None
+    unknown: dict[str, int] = field(default_factory=dict)
     format: int = field(default=_FORMAT)
 
     def encode(self) -> bytes:
@@ -137,6 +144,41 @@ class Progress:
     def rest(self) -> Rest:
         """Return the sums of the records that nobody asked about."""
         return Rest.unpack(self.classes, base64.b64decode(self.sums))
+
+    def scored(self, asked: Sequence[Asked]) -> Scored:
+        """Return what was predicted of records that it `asked` about."""
+        labels = np.empty(len(asked), dtype=object)
+        labels[:] = [one.label for one in asked]
+        P = np.array([one.probabilities for one in asked], dtype=np.float64)
+        return Scored(
+            labels,
+            as_array(self.classes),
+            P.reshape(len(asked), len(self.classes)),
+            np.array([one.margin for one in asked]),
+            self.version,
+            self.temperature,
+        )
+
+
+def requests_of(asked: Sequence[Asked]) -> Requests:
+    """Return why records were asked about."""
+    return Requests(
+        ids=[one.id for one in asked],
+        utility=np.array([one.utility for one in asked], dtype=np.float64),
+        propensity=np.array([one.propensity for one in asked], dtype=np.float64),
+        audit=np.array([one.audit for one in asked], dtype=bool),
+        rule=np.array([one.rule for one in asked], dtype=bool),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one batch of a partition comes to."""
+
+    messages: Messages
+    entry: bytes
+    end: int
+    records: int
 
 
 def _plain(value: Any) -> Any:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from streamboost.connectors.base import Carried, Message
 from streamboost.connectors.kafka.group.beside import Beside
-from streamboost.connectors.kafka.group.member import KafkaMember, MovedError, Write
-from streamboost.connectors.kafka.group.ownership import Polled
+from streamboost.connectors.kafka.group.member import KafkaMember, MovedError
+from streamboost.connectors.kafka.group.ownership import Polled, Write
 from streamboost.connectors.kafka.table import KafkaTable
 from streamboost.errors import ConnectorError, DeletedError
 from streamboost.pipelines.apart.committees import Edition, Editions
-from streamboost.pipelines.apart.progress import KEY, Progress
-from streamboost.pipelines.apart.task import Settings, Step, Task
+from streamboost.pipelines.apart.progress import KEY, Progress, Step
+from streamboost.pipelines.apart.task import Settings, Task
 from streamboost.pipelines.engine.intake import wall_clock
 from streamboost.pipelines.stop import Stop
 
@@ -215,7 +215,8 @@ class Scorer:
         tick, steps = self._clock(), {}
         for partition, messages in found.items():
             lag = self._member.lag(partition)
-            steps[partition] = self.tasks[partition].step(messages, edition, tick, lag)
+            end = polled.ends[partition]
+            steps[partition] = self.tasks[partition].step(messages, edition, tick, lag, end)
         places = {partition: step.end for partition, step in steps.items()}
         self._member.commit(self._writes(steps), places, polled)
         self.is_waiting = False

@@ -19,16 +19,17 @@ from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.apart.committees import Edition
-from streamboost.pipelines.apart.progress import Asked, Progress
+from streamboost.pipelines.apart.progress import Asked, Progress, Step
 from streamboost.pipelines.engine.batch import Inputs, Messages, chain, letters, predictions
 from streamboost.pipelines.engine.join.held_records import HeldRecord, held_values
 from streamboost.pipelines.engine.join.joined import Joined
+from streamboost.pipelines.engine.numbers import FieldCounts
 from streamboost.pipelines.engine.requests import request_of, shown
 from streamboost.pipelines.span import Moment, Span
 from streamboost.stream.evaluation.rest import Rest
 from streamboost.stream.scoring import Scored, surest
 
-__all__ = ["Settings", "Step", "Task"]
+__all__ = ["Settings", "Task"]
 
 _OF_QUERIER = ("budget", "draws", "places", "lots", "rule", "doubt")
 
@@ -55,16 +56,6 @@ class Settings:
         least = 3 if self.strategy.rule == "chance" else 1 + (self.strategy.audit_share > 0)
         burst = max(least, self.strategy.burst // partitions)
         return replace(self.strategy, burst=burst)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one batch of a partition comes to."""
-
-    messages: Messages
-    entry: bytes
-    end: int
-    records: int
 
 
 class Task:
@@ -138,8 +129,19 @@ class Task:
         self._querier.resume(state, {"X": X, "utility": np.zeros(len(X))})
         self._n_features = X.shape[1]
 
-    def step(self, messages: Sequence[Message], edition: Edition, tick: int, lag: int) -> Step:
-        """Predict the records of `messages`, and decide which to ask for."""
+    def step(
+        self,
+        messages: Sequence[Message],
+        edition: Edition,
+        tick: int,
+        lag: int,
+        end: int | None = None,
+    ) -> Step:
+        """Predict the records of `messages`, and decide which to ask for.
+
+        The partition goes on at `end`, None: after the last of them.
+        """
+        end = messages[-1].offset + 1 if end is None else end
         learner, schema = edition.learner, edition.schema
         self._sequence += 1
         records, dead = self._decode(messages, edition, tick)
@@ -155,7 +157,7 @@ class Task:
         written = Messages(predicted, about, letters(dead, Inputs(tick, {}, [*messages], [])))
         self._digest = chain(self._digest, replace(records, X=X), written, Joined(), [])
         self._note(records)
-        end, block = messages[-1].offset + 1, self._querier.budget.block
+        block = self._querier.budget.block
         entry = self._entry(
             start=messages[0].offset,
             end=end,
@@ -170,6 +172,7 @@ class Task:
             window=self._window[0][0] if self._window else end,
             sums=base64.b64encode(Rest.of(scored, rows, block, asked.chances).pack()).decode(),
             asked=self._asked(asked, held, scored, rows, records, edition),
+            unknown=dict(FieldCounts(records.unknown).unknown),
         )
         self._newest = entry
         self.next = end

@@ -5,11 +5,13 @@ import typer
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.cli.options import (
     DEFAULT_FILE,
+    EndWithStdin,
     LogJson,
     PipelineFile,
     Rebuild,
     UntilIdle,
     Upgrade,
+    end_with_stdin,
     exit_code,
     stop_on_signals,
 )
@@ -24,11 +26,14 @@ def learn(
     upgrade: Upgrade = False,
     rebuild: Rebuild = False,
     log_json: LogJson = False,
+    ends: EndWithStdin = False,
 ) -> None:
     """Learn from what `score` processes ask.
 
     One process; a second takes over, as with `run`.
     """
+    if ends:
+        end_with_stdin()
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.job.apart import refuse_here
 
@@ -36,11 +41,15 @@ def learn(
     run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json)
 
 
-def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False) -> None:
+def score(
+    path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, ends: EndWithStdin = False
+) -> None:
     """Score records as one of several processes, on any machine.
 
     Up to one for each partition of the records; none keeps anything in a folder.
     """
+    if ends:
+        end_with_stdin()
     import logging
 
     from streamboost.pipelines.config.file import load

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_FILE",
+    "EndWithStdin",
     "LogJson",
     "PipelineFile",
     "Rebuild",
     "UntilIdle",
     "Upgrade",
+    "end_with_stdin",
     "exit_code",
     "stop_on_signals",
 ]
@@ -36,6 +39,23 @@ Upgrade = Annotated[
 Rebuild = Annotated[
     bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
 ]
+EndWithStdin = Annotated[
+    bool, typer.Option("--end-with-stdin", hidden=True, help="End with standard input.")
+]
+
+
+def end_with_stdin() -> None:
+    """Have this process end as by SIGTERM, once nobody is left who could write to its input.
+
+    The pipe closes also where its writer was killed, on any system.
+    """
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=watch, name="parent", daemon=True).start()
 
 
 def stop_on_signals(said: bytes) -> "Stop":

@@ -44,9 +44,6 @@ def refused(sections: Sections) -> Iterator[Problem]:
                 'must be "kafka" with [pipeline] scoring = "apart": a group shares its topics out'
             )
             yield Problem(name, "connector", text)
-    if getattr(sections.source, "on_corrupt", "stop") != "stop":
-        text = 'must be "stop" with [pipeline] scoring = "apart": scorers do not pass over messages'
-        yield Problem("source", "on_corrupt", text)
     if sections.decided_by:
         text = (
             'does not go with [pipeline] scoring = "apart": what decisions cost is not told by '

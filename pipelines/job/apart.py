@@ -15,7 +15,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, ConnectorError
 from streamboost.pipelines.apart.topics import committees_topic, progress_topic, scorers_group
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.endpoints.kafka import KafkaTopic, cluster_of
+from streamboost.pipelines.endpoints.kafka import KafkaInput, KafkaTopic, cluster_of
 from streamboost.pipelines.engine.batch import Outputs
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.span import Span
@@ -203,8 +203,17 @@ def scorer_of(config: Config, stop: Stop) -> "Scorer":
         worker,
     )
     table = committees_topic(config.name)
+    source = config.sections.source
+    assert isinstance(source, KafkaInput)
+    member = KafkaMember(
+        cluster,
+        scorers_group(config.name),
+        topics.records,
+        config.sections.schema_.max_record_bytes,
+        source.on_corrupt,
+    )
     return Scorer(
-        KafkaMember(cluster, scorers_group(config.name), topics.records, _held_bytes(config)),
+        member,
         Beside(cluster),
         topics,
         KafkaTable(cluster, table),
@@ -215,10 +224,6 @@ def scorer_of(config: Config, stop: Stop) -> "Scorer":
         poll_interval=section.poll_interval,
         on_gap=section.on_gap,
     )
-
-
-def _held_bytes(config: Config) -> int:
-    return config.sections.schema_.max_record_bytes
 
 
 def _maker(config: Config) -> "Callable[[Schema], StreamLearner]":

@@ -1,6 +1,7 @@
 """A learner and its scorers as children of one process, for one machine."""
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -23,11 +24,13 @@ _REST = 1.0
 def run_workers(path: Path, n: int, options: Sequence[str], stop: Stop) -> int:
     """Run `learn` and `n` times `score` until asked to stop, or one of them fails.
 
-    One that was killed is started again. Returns 0, or the exit code of the one that failed, when
-    all have ended.
+    One that was killed is started again; all end with this process, also where it is killed.
+    Returns 0, or the exit code of the one that failed, when all have ended.
     """
     kinds = ["learn", *["score"] * n]
-    children = [_start(kind, path, options) for kind in kinds]
+    # This process alone can write to it: it closes with its end, of which children hear.
+    stdin, held = os.pipe()
+    children = [_start(kind, path, options, stdin) for kind in kinds]
     failed = 0
     try:
         while not (stop.requested or failed):
@@ -42,15 +45,17 @@ def run_workers(path: Path, n: int, options: Sequence[str], stop: Stop) -> int:
                     continue
                 _log.error("`%s` was killed by signal %d: it starts again", kinds[place], -code)
                 stop.rest(_REST)
-                children[place] = _start(kinds[place], path, options)
+                children[place] = _start(kinds[place], path, options, stdin)
     finally:
         for child in children:
             if child.poll() is None:
                 child.send_signal(signal.SIGTERM)
         codes = [child.wait() for child in children]
+        os.close(stdin)
+        os.close(held)
     return failed or max(0, *codes)
 
 
-def _start(kind: str, path: Path, options: Sequence[str]) -> "subprocess.Popen[bytes]":
+def _start(kind: str, path: Path, options: Sequence[str], stdin: int) -> "subprocess.Popen[bytes]":
     line = [sys.executable, "-m", "streamboost.pipelines.cli", kind, str(path), *options]
-    return subprocess.Popen(line, stdin=subprocess.DEVNULL)
+    return subprocess.Popen([*line, "--end-with-stdin"], stdin=stdin)

@@ -32,6 +32,7 @@ def freeze(learner: "Predictor") -> Arrays:
         "labels": list(learner._rows.counts.items()),
         "total": learner.n_labels,
         "temperature": learner.judge.temperature.state(),
+        "renamed": list(learner._renamed.items()),
         "blend": blend | {"waiting": waiting},
         "n_features": learner.n_features,
     }
@@ -57,6 +58,7 @@ def thaw(learner: "StreamLearner", arrays: Mapping[str, np.ndarray]) -> None:
         learner._rows.total = about["total"]
         learner._blend.resume(about["blend"], part(given, "blend."))
         learner.judge.temperature.resume(about["temperature"])
+        learner._renamed = dict(about["renamed"])
         learner.trainer.champion = from_arrays("committee.", given)
     except (LookupError, TypeError, ValueError) as error:
         raise ModelFileError(

@@ -66,6 +66,16 @@ def delete(made, topic, before):
         admin.delete_records({TopicPartition(topic, 0): before})
 
 
+def damage(broker, made, text):
+    """Change a byte of the batch that holds `text`, on the broker's disk."""
+    broker.stop()
+    (log,) = broker.folder.glob(f"data/{made.name}.records-0/*.log")
+    held = log.read_bytes()
+    place = held.index(text.encode())
+    log.write_bytes(held[:place] + b"!" + held[place + 1 :])
+    broker.start()
+
+
 def checkpoints(made):
     return State(made.config.state).checkpoints
 

@@ -31,6 +31,7 @@ batch_records = 50
 {pipeline}
 [schema]
 numeric = ["a", "b", "c", "d"]
+{schema}
 [kafka]
 bootstrap_servers = "{servers}"
 session_timeout_ms = 6000
@@ -54,13 +55,18 @@ SESSION, TRANSACTION = 6.0, 10.0
 class Apart:
     """Topics of so many partitions, a pipeline file in `folder`, and what runs on them."""
 
-    def __init__(self, folder, servers, partitions=6, pipeline=""):
+    def __init__(self, folder, servers, partitions=6, pipeline="", schema=""):
         self.name, self.cluster = f"apart.{time.time_ns()}", KafkaCluster(servers)
         self.partitions = self.first_partitions = partitions
         self.file = folder / "p.toml"
         self.file.write_text(
             FILE.format(
-                name=self.name, servers=servers, pipeline=pipeline, budget=BUDGET, burst=BURST
+                name=self.name,
+                servers=servers,
+                pipeline=pipeline,
+                schema=schema,
+                budget=BUDGET,
+                burst=BURST,
             )
         )
         create_topics(self.cluster, {f"{self.name}.records": {"num_partitions": partitions}})

@@ -9,7 +9,7 @@ from kafka.admin import OffsetSpec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
-from streamboost.connectors.kafka.reading import as_message, span_of
+from streamboost.connectors.kafka.reading import as_message, find_damage, is_damaged, span_of
 from streamboost.errors import UnavailableError
 
 __all__ = ["Beside"]
@@ -53,11 +53,24 @@ class Beside:
     def between(
         self, topic: str, partition: int, start: int, end: int, max_bytes: int = 2**31
     ) -> list[Message]:
-        """Return what there still is of the messages of [start, end)."""
+        """Return what there still is of the messages of [start, end), but damaged ones."""
         where, at = self._where(topic), TopicPartition(topic, partition)
-        with self._reading(at) as consumer:
-            start = max(start, span_of(consumer, [at], where)[0][at])
-            return list(_read(consumer, at, start, end, where, max_bytes))
+        found: list[Message] = []
+        while True:
+            try:
+                with self._reading(at) as consumer:
+                    start = max(start, span_of(consumer, [at], where)[0][at])
+                    for message in _read(consumer, at, start, end, where, max_bytes):
+                        found.append(message)
+                        start = message.offset + 1
+                return found
+            except UnavailableError as error:
+                damage = is_damaged(error) and find_damage(
+                    self._cluster, topic, {str(partition): start}
+                )
+                if not damage:
+                    raise
+                start = damage.end
 
     def close(self) -> None:
         """Let go of the cluster; reading connects again."""

@@ -19,7 +19,7 @@ any more, or a member of an earlier generation. Five rules keep that whole:
 from collections.abc import Mapping, Sequence
 from functools import partial
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
@@ -32,18 +32,21 @@ from kafka.structs import (
 
 from streamboost.connectors.base import Carried, Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
-from streamboost.connectors.kafka.group.ownership import Listener, Polled
+from streamboost.connectors.kafka.group.ownership import Listener, Polled, Write
 from streamboost.connectors.kafka.reading import (
+    Damage,
     as_message,
     check_place,
+    find_damage,
     numbers_of,
+    places_of,
     span_of,
     topic_id,
 )
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch, options_of
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
-__all__ = ["KafkaMember", "MovedError", "Write"]
+__all__ = ["KafkaMember", "MovedError"]
 
 POLL_MS = 200
 """With 10 ms, a member that joins never gets a partition."""
@@ -67,15 +70,6 @@ class MovedError(UnavailableError):
     """Partitions went to other members before a commit, and nothing of it was written."""
 
 
-class Write(NamedTuple):
-    """A message to be written to a partition of a topic; None lets the client choose one."""
-
-    topic: str
-    partition: int | None
-    payload: bytes
-    about: Message | Carried = Carried()
-
-
 class KafkaMember:
     """Reads the partitions of a topic that a group gives it, and commits what was made of them.
 
@@ -85,6 +79,7 @@ class KafkaMember:
     group : the consumer group's name, with which the transactions' names begin
     topic : what is read
     max_bytes : of a longer payload, so much and one byte are held
+    on_corrupt : "stop" where messages do not match their checksum, or "skip" them, with a word
     settings : further options of the consumer
     """
 
@@ -94,6 +89,7 @@ class KafkaMember:
         group: str,
         topic: str,
         max_bytes: int = 1_000_000,
+        on_corrupt: str = "stop",
         **settings: Any,
     ) -> None:
         self.name = f"{group}.{token_hex(8)}"
@@ -101,6 +97,7 @@ class KafkaMember:
         self._cluster = cluster
         self._group = group
         self.max_bytes = max_bytes
+        self._on_corrupt = on_corrupt
         known = {"session_timeout_ms": SESSION_MS, "metadata_max_age_ms": _METADATA_MS}
         self._settings = known | settings
         self._where = f"topic {topic!r} at {cluster.servers}"
@@ -132,17 +129,13 @@ class KafkaMember:
         Of partitions that have changed hands, what was known holds no more, and `seek` is to say
         where they go on.
         """
-        consumer, found, unsure = self._joined(), {}, self._is_unsure
+        consumer, found, damage, unsure = self._joined(), {}, None, self._is_unsure
         self._is_unsure = True  # what was fetched before something fails is lost
         with told(self._where):
             try:
                 found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
             except kafka_errors.CorruptRecordError as error:
-                self._leave()  # asked again, it would never return
-                raise ConnectorError(
-                    f"{self._where}: messages do not match their checksum: {error}. Bring the "
-                    "topic back from a copy"
-                ) from error
+                damage = self._past_damage(consumer, error)
             except _NOWHERE:
                 unsure = True  # a new partition was sent nowhere yet, or where it was to go is gone
             ownership = self._listener.take(unsure=unsure)
@@ -155,8 +148,27 @@ class KafkaMember:
             partition.partition: [as_message(record, self.max_bytes) for record in records]
             for partition, records in found.items()
         }
+        ends = {partition: each[-1].offset + 1 for partition, each in messages.items() if each}
+        if damage is not None:
+            messages[damage.partition] = [damage.message()]
+            ends[damage.partition] = damage.end
         self._is_unsure = False
-        return Polled(messages, ownership, member)
+        return Polled(messages, ends, ownership, member)
+
+    def _past_damage(self, consumer: KafkaConsumer, error: Exception) -> Damage:
+        """Have the partition go on after the damaged messages that come next; return which."""
+        damage = find_damage(self._cluster, self.topic, places_of(consumer))
+        if damage is not None and self._on_corrupt == "skip":
+            # The library keeps what it could not take apart: sent to the same place again, as by
+            # who takes the partition over, it would never return.
+            if undone := consumer._fetcher._next_partition_records:
+                undone.drain()
+            self.skip_to(damage.partition, damage.end)
+            return damage
+        self._leave()
+        if damage is None:
+            raise UnavailableError(f"{self._where}: {error}, but not a second time") from error
+        raise damage.refusal(self._where) from error
 
     def seek(self, partition: int, offset: int | None) -> int:
         """Have `partition` go on at `offset`, None: at its beginning; return where that is.

@@ -1,4 +1,7 @@
-"""Which partitions are a member's: from when it hears that they came until that they went."""
+"""Which partitions are a member's: from when it hears that they came until that they went.
+
+And what it takes from them and gives for it.
+"""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -7,9 +10,9 @@ from typing import Any, NamedTuple
 from kafka import ConsumerRebalanceListener
 from kafka.structs import ConsumerGroupMetadata
 
-from streamboost.connectors.base import Message
+from streamboost.connectors.base import Carried, Message
 
-__all__ = ["Listener", "Ownership", "Polled"]
+__all__ = ["Listener", "Ownership", "Polled", "Write"]
 
 
 class Ownership(NamedTuple):
@@ -63,8 +66,21 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library 
 
 
 class Polled(NamedTuple):
-    """What a poll gave: by partition, in order, what was ours then, and as which member."""
+    """What a poll gave: by partition, in order, what was ours then, and as which member.
+
+    `ends` says where each partition goes on after its messages.
+    """
 
     messages: Mapping[int, list[Message]]
+    ends: Mapping[int, int]
     ownership: Ownership
     member: ConsumerGroupMetadata
+
+
+class Write(NamedTuple):
+    """A message to be written to a partition of a topic; None lets the client choose one."""
+
+    topic: str
+    partition: int | None
+    payload: bytes
+    about: Message | Carried = Carried()

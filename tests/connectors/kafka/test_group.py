@@ -11,8 +11,8 @@ from kafka import TopicPartition
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.group.beside import Beside
-from streamboost.connectors.kafka.group.member import KafkaMember, MovedError, Write
-from streamboost.connectors.kafka.group.ownership import Listener
+from streamboost.connectors.kafka.group.member import KafkaMember, MovedError
+from streamboost.connectors.kafka.group.ownership import Listener, Write
 from streamboost.errors import DeletedError
 from tests.waiting import until
 

@@ -14,12 +14,13 @@ from streamboost.pipelines.apart.task import Settings, Task
 from streamboost.pipelines.span import Span
 from streamboost.stream.estimators import default_estimator
 from streamboost.stream.learner import StreamLearner
+from streamboost.stream.training.schedule import Schedule
 
 FIELDS = {"a": "number", "b": "number", "place": "category", "note": "text"}
 STANDING = ("committee", "linear", "words")
 
 
-def make_learner(schema, budget=0.3, experts=STANDING):
+def make_learner(schema, budget=0.3, experts=STANDING, **schedule):
     fields = schema.fields
     mixed = None if isinstance(fields, str) or schema.numeric != "auto" else Features(fields)
     return StreamLearner(
@@ -28,6 +29,7 @@ def make_learner(schema, budget=0.3, experts=STANDING):
         n_features=len(schema.features),
         features=mixed,
         experts=experts,
+        schedule=Schedule(**schedule),
     )
 
 

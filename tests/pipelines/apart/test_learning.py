@@ -12,6 +12,7 @@ from streamboost.pipelines.apart.progress import Progress
 from streamboost.pipelines.engine.batch import Inputs
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.span import Span
+from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
 from tests.pipelines.apart.sharing import (
     edition_of,
@@ -28,14 +29,14 @@ from tests.pipelines.apart.sharing import (
 class Learned:
     """A learner, one partition's task, and somebody who answers what it asks."""
 
-    def __init__(self, schema, **more):
-        learner = make_learner(schema)
+    def __init__(self, schema, training="inline", truth=label_of, **more):
+        learner = make_learner(schema, training=training)
         join = Join(Span.parse("1h"), Span.parse("1d"), learner.n_features)
         self.pipeline = LearningPipeline(schema, learner, join, Versions(None, 3), **more)
         self.inputs, self.effects, self.progress = [], [], []
         self.outputs = LearnerOutputs(*(MemorySink(MemoryLog()) for _ in range(4)))
         self.step([], [])
-        self.task, self.truth = task(), {}
+        self.task, self.truth, self.truth_of = task(), {}, truth
 
     def step(self, progress, labels):
         tick = 1_000 + len(self.inputs)
@@ -45,11 +46,20 @@ class Learned:
         self.effects[-1].messages.writes(self.outputs)
         return self.effects[-1]
 
+    def finish_training(self):
+        """Let what is being trained serve."""
+        trainer = self.pipeline.learner.trainer
+        if trainer.running:
+            made = trainer.wait(trainer.running.version)
+            self.pipeline.step(Inputs(1_999, {}, [], []), made)
+
+    def edition(self):
+        return edition_of(self.pipeline.learner, self.pipeline.schema, self.pipeline.sequence)
+
     def turn(self, messages, answering=True):
         """Score a batch, and let the learner hear of it and of the answers to it."""
-        self.truth |= {json.loads(m.payload)["id"]: label_of(m.payload) for m in messages}
-        edition = edition_of(self.pipeline.learner, self.pipeline.schema, self.pipeline.sequence)
-        scored = self.task.step(messages, edition, 1_000, 0)
+        self.truth |= {json.loads(m.payload)["id"]: self.truth_of(m.payload) for m in messages}
+        scored = self.task.step(messages, self.edition(), 1_000, 0)
         asked = [json.loads(r)["id"] for r in scored.messages.requests]
         self.progress.append(message(scored.entry, len(self.progress)))
         answers = [{"id": id, "label": self.truth[id]} for id in asked if answering]
@@ -172,6 +182,79 @@ def test_a_field_that_joins_is_published_and_asked_with():
     entry = Progress.decode(learned.progress[-1].payload, "")
     assert all(len(one.values) == 5 for one in entry.asked)
     assert learned.pipeline.learner.n_labels == learned.pipeline.join.counts.answered
+
+
+def test_what_was_asked_before_a_field_joined_is_learned_without_it():
+    learned = Learned(mixed())
+    for n in range(4):
+        learned.turn(records(10, start=10 * n))
+    pipeline, before = learned.pipeline, learned.task
+    edition = edition_of(pipeline.learner, pipeline.schema, pipeline.sequence)
+    pipeline.notes["fields"] = {"late": "number"}
+    learned.step([], [])
+    pipeline.notes = {}
+    scored = before.step(records(10, start=40), edition, 1_000, 0)
+    asked = Progress.decode(scored.entry, "").asked
+    answers = [{"id": one.id, "label": "left"} for one in asked]
+    effects = learned.step(
+        [message(scored.entry, 4)], [message(a, i) for i, a in enumerate(answers)]
+    )
+    assert len(effects.joined.ids) == len(asked) > 0
+
+
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_labels_may_change_and_be_taken_back(make):
+    learned = Learned(make())
+    asked = [id for n in range(15) for id in learned.turn(records(10, start=10 * n))]
+    learner, counts = learned.pipeline.learner, learned.pipeline.join.counts
+    first, second = asked[:2]
+    other = "left" if learned.truth[first] == "right" else "right"
+    answers = [{"id": first, "label": other}, {"id": second, "label": None}]
+    learned.step([], [message(one, i) for i, one in enumerate(answers)])
+    assert (counts.corrected, counts.taken_back) == (1, 1)
+    assert learner.label_of(first) == other
+    assert learner.label_of(second) is None
+
+
+def third_of(payload):
+    record = json.loads(payload)
+    return "third" if record["a"] + record["b"] < 0.7 else label_of(payload)
+
+
+@pytest.mark.parametrize("command", [("merge", "left"), ("drop", None)])
+def test_a_class_that_is_mended_is_predicted_no_more_from_the_next_edition_on(command):
+    learned = Learned(numbers(), "background", truth=third_of)
+    for n in range(30):
+        learned.turn(records(10, start=10 * n))
+        learned.finish_training()
+    pipeline, edition = learned.pipeline, learned.edition()
+    assert "third" in pipeline.learner.committee.classes
+    kind, into = command
+    mended = Inputs(2_000, {}, [], [], commands=[Command(kind, label="third", into=into)])
+    effects = pipeline.step(mended, None)
+    assert effects.messages.publish is not None
+    assert effects.promoted is None, "its successor is still being trained"
+    every = records(200, start=1_000)
+    assert "third" in labels_of(task().step(every, edition, 1, 0))
+    assert labels_of(task().step(every, learned.edition(), 1, 0)) == {"left", "right"}
+    scored = learned.task.step(records(40, start=300), edition, 1_000, 0)
+    effects = learned.step([message(scored.entry, 30)], [])
+    assert len(effects.asked) > 0
+    assert set(effects.scored.labels) <= {"left", "right"}
+    shown = [json.loads(r) for r in effects.messages.requests]
+    assert set().union(*(one["probabilities"] for one in shown)) == {"left", "right"}
+
+
+def labels_of(step):
+    return {json.loads(p)["label"] for p in step.messages.predictions}
+
+
+def test_fields_that_nobody_knows_are_counted_of_all_records():
+    learned = Learned(mixed())
+    newer = [json.loads(m.payload) | {"later": {"city": "x"}} for m in records(10)]
+    learned.turn([message(one, i) for i, one in enumerate(newer)])
+    learned.turn(records(10, start=10))
+    assert learned.pipeline.numbers()["fields"]["unknown"] == {"later.city": 10}
 
 
 def test_the_learner_tells_who_scores_each_partition():

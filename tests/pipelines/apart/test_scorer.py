@@ -1,14 +1,19 @@
 """Scorers on a real broker, in one process: partitions come and go, and nothing with them."""
 
+import re
 from contextlib import ExitStack, closing
 
 import pytest
 
 from streamboost.connectors.kafka.admin import add_partitions
-from streamboost.errors import DeletedError, UnavailableError
+from streamboost.errors import ConnectorError, DeletedError, UnavailableError
+from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.apart import scorer_of
 from streamboost.pipelines.job.run import run
+from streamboost.pipelines.job.verify import verify
+from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.stop import Stop
+from tests.pipelines.operated import damage
 from tests.pipelines.scored_apart import (
     Apart,
     assert_budgets_were_kept,
@@ -103,6 +108,71 @@ def test_what_was_polled_before_something_failed_is_polled_again(make_world, sco
 
 
 @pytest.mark.slow
+def test_a_class_that_is_merged_is_predicted_no_more_and_the_replay_is_the_same(make_world, scorer):
+    world = make_world()
+    one = scorer(world)
+    for _ in range(3):
+        world.send(60)
+        until_scored(world, one)
+        world.answer_all()
+        run(world.config, until_idle=True)
+    before = len(world.read("predictions")[0])
+    queue_command(world.config.state, Command("merge", None, "a", "b"))
+    newest = run(world.config, until_idle=True)
+    until(lambda: (turn(one), one._editions.newest.number == newest)[-1], 30)
+    world.send(60)
+    until_scored(world, one)
+    world.answer_all()
+    run(world.config, until_idle=True)
+    labels = [p["label"] for _, p in world.read("predictions")[0]]
+    assert {*labels[before - 20 : before]} == {"a", "b"}
+    assert {*labels[before:]} == {"b"}
+    assert "bit for bit" in verify(world.config)
+
+
+DAMAGED = {
+    None: "empty",
+    b"": "empty",
+    b"\xff\xfe": "bad_json",
+    b'{"id": "x", "a": ': "bad_json",
+    b'{"id": "x", "a": NaN}': "bad_json",
+    b"[1, 2]": "wrong_type",
+    b'{"id": ["x"], "a": 1}': "wrong_type",
+    b'{"id": "x", "a": "one"}': "wrong_type",
+    b'{"id": "x", "a": 1e39}': "infinite",
+    b'{"a": 1}': "missing_id",
+    b'{"id": "0", "a": 1}': "duplicate_id",
+    b'{"id": "x", "a": "%s"}' % (b"long" * 60_000): "too_large",
+}
+LATER = b'{"id": "20", "a": 1, "b": 2, "c": 3, "d": 4, "of a later release": {"e": [5]}}'
+
+
+def test_a_damaged_record_becomes_its_dead_letter_whoever_meets_it(make_world, scorer):
+    world = make_world(partitions=1, schema="max_record_bytes = 200000")
+    with closing(world.cluster.producer()) as producer:
+        for payload in (*DAMAGED, LATER):
+            producer.send(f"{world.name}.records", payload, key=b"0", partition=0)
+        producer.flush()
+    world.sent += 1
+    world.send(20)
+    one = scorer(world)
+    until_scored(world, one)
+    one.close()
+    world.send(20)
+    until_scored(world, scorer(world))
+    letters = [letter for found in world.read("dead_letters").values() for _, letter in found]
+    assert [each["reason"] for each in letters] == list(DAMAGED.values())
+    assert [each["position"]["0"] for each in letters] == list(range(20, 20 + len(DAMAGED)))
+    ids = [p["id"] for _, p in world.read("predictions")[0]]
+    assert ids == [str(i) for i in range(world.sent)]
+    assert_progress_goes_on(world)
+    run(world.config, until_idle=True)
+    known = world.known()
+    assert known["dead_letters"] == len(DAMAGED)
+    assert known["ledger"]["records"] == world.sent
+
+
+@pytest.mark.slow
 def test_a_commit_of_which_nobody_knows_is_settled_first(make_world, scorer, monkeypatch):
     world = make_world()
     one = scorer(world)
@@ -176,3 +246,39 @@ def test_records_that_were_deleted_unread_stop_the_scorer_or_are_counted(
     known = world.known()
     assert known["deleted_unread"] == 15
     assert known["ledger"]["records"] == 35
+
+
+@pytest.mark.slow
+def test_a_damaged_batch_is_named_and_can_be_stepped_over_with_one_dead_letter(
+    make_world, scorer, broker
+):
+    world = make_world(partitions=1)
+    one = scorer(world)
+    until_scored(world, one)
+    for _ in range(4):  # a batch of the topic each, or more
+        world.send(30)
+        world.flush()
+    damage(broker, world, '"id": "60"')
+    named = "the messages at offset .* of partition 0 are damaged: .*on_corrupt = "
+    with pytest.raises(ConnectorError, match=named):
+        until(lambda: turn(one))
+    one.close()
+    text = world.file.read_text()
+    world.file.write_text(text.replace("[committee]", 'on_corrupt = "skip"\n[committee]'))
+    world.config = load(world.file)
+    other = scorer(world)
+    until(lambda: (turn(other), world.read("dead_letters"))[-1], 60)
+    other.close()
+    third = scorer(world)
+    world.send(10)
+    world.flush()
+    until(lambda: (turn(third), third.tasks and third.tasks[0].next >= world.sent)[-1], 60)
+    (letter,) = [letter for found in world.read("dead_letters").values() for _, letter in found]
+    assert letter["reason"] == "corrupt"
+    start, end = map(int, re.search(r"offset (\d+) to (\d+) of", letter["detail"]).groups())
+    assert start <= 60 <= end
+    ids = [p["id"] for _, p in world.read("predictions")[0]]
+    assert ids == [str(i) for i in range(world.sent) if not start <= i <= end]
+    assert_progress_goes_on(world)
+    run(world.config, until_idle=True)
+    assert world.known()["dead_letters"] == 1

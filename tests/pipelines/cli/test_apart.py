@@ -99,6 +99,27 @@ def test_learner_and_scorers_run_as_children_and_one_that_is_killed_starts_again
     assert_budgets_were_kept(world)
 
 
+def is_alive(pid):
+    command = ["ps", "-o", "stat=", "-p", str(pid)]
+    state = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return state != "" and not state.startswith("Z")
+
+
+@pytest.mark.slow
+def test_children_end_when_the_one_that_started_them_is_killed(running):
+    world, process = running
+    world.wait()
+    children = children_of(process)
+    assert len(children) == 3
+    process.kill()
+    try:
+        until(lambda: not any(map(is_alive, children)))
+    finally:
+        for child in filter(is_alive, children):
+            os.kill(child, signal.SIGKILL)
+    assert_nothing_is_lost_or_doubled(world)
+
+
 @pytest.mark.slow
 def test_one_that_fails_ends_all(running):
     world, process = running

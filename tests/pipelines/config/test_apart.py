@@ -48,7 +48,6 @@ def test_without_it_nothing_changes(tmp_path):
             {"on_drift": "adwin", "drift_signal": "both"},
             'drift_signal: must be "error"',
         ),
-        ("source", {"connector": "kafka", "on_corrupt": "skip"}, 'on_corrupt: must be "stop"'),
         ("kafka", {"transactions": False}, "transactions: must be true"),
         ("source", {"connector": "river", "dataset": "Phishing"}, 'connector: must be "kafka"'),
         ("labels", {"connector": "sqlite", "stream": "l"}, 'connector: must be "kafka" .* scoring'),

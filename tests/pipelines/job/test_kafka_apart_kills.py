@@ -27,9 +27,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = max(KILLS, 40) if KILLS else 9
 SCORERS = 3
-TAKEOVER = SESSION + TRANSACTION
+LOOK = 10.0
+"""How often a broker looks for transactions that are to be undone."""
+TAKEOVER = SESSION + TRANSACTION + LOOK
 SLACK = 60.0
 """What starting a process and a busy machine take besides."""
+BUSY = 15.0
+"""What a busy machine takes besides where nothing has to start."""
 
 
 class Chaos:
@@ -41,6 +45,7 @@ class Chaos:
         self.draw = random.Random(seed)
         self.learner = world.start("learn")
         self.scorers = [world.start("score") for _ in range(SCORERS)]
+        self.gone = []
 
     def events(self, n):
         """Return `n` events, each kind as often as the others, in an order that is drawn."""
@@ -57,6 +62,7 @@ class Chaos:
 
     def kill(self):
         i = self._any()
+        self.gone.append((self.scorers[i].pid, time.time() * 1_000))
         self.scorers[i].kill()
         self.scorers[i].wait()
         self.scorers[i] = self.world.start("score")
@@ -69,6 +75,7 @@ class Chaos:
     def freeze(self, seconds=SESSION + 4.0):
         """Stop a scorer until others have its partitions, and let it go on."""
         process = self.scorers[self._any()]
+        self.gone.append((process.pid, time.time() * 1_000))
         process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
         process.send_signal(signal.SIGCONT)
@@ -108,6 +115,21 @@ class Chaos:
         return time.monotonic() - began
 
 
+def takeovers(world, gone):
+    """Return how many seconds each partition stood still whose scorer was killed or stopped.
+
+    `gone` says when each went, as process and milliseconds; scorers tell when they had a batch.
+    """
+    found = []
+    for entries in world.read(progress_topic(world.name)).values():
+        done = [(entry["tick"], int(entry["worker"].split(":")[1])) for _, entry in entries]
+        for pid, when in gone:
+            before = [worker for tick, worker in done if tick <= when]
+            if before and before[-1] == pid:
+                found.append((next(tick for tick, _ in done if tick > when) - when) / 1_000)
+    return found
+
+
 def feeding(world, over):
     """Write records until it is over."""
     while not over.is_set():
@@ -139,6 +161,10 @@ def test_after_kills_stops_and_partitions_that_join_nothing_is_lost_or_doubled(
             asked = assert_nothing_is_lost_or_doubled(world)
             assert_budgets_were_kept(world)
             assert_progress_goes_on(world)
+            stood_still = takeovers(world, chaos.gone)
+            print(f"partitions stood still for {sorted(stood_still)} s")
+            assert stood_still
+            assert max(stood_still) <= TAKEOVER + BUSY
             world.stop(*chaos.scorers)
             until(lambda: world.labels_are_learned(len(asked)))
         world.stop(chaos.learner)

@@ -13,7 +13,7 @@ from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.folder import State
-from tests.pipelines.operated import checkpoints, delete, predicted, put
+from tests.pipelines.operated import checkpoints, damage, delete, predicted, put
 from tests.slow import slow
 from tests.waiting import until
 
@@ -118,16 +118,6 @@ def test_records_deleted_unread_are_passed_over_and_counted_where_gaps_are_no_re
     assert predicted(made) == [str(i) for i in (*range(40), *range(75, 160))]
     assert State(made.config.state).checkpoints.newest()[1]["deleted_unread"] == 35
     assert newest > 2
-
-
-def damage(broker, made, text):
-    """Change a byte of the batch that holds `text`, on the broker's disk."""
-    broker.stop()
-    (log,) = broker.folder.glob(f"data/{made.name}.records-0/*.log")
-    held = log.read_bytes()
-    place = held.index(text.encode())
-    log.write_bytes(held[:place] + b"!" + held[place + 1 :])
-    broker.start()
 
 
 @pytest.mark.slow
