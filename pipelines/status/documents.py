@@ -21,7 +21,9 @@
 ``classes``            of late: how often predicted, and how often answered where asked
 ``confusion``          of late, of the labels asked for: true classes in rows, predicted in columns;
                        these are the hard ones, and `evaluation` has an estimate for all
-``features``           missing rates, means and stability, the least stable first
+``features``           missing rates, means, quartiles and stability, the least stable first
+``typical``            the median of each column (`names`) for each class (`classes`) among the
+                       newest labelled records
 ``feature_reference``  what the features are compared with
 ``trouble``            what went wrong last in this run; empty if nothing did
 =====================  ======================================================================

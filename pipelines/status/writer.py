@@ -12,6 +12,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.status.feature_drift import FeatureDrift, Reference
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import Board, text_of
+from streamboost.pipelines.status.labelled import LabelledNow, near, typical
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import Recent, Since
 from streamboost.pipelines.status.requests import Asked, RequestRows
@@ -35,6 +36,7 @@ class Publication:
     since: Since
     recent: Recent | None
     requests: Asked | None
+    labelled: LabelledNow | None = None
 
 
 class Writer:
@@ -58,6 +60,7 @@ class Writer:
         self._documents: dict[str, Row] = {}
         self._drift = FeatureDrift(watched)
         self._first: Any = None
+        self._labelled: LabelledNow | None = None
         self.requests = RequestRows(schema)
         self._resume(StatusReader(folder))
         self._condition = threading.Condition()
@@ -136,15 +139,18 @@ class Writer:
 
     def _write(self, publication: Publication) -> None:
         board, since = self._board, publication.since
-        if publication.requests is not None:
-            self.requests.update(publication.requests)
+        documents = publication.documents
+        if publication.labelled is not None:
+            self._labelled = publication.labelled
+            documents = documents | {"typical": typical(self._labelled)}
+        if (asked := publication.requests) is not None:
+            self.requests.update(asked, near(self._labelled, asked.rows) if self._labelled else {})
         for mark in since.marks:
             board.mark(*mark)
         board.predicted(since.predictions)
         board.buried(since.dead_letters)
         if publication.point is not None:
             board.point(publication.time, publication.sequence, publication.point)
-        documents = publication.documents
         if publication.recent is not None:
             documents = documents | self._count(publication.recent, publication.time)
         documents["pipeline"]["fields"] = self.requests.fields
