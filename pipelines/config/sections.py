@@ -140,6 +140,12 @@ class MonitorSection(Section):
     )
 
 
+class ServeSection(Section):
+    """[serve]: how `streamboost serve` has people label."""
+
+    blind: bool = Field(False, description="whether the guess is hidden until one has answered")
+
+
 class LabelStudioSection(Section):
     """[label_studio]: the project in which people answer; `streamboost label-studio` serves it."""
 
@@ -187,6 +193,7 @@ class Sections(Section):
     schedule: dict[str, Any] = Field({})
     query: dict[str, Any] = Field({})
     monitor: MonitorSection = MonitorSection()
+    serve: ServeSection = ServeSection()
     label_studio: LabelStudioSection | None = None
 
     @model_validator(mode="before")

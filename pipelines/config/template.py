@@ -230,6 +230,10 @@ estimator = "sketch"        # or "gamble"
 # port = 0                  # 0 serves none
 # publish_every = 1.0       # seconds from one status to the next; 0 writes none
 
+# How people label in the pages of `streamboost serve`.
+[serve]
+# blind = false             # whether the committee's guess is hidden until one has answered
+
 # People may answer in a project of Label Studio, with `streamboost label-studio` beside this:
 #   [label_studio]
 #   url = "http://localhost:8080"

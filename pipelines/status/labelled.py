@@ -1,7 +1,7 @@
 """What the newest labelled records tell whoever answers: which are near, and what is typical.
 
-Only columns that mean the same whatever is learned are compared. Distances are Euclidean in standard
-deviations of the labelled records, a missing value lying at the mean.
+Only columns that mean the same whatever is learned are compared. Distances are Euclidean in
+standard deviations of the labelled records, a missing value lying at the mean.
 """
 
 import math

@@ -10,6 +10,7 @@ from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plura
 __all__ = [
     "Cell",
     "Column",
+    "Scale",
     "Table",
     "annotators",
     "class_mix",
@@ -36,11 +37,21 @@ counts as a slight shift."""
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """A scale from 0 to 1: a value `at` a place, a band from `low` to `high`, and marks."""
+
+    at: float | None
+    low: float
+    high: float
+    marks: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A cell with more than a text.
 
     `bar` is the length of a bar behind it and `shade` how strongly it is tinted, both from 0 to 1;
-    `colour` names the bar's. `note` is only read aloud.
+    `colour` names the bar's or that of the value on a `scale`. `note` is only read aloud.
     """
 
     text: str
@@ -48,6 +59,7 @@ class Cell:
     shade: float | None = None
     colour: str | None = None
     note: str | None = None
+    scale: Scale | None = None
 
 
 Rows = list[list[str | Cell]]

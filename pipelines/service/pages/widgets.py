@@ -20,7 +20,7 @@ from nicegui.elements.mixins.text_element import TextElement
 from streamboost.pipelines.service.pages.tables import Cell, Table
 from streamboost.pipelines.wording import visible
 
-__all__ = ["STATIC", "Answers", "Chart", "DataTable", "Sentence", "Tag", "Theme"]
+__all__ = ["STATIC", "AnsweredTable", "Answers", "Chart", "DataTable", "Sentence", "Tag", "Theme"]
 
 STATIC = Path(__file__).parents[1] / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
@@ -93,6 +93,10 @@ class Theme(_Component, component=STATIC / "theme.js"):
     """Chooses light or dark."""
 
 
+class AnsweredTable(_Component, component=STATIC / "answered.js"):
+    """What was answered, each of which may be changed."""
+
+
 class Answers(_Component, component=STATIC / "answers.js"):
     """The answers to choose from."""
 
@@ -106,5 +110,5 @@ def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
-    values = asdict(cell) | {"text": visible(cell.text)}
+    values = asdict(cell) | {"text": visible(cell.text), "note": cell.note and visible(cell.note)}
     return {name: value for name, value in values.items() if value is not None}
