@@ -189,7 +189,7 @@ def pipeline_file(strategy: str, seed: int, budget: float) -> Tables:
     sections = demo.pipeline_file(demo.image_segments(), strategy, seed, budget)
     return sections | {
         "pipeline": sections["pipeline"] | {"name": "demo"},
-        "schema": {"numeric": PIXELS},
+        "schema": {"numeric": PIXELS, "classes": [str(digit) for digit in range(10)]},
         "labels": {"connector": "sqlite", "stream": "labels"},
         "requests": {"connector": "sqlite", "stream": "requests", "expires_after": EXPIRES},
     }

@@ -69,12 +69,8 @@ class LabellingDesk:
         with Tag("div", classes="desk"):
             with Tag("section", classes="panel record", aria_labelledby="record-title"):
                 self._record = Record(blind=self._blind)
-            with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
-                Tag("h2", "What is it?", id="reply-title")
-                self._answers = Answers()
-                self._answers.on("given", self._given)
-                self._said = Sentence("p", "said", role="status", aria_live="polite")
-            self._near = Near()
+            with Tag("div", classes="side"):
+                self._make_side()
             self._given_panel = Tag(
                 "section", classes="panel given", aria_labelledby="features-title"
             )
@@ -82,12 +78,21 @@ class LabellingDesk:
                 Tag("h2", "Features", id="features-title")
                 self._legend = Tag("p", "", "about")
                 self._features = DataTable()
-            with Tag("section", classes="panel answered", aria_labelledby="history-title"):
-                Tag("h2", "Answered", id="history-title")
-                self._none = Tag("p", "Nothing yet.", "summary empty")
-                self._history = AnsweredTable()
-                self._history.on("change", self._change)
         self._show(None)
+
+    def _make_side(self) -> None:
+        """Make what stands beside the record and its features."""
+        with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
+            Tag("h2", "What is it?", id="reply-title")
+            self._answers = Answers()
+            self._answers.on("given", self._given)
+            self._said = Sentence("p", "said", role="status", aria_live="polite")
+        self._near = Near()
+        with Tag("section", classes="panel answered", aria_labelledby="history-title"):
+            Tag("h2", "Answered", id="history-title")
+            self._none = Tag("p", "Nothing yet.", "summary empty")
+            self._history = AnsweredTable()
+            self._history.on("change", self._change)
 
     async def refresh(self, view: View) -> None:
         """Keep the record, or take the next one where it is gone."""
