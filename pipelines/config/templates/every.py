@@ -1,4 +1,4 @@
-"""The pipeline file that `streamboost init` writes."""
+"""The pipeline file with every key, which `streamboost init --all` writes."""
 
 __all__ = ["render"]
 
@@ -243,6 +243,6 @@ estimator = "sketch"        # or "gamble"
 
 
 def render(*, kafka: bool = False) -> str:
-    """Return the file; a test sees to it that it shows the defaults there are."""
+    """Return the file with every key; a test sees to it that it shows the defaults there are."""
     about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
     return about + _JOB + connectors + _LEARNER
