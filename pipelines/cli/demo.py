@@ -50,7 +50,12 @@ def demo(
         ),
     ] = None,
     strategy: Annotated[Strategy | None, typer.Option(help="Run this row alone.")] = None,
-    budget: Annotated[float, typer.Option(help="Share of labels that may be bought.")] = 0.1,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of labels that may be bought: 0.1, with --serve 0.05.", show_default=False
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Drives the learner, never the order.")] = 0,
     state: Annotated[
         Path | None, typer.Option(help="Keep log and state in this folder.", show_default=False)
@@ -68,8 +73,8 @@ def demo(
 
     They are your own with `demo FILE --label FIELD`, which draws accuracy over labels bought.
 
-    With --serve it does not end: the records come again under new ids until it is stopped, and some
-    requests are left for you.
+    With --serve it does not end: handwritten digits come until it is stopped, and most requests are
+    left for you. With --state it goes on the next time.
     """
     _refuse_what_contradicts(records, label, id)
     if serve:
@@ -82,7 +87,9 @@ def demo(
         return
     strategies = list(Strategy) if strategy is None else [strategy]
     source = None if records is None or label is None else (records, label, id)
-    _demo_to_compare(strategies, source, budget, seed, state, html, as_json=as_json)
+    _demo_to_compare(
+        strategies, source, 0.1 if budget is None else budget, seed, state, html, as_json=as_json
+    )
 
 
 def _refuse_what_contradicts(records: Path | None, label: str | None, id: str | None) -> None:
@@ -183,7 +190,7 @@ def _say(
 
 
 def _demo_to_take_part_in(
-    strategy: Strategy, budget: float, seed: int, state: Path | None, port: int
+    strategy: Strategy, budget: float | None, seed: int, state: Path | None, port: int
 ) -> None:
     from tempfile import TemporaryDirectory
 
@@ -200,5 +207,10 @@ def _demo_to_take_part_in(
             flush=True,
         )
         demo_serve.play(
-            folder, strategy=strategy.value, seed=seed, budget=budget, port=port, stop=stop
+            folder,
+            strategy=strategy.value,
+            seed=seed,
+            budget=demo_serve.BUDGET if budget is None else budget,
+            port=port,
+            stop=stop,
         )

@@ -6,6 +6,7 @@ file. All that is wrong with a file is reported at once.
 """
 
 import json
+import logging
 import os
 import tomllib
 from collections.abc import Mapping
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from streamboost.pipelines.config.learner import Core
 
 __all__ = ["Config", "Tables", "load", "parse"]
+
+_log = logging.getLogger(__name__)
 
 Tables = dict[str, dict[str, Any]]
 
@@ -126,9 +129,12 @@ def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read as text: {error}") from error
     try:
-        tables = tomllib.loads(text)
+        tables, mended = toml.read(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: not valid TOML: {error}") from error
+    for line, key in mended.items():
+        # The value may be a secret.
+        _log.warning("%s, line %d: what %s is set to is taken for text: quote it", path, line, key)
     return parse(tables, path.parent.resolve(), name=str(path), learner=learner)
 
 

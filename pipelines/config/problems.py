@@ -128,4 +128,14 @@ def describe(
     if key is None:
         return Problem(section, None, "must be a section with keys")
     text = _WORDS.get(kind, error["msg"]).format(**context)
-    return Problem(section, key, f"{text}, and is {given!r}" if given is not None else text)
+    return Problem(
+        section, key, f"{text}, and is {_as_written(given)}" if given is not None else text
+    )
+
+
+def _as_written(given: Any) -> str:
+    """Return a value as a pipeline file has it, as far as TOML knows its kind."""
+    try:
+        return repr(given) if isinstance(given, str) else toml.render(given)
+    except TypeError:
+        return str(given)

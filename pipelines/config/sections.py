@@ -154,6 +154,12 @@ class DecisionSection(Section):
     threshold: dict[str, Any] = Field({}, description="how sure to be of a class to decide on it")
 
 
+class ServeSection(Section):
+    """[serve]: how `streamboost serve` has people label."""
+
+    blind: bool = Field(False, description="whether the guess is hidden until one has answered")
+
+
 class LabelStudioSection(Section):
     """[label_studio]: the project in which people answer; `streamboost label-studio` serves it."""
 
@@ -202,6 +208,7 @@ class Sections(Section):
     schedule: dict[str, Any] = Field({})
     query: dict[str, Any] = Field({})
     monitor: MonitorSection = MonitorSection()
+    serve: ServeSection = ServeSection()
     label_studio: LabelStudioSection | None = None
     decision: DecisionSection | None = None
 

@@ -1,13 +1,19 @@
-"""Writing TOML, which the standard library only reads."""
+"""Writing TOML, which the standard library only reads, and reading what lacks its quotes."""
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["key_of", "render", "write"]
+__all__ = ["key_of", "read", "render", "write"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_LINE = re.compile(r" \(at line (\d+), ")
+_WORD = r"(?:\$\{\w+\}|[^\s\"'\[\]{},#=])+"
+_SETTING = re.compile(
+    rf"\s*([\w.-]+)\s*=\s*(?:({_WORD})|\[((?:\s*{_WORD}\s*,)*\s*{_WORD}\s*,?\s*)\])\s*(?:#.*)?"
+)
 
 
 def write(sections: Mapping[str, Mapping[str, Any]]) -> str:
@@ -61,3 +67,54 @@ def render(value: Any) -> str:
         inner = ", ".join(f"{key_of(key)} = {render(item)}" for key, item in given)
         return f"{{ {inner} }}" if inner else "{}"
     raise TypeError(f"a {type(value).__name__} cannot be written as TOML: {value!r}")
+
+
+def read(text: str) -> tuple[dict[str, Any], dict[int, str]]:
+    """Return the tables of a TOML text, and the keys whose values lack quotes, by their lines.
+
+    Where a line cannot be read whose value is one word, or a list of such, each is taken for text.
+
+    Raises
+    ------
+    tomllib.TOMLDecodeError
+        Where that is not what is wrong: as the text is, without any guess.
+
+    Examples
+    --------
+    >>> read("[source]\\nconnector = files")
+    ({'source': {'connector': 'files'}}, {2: 'connector'})
+    """
+    lines, mended = text.split("\n"), dict[int, str]()
+    first: tomllib.TOMLDecodeError | None = None
+    while True:
+        try:
+            return tomllib.loads("\n".join(lines)), mended
+        except tomllib.TOMLDecodeError as error:
+            first = first or error
+            place = _LINE.search(str(error))
+            number = int(place[1]) if place else 0
+            quoted = _quoted(lines[number - 1]) if 0 < number <= len(lines) else None
+            if quoted is None or number in mended:
+                raise first from None
+            mended[number], lines[number - 1] = quoted
+
+
+def _quoted(line: str) -> tuple[str, str] | None:
+    """Return the key of a line, and it with its words in quotes; None where nobody can guess."""
+    found = _SETTING.fullmatch(line.rstrip("\r"))
+    if found is None:
+        return None
+    name, word, words = found.groups()
+    if word is not None:
+        return name, f"{name} = {render(word)}"
+    items = [_item(one.strip()) for one in words.split(",") if one.strip()]
+    return name, f"{name} = [{', '.join(items)}]"
+
+
+def _item(word: str) -> str:
+    """Return an item of a list, in quotes where it is no value as it is."""
+    try:
+        tomllib.loads(f"x = {word}")
+    except tomllib.TOMLDecodeError:
+        return render(word)
+    return word

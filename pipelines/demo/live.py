@@ -1,8 +1,9 @@
 """The demo to take part in: a stream that does not end, and requests left for a person.
 
-The records of River's ImageSegments come again and again under new ids: first a few hundred in
-quick succession, answered by the dataset itself, so that there is something to see; then at a pace
-that can be watched, and every third request is left for whoever opens the page.
+Handwritten digits come again and again under new ids, with their pictures, so that a person can
+label them by looking: first a few hundred in quick succession, answered by the dataset itself, so
+that there is something to see when the pages open; then at a pace that can be watched, and most
+requests are left for whoever opens the page.
 """
 
 import subprocess
@@ -16,31 +17,38 @@ from typing import Any
 
 import msgspec
 
+from streamboost.connectors.base import PARTITION
 from streamboost.connectors.messages.written import Label
-from streamboost.connectors.river import RiverSource
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
-from streamboost.errors import ConfigurationError
-from streamboost.pipelines.config.file import Tables
+from streamboost.errors import ConfigurationError, StateError
+from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.file import Config, Tables, parse
 from streamboost.pipelines.demo import compare as demo
+from streamboost.pipelines.demo.digits import PIXELS, digits
+from streamboost.pipelines.engine.batch import Effects
+from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.stop import Stop
 
-__all__ = ["Player", "play"]
+__all__ = ["BUDGET", "Player", "play"]
 
 FIRST = 600
-"""Records that come fast, while the pages are being started."""
+"""Records that are judged before the pages open."""
 
-FAST = 150
+FAST = 200
 """Records a second until then: slow enough for answers to come a few records late."""
 
 PACE = 10
 """Records a second afterwards."""
 
-LEFT = 3
-"""Of so many requests one is left for the person."""
+BUDGET = 0.05
+"""With that pace, of so many labels a minute as one person can give most."""
 
-EXPIRES = "90s"
-"""How long that one waits: the figures of accuracy come so much later."""
+OURS = 3
+"""Of so many requests the dataset answers one, so that figures move while nobody is there."""
+
+EXPIRES = "20s"
+"""How long the others wait: the figures of accuracy come so much later."""
 
 _MOMENT = 0.05
 _CLOSING = 15.0
@@ -55,7 +63,9 @@ _decode = msgspec.json.Decoder(_Asked).decode
 
 
 class Player:
-    """Brings the records, and answers most of the requests.
+    """Brings the records, and answers some of the requests.
+
+    Where an earlier one ended, it goes on: its requests are left to whom they are open.
 
     Parameters
     ----------
@@ -65,6 +75,11 @@ class Player:
         The records, and their labels.
     clock
         Gives seconds that never go back.
+
+    Attributes
+    ----------
+    start
+        The number of the first record that is new.
     """
 
     def __init__(
@@ -78,15 +93,19 @@ class Player:
         self._truth = truth
         self._clock = clock
         self._began = clock()
-        self._written = self._asked = 0
         self._stream = SqliteSink(log, "records")
         self._labels = SqliteSink(log, "labels")
         self._requests = SqliteSource(log, "requests")
+        self._requests.seek({PARTITION: self._requests.lag()})
+        with closing(SqliteSource(log, "records")) as earlier:
+            self.start = self._written = earlier.lag()
+        self._asked = 0
 
     def turn(self) -> None:
         """Bring what is due by now, and answer what was asked."""
         seconds = self._clock() - self._began
-        due = int(min(FAST * seconds, FIRST + PACE * max(seconds - FIRST / FAST, 0.0)))
+        first = max(FIRST - self.start, 0)
+        due = self.start + int(min(FAST * seconds, first + PACE * max(seconds - first / FAST, 0.0)))
         numbers = range(self._written, due)
         self._stream.write([_encode(self._record(number)) for number in numbers])
         self._stream.flush()
@@ -109,15 +128,31 @@ class Player:
         if number < FIRST:
             return False
         self._asked += 1
-        return self._asked % LEFT == 1
+        return self._asked % OURS != 0
 
     def _record(self, number: int) -> dict[str, Any]:
-        # Nobody can tell from the numbers; text is no feature, so the committee does not see it.
-        further = {"id": str(number), "hint": f"it is {self._label(number)}"}
-        return self._records[number % len(self._records)] | further
+        return self._records[number % len(self._records)] | {"id": str(number)}
 
     def _label(self, number: int) -> str:
         return self._truth[number % len(self._truth)]
+
+
+class Opening(Watcher):
+    """Lets the pages open once so many records are judged."""
+
+    def __init__(self, records: int) -> None:
+        self._missing = records
+        self.opened = threading.Event()
+        self._look()
+
+    def committed(self, effects: Effects) -> None:
+        """Count one batch."""
+        self._missing -= effects.n_predicted
+        self._look()
+
+    def _look(self) -> None:
+        if self._missing <= 0:
+            self.opened.set()
 
 
 def _is_below(id: str, due: int) -> bool:
@@ -128,19 +163,20 @@ def _is_below(id: str, due: int) -> bool:
 def play(folder: Path, *, strategy: str, seed: int, budget: float, port: int, stop: Stop) -> None:
     """Run the demo's pipeline and serve its pages until asked to stop.
 
-    The pipeline file and the state are left in `folder`. ConfigurationError says that the pages
-    could not be served, after what they said themselves.
+    The pipeline file and the state are left in `folder`, where the next such call goes on.
+    ConfigurationError says that the pages could not be served, after what they said themselves, and
+    StateError that `folder` holds something else.
     """
-    config = demo.begin(pipeline_file(strategy, seed, budget), folder)
-    with closing(RiverSource(demo.DATASET)) as source:
-        records = [msgspec.json.decode(message.payload) for message in source.poll(sys.maxsize)]
-    player = Player(config.state / "log.db", records, demo.truth())
+    config = _begin(pipeline_file(strategy, seed, budget), folder)
+    records, truth = digits()
+    player = Player(config.state / "log.db", records, truth)
+    opening = Opening(FIRST - player.start)
     with (
-        _served(folder / demo.FILE, port) as server,
         closing(player),
+        _served(folder / demo.FILE, port, opening.opened) as server,
         _playing(player, server, stop),
     ):
-        run(config, stop=stop)
+        run(config, stop=stop, watchers=[opening])
         code = server.poll()
     if code:
         raise ConfigurationError(
@@ -149,20 +185,43 @@ def play(folder: Path, *, strategy: str, seed: int, budget: float, port: int, st
 
 
 def pipeline_file(strategy: str, seed: int, budget: float) -> Tables:
-    """Return the sections of the pipeline file: the demo's, but for who answers."""
+    """Return the sections of the pipeline file: the demo's, but for the records and who answers."""
     sections = demo.pipeline_file(demo.image_segments(), strategy, seed, budget)
     return sections | {
         "pipeline": sections["pipeline"] | {"name": "demo"},
+        "schema": {"numeric": PIXELS, "classes": [str(digit) for digit in range(10)]},
         "labels": {"connector": "sqlite", "stream": "labels"},
         "requests": {"connector": "sqlite", "stream": "requests", "expires_after": EXPIRES},
     }
 
 
+def _begin(sections: Tables, folder: Path) -> Config:
+    """Return the configuration of the demo in `folder`, which begins or goes on."""
+    config, file = parse(sections, folder.absolute(), name="the demo"), folder / demo.FILE
+    if not config.state.exists():
+        return demo.begin(sections, folder)
+    if not file.is_file() or file.read_text(encoding="utf-8") != toml.write(sections):
+        raise StateError(
+            f"{folder} holds a demo of other settings: give those, or name another folder"
+        )
+    return config
+
+
 @contextmanager
-def _served(file: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Serve the pages by a process of their own meanwhile."""
+def _served(file: Path, port: int, opened: threading.Event) -> Iterator[subprocess.Popen[str]]:
+    """Serve the pages by a process of their own meanwhile, whose link is said once `opened`."""
     command = [sys.executable, "-m", "streamboost.pipelines.cli.__main__", "serve", str(file)]
-    server = subprocess.Popen([*command, "--port", str(port)])
+    server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
+    pipe = server.stdout
+    assert pipe is not None
+
+    def say() -> None:
+        opened.wait()
+        for line in pipe:
+            print(line, end="", flush=True)
+
+    speaker = threading.Thread(target=say, name="streamboost-demo-link")
+    speaker.start()
     try:
         yield server
     finally:
@@ -172,10 +231,13 @@ def _served(file: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+        opened.set()
+        speaker.join()
+        pipe.close()
 
 
 @contextmanager
-def _playing(player: Player, server: subprocess.Popen[bytes], stop: Stop) -> Iterator[None]:
+def _playing(player: Player, server: subprocess.Popen[str], stop: Stop) -> Iterator[None]:
     """Play in a thread meanwhile; what goes wrong there, or with the server, ends the pipeline."""
     over, failures = threading.Event(), list[Exception]()
 

@@ -57,9 +57,10 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if (self.version is None) == (self.command == "rollback"):
+            about = "without a" if self.version is None else f"with {self.version} as its"
             raise ConfigurationError(
-                f"{self.command} with version {self.version}: rollback needs the number of a kept "
-                "version, and the other commands take none"
+                f"{self.command} {about} version: rollback needs the number of a kept version, and "
+                "the other commands take none"
             )
         if (self.decision is None) == (self.command == "decide"):
             raise ConfigurationError(
@@ -69,8 +70,9 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
         wanted = {"merge": 2, "drop": 1}.get(self.command, 0)
         given = [name for name in (self.label, self.into) if name is not None]
         if len(given) != wanted or (wanted and not self.label) or len({*given}) < wanted:
+            told = " and ".join(map(repr, given)) or "no class"
             raise ConfigurationError(
-                f"{self.command} with the classes {given}: merge needs a class and another that it "
+                f"{self.command} with {told}: merge needs a class and another that it "
                 "is to be, drop needs one, and the other commands take none"
             )
 

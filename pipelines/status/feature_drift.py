@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from streamboost.pipelines.status.labelled import quartiles
+
 __all__ = ["RECORDS", "FeatureDrift", "RecentRows", "Reference", "moved_most", "stability"]
 
 RECORDS = 1_000
@@ -163,9 +165,14 @@ class FeatureDrift:
         """Return what the features of the rows `X` (n, D) look like, one entry per feature.
 
         `psi` is None where there is no reference or no row; `by_chance` is what chance alone
-        exceeds for one feature in twenty.
+        exceeds for one feature in twenty; `lower` and `upper` are quartiles.
         """
-        return [self._one(place, name, X[:, place]) for place, name in enumerate(self.names)]
+        parts = quartiles(X)
+        return [
+            self._one(place, name, X[:, place])
+            | dict(zip(("lower", "median", "upper"), parts[place] or (None,) * 3, strict=True))
+            for place, name in enumerate(self.names)
+        ]
 
     def bins(self, X: np.ndarray, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
         """Return how the values of some features fall between `edges`, `now` and `then`.

@@ -18,6 +18,7 @@ from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.status.documents import of_schema, point_of, standing, state_of
 from streamboost.pipelines.status.judged import JudgedNotes
+from streamboost.pipelines.status.labelled import LABELLED, LabelledNow
 from streamboost.pipelines.status.recent import Notes, Since
 from streamboost.pipelines.status.requests import OpenRequests
 from streamboost.pipelines.status.writer import Publication, Writer
@@ -70,6 +71,7 @@ class Publisher(Watcher):
         self._sequence = 0
         self._trouble: dict[str, Any] = {}
         self._due, self._published, self._said = 0.0, clock(), clock()
+        self._labels = 0
         self._state, self._is_still, self._has_failed = "", False, False
         steady = loop.pipeline.steady
         self._writer = Writer(folder, loop.pipeline.schema, list(steady))
@@ -143,14 +145,23 @@ class Publisher(Watcher):
         sequence = self._loop.pipeline.sequence
         self._writer.take(Publication(now, sequence, documents, None, Since(), None, None))
 
+    def _newly_labelled(self) -> LabelledNow | None:
+        """Return the newest labelled records, None where they are those of the last time."""
+        pipeline = self._loop.pipeline
+        if pipeline.learner.n_labels == self._labels:
+            return None
+        self._labels = pipeline.learner.n_labels
+        return LabelledNow(*pipeline.learner.newest_labelled(LABELLED), pipeline.steady)
+
     def _publish(self, state: str) -> None:
         before, loop = time.thread_time(), self._loop
         self._state = state
         documents: dict[str, dict[str, Any]] = {}
-        point, recent, asked = None, None, None
+        point, recent, asked, labelled = None, None, None, None
         if loop.is_running and loop.is_settled:
             asked = self._requests.take()
             documents, recent = standing(loop), self._notes.recent()
+            labelled = self._newly_labelled()
             seconds, self._published = self._clock() - self._published, self._clock()
             point = point_of(documents, self._notes.since, seconds)
             self._sequence = loop.pipeline.sequence
@@ -181,6 +192,7 @@ class Publisher(Watcher):
                 asked,
                 judged,
                 loop.pipeline.learner.committee if recent else None,
+                labelled,
             )
         )
         cost = time.thread_time() - before

@@ -1,10 +1,11 @@
 """The open requests, each with what a person needs to answer it."""
 
-from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
@@ -13,6 +14,7 @@ from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.requests import request_of
 from streamboost.pipelines.status.file import Row
+from streamboost.pipelines.status.labelled import Looks
 from streamboost.stream.checks import as_wide
 
 __all__ = ["Asked", "OpenRequests", "RequestRows", "Sent", "other_fields"]
@@ -66,10 +68,12 @@ class Asked:
     ----------
     ids : of all that are open
     new : what was sent of those that have not been handed over yet
+    rows : their features, float32 (D,) each
     """
 
     ids: frozenset[str]
     new: dict[str, Sent]
+    rows: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class OpenRequests:
@@ -117,7 +121,8 @@ class OpenRequests:
         if missing := ids - self._known - self._new.keys():
             self._restore(sorted(missing))
         new, self._new, self._known = self._new, {}, set(ids)
-        return Asked(ids, new)
+        requested = self._pipeline.join.requested
+        return Asked(ids, new, {id: requested(id).x for id in new})
 
     def _hold(self, records: Records) -> None:
         """Keep the records of a batch, as a later one may ask for any in the pool."""
@@ -184,31 +189,37 @@ class RequestRows:
         self._hidden |= {schema.label_fields.label}
         self._sizes: dict[str, int] = {}
         self._bytes = 0
+        self._looks = Looks()
 
     def resume(self, requests: Iterable[dict[str, Any]]) -> None:
         """Take up what an earlier run has left."""
         for request in requests:
-            fields = request.pop("fields")
-            self._put(request["id"], _encode(request), fields)
+            fields, near = request.pop("fields"), request.pop("near", [])
+            self._put(request["id"], _encode(request), fields, near)
 
-    def update(self, asked: Asked) -> None:
-        """Have the rows of those that are open now."""
+    def update(self, asked: Asked, near: Mapping[str, list[dict[str, Any]]]) -> None:
+        """Have the rows of those that are open now, with the labelled records `near` new ones."""
         for id in self.rows.keys() - asked.ids:
             del self.rows[id]
             self._bytes -= self._sizes.pop(id)
         for id, (request, payload) in asked.new.items():
-            self._put(id, request, other_fields(payload, self._hidden))
+            fields = other_fields(payload, self._hidden)
+            self._looks.note(id, fields)
+            nearest = [one | self._looks.of(one["id"]) for one in near.get(id, ())]
+            self._put(id, request, fields, nearest)
 
-    def _put(self, id: str, request: bytes, fields: dict[str, Any]) -> None:
+    def _put(
+        self, id: str, request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]
+    ) -> None:
         looked = _look(request)
         if len(looked.probabilities) > MOST_CLASSES:
             likely = _likeliest(looked.probabilities)
             request = _encode(_decode(request) | {"probabilities": likely})
-        text = _with_fields(request, fields)
+        text = _with(request, fields, near)
         size = len(text)
         if self._bytes + size > MOST_BYTES:
             size, fields = 0, {}
-            text = _with_fields(_encode(_decode(request) | {"features": {}}), fields)
+            text = _with(_encode(_decode(request) | {"features": {}}), fields, [])
         for name, value in fields.items():
             if len(self.fields) < MOST_FIELDS:
                 self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
@@ -217,9 +228,9 @@ class RequestRows:
         self._sizes[id] = size
 
 
-def _with_fields(request: bytes, fields: dict[str, Any]) -> bytes:
-    """Return a request, which is a JSON object, with a further key."""
-    return b'%s,"fields":%s}' % (request[:-1], _encode(fields))
+def _with(request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]) -> bytes:
+    """Return a request, which is a JSON object, with further keys."""
+    return b'%s,"fields":%s,"near":%s}' % (request[:-1], _encode(fields), _encode(near))
 
 
 def _likeliest(probabilities: dict[str, float | None]) -> dict[str, float | None]:

@@ -13,6 +13,7 @@ from streamboost.pipelines.status.feature_drift import FeatureDrift, Reference, 
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import Board, text_of
 from streamboost.pipelines.status.judged import Judged, JudgedRows
+from streamboost.pipelines.status.labelled import LabelledNow, near, typical
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import Recent, Since
 from streamboost.pipelines.status.requests import Asked, RequestRows
@@ -46,6 +47,7 @@ class Publication:
     requests: Asked | None
     judged: Judged | None = None
     committee: "Committee | None" = None
+    labelled: LabelledNow | None = None
 
 
 class Writer:
@@ -69,6 +71,7 @@ class Writer:
         self._documents: dict[str, Row] = {}
         self._drift = FeatureDrift(watched)
         self._first: Any = None
+        self._labelled: LabelledNow | None = None
         self.requests = RequestRows(schema)
         self._judged = JudgedRows(schema)
         self._versions = ServedVersions()
@@ -151,15 +154,18 @@ class Writer:
 
     def _write(self, publication: Publication) -> None:
         board, since = self._board, publication.since
-        if publication.requests is not None:
-            self.requests.update(publication.requests)
+        documents = publication.documents
+        if publication.labelled is not None:
+            self._labelled = publication.labelled
+            documents = documents | {"typical": typical(self._labelled)}
+        if (asked := publication.requests) is not None:
+            self.requests.update(asked, near(self._labelled, asked.rows) if self._labelled else {})
         if publication.judged is not None:
             self._judged.update(publication.judged)
         for mark in since.marks:
             board.mark(*mark)
         board.predicted(since.predictions)
         board.buried(since.dead_letters)
-        documents = publication.documents
         if publication.recent is not None:
             documents = documents | self._count(publication.recent, publication.time)
             columns = publication.judged.columns if publication.judged else ()

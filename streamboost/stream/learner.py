@@ -164,6 +164,10 @@ class StreamLearner(Corrector):
         elif n_features is not None:
             self.widen(n_features)
 
+    def newest_labelled(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
+        """Return ids, labels and features float32 (n, D) of the newest `most` labelled records."""
+        return self._rows.newest(most)
+
     def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
         """Decide which of the records `X` (n, D), scored as `scored`, to ask for.
 

@@ -30,7 +30,6 @@ from kafka.structs import (
     TopicPartition,
 )
 
-from streamboost.connectors.base import Carried, Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
 from streamboost.connectors.kafka.group.ownership import Listener, Polled, Write
 from streamboost.connectors.kafka.reading import (

@@ -8,15 +8,25 @@ which the pipeline notices; it is never lost.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from sqlite3 import Connection
-from typing import Any, Protocol
 
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import StateError
 from streamboost.pipelines.service.access.people import PROGRAM, Person
+from streamboost.pipelines.service.labelling.leases import (
+    Leases,
+    OpenRequest,
+    RequestReader,
+    is_answered,
+)
+from streamboost.pipelines.service.labelling.progress import (
+    Progress,
+    disagreements,
+    progress_of,
+)
 from streamboost.pipelines.service.labelling.store import (
     Action,
     EntryStage,
@@ -30,20 +40,7 @@ from streamboost.pipelines.service.labelling.writers import LabelWriter
 
 __all__ = ["LabelQueue", "OpenRequest", "RequestReader"]
 
-OpenRequest = dict[str, Any]
-"""A message of a request, with `fields`: what the record has beside its features."""
-
 _log = logging.getLogger(__name__)
-
-
-class RequestReader(Protocol):
-    """Where the open requests are, as `StatusReader` tells them."""
-
-    def request_ids(self) -> list[str]:
-        """Return the records whose label is asked for, the most useful answer first."""
-
-    def request(self, id: str) -> OpenRequest | None:
-        """Return the open request for the record `id`."""
 
 
 class LabelQueue:
@@ -87,7 +84,7 @@ class LabelQueue:
         self._requests = requests
         self._labels = labels
         self._grace = grace
-        self._lease = lease
+        self._leases = Leases(requests, lease, clock)
         self._clock = clock
         self._trouble: str | None = None
 
@@ -104,11 +101,7 @@ class LabelQueue:
         """
         ids = self._requests.request_ids()
         with self._store.writing() as connection:
-            connection.execute("DELETE FROM leases WHERE until <= ?", (self._clock(),))
-            chosen = self._before(connection, person) or self._free(connection, person, ids)
-            if chosen is not None:
-                self._give(connection, person, chosen["id"])
-        return chosen
+            return self._leases.next(connection, person, ids)
 
     def answer(self, person: Person, id: str, label: str | int) -> LabellingEntry:
         """Hold the label that `person` gives the record `id`; it is durable then."""
@@ -141,8 +134,8 @@ class LabelQueue:
             connection.execute(
                 "UPDATE entries SET stage = 'undone' WHERE number = ?", (last.number,)
             )
-            if self._holder(connection, last.id) is None:
-                self._give(connection, person, last.id)
+            if self._leases.holder(connection, last.id) is None:
+                self._leases.give(connection, person, last.id)
         return last
 
     def release(self, person: Person) -> None:
@@ -167,6 +160,42 @@ class LabelQueue:
                     0, now, name, person.seat, label.id, sequence, "label", label.label, "written"
                 )
                 put(connection, entry)
+
+    def correct(self, person: Person, number: int, label: str | int) -> LabellingEntry:
+        """Hold another label for the record of the entry `number`; it is durable then.
+
+        Somebody changes what they said themselves, and an operator what anybody did.
+        """
+        with self._store.writing() as connection:
+            before = next(iter(newest(connection, 1, below=number + 1)), None)
+            if before is None or (before.number, before.action) != (number, "label"):
+                raise StateError("there is no such answer to change: load the page again")
+            if person.role != "operator" and before.person != person.name:
+                raise StateError(f"record {before.id!r} was labelled by somebody else")
+            (tidy,) = self._labels.check([Label(before.id, label)])
+            entry = replace(
+                before,
+                time=self._clock(),
+                person=person.name,
+                seat=person.seat,
+                label=tidy.label,
+                stage="held",
+            )
+            return put(connection, entry)
+
+    def progress(self, person: Person) -> Progress:
+        """Return how far `person` has come, today by this machine's clock."""
+        now = time.localtime(self._clock() / 1000)
+        midnight = time.mktime((*now[:3], 0, 0, 0, 0, 0, -1))
+        with self._store.reading() as connection:
+            if connection is None:
+                return Progress()
+            return progress_of(connection, person.name, int(midnight * 1000))
+
+    def disagreements(self, ids: Iterable[str]) -> dict[str, list[tuple[str, str | int]]]:
+        """Return who said what of those of the records `ids` that people see differently."""
+        with self._store.reading() as connection:
+            return {} if connection is None else disagreements(connection, ids)
 
     def history(self, limit: int = 100, below: int = 2**62) -> list[LabellingEntry]:
         """Return the newest entries, the newest first; of those numbered under `below`."""
@@ -210,9 +239,9 @@ class LabelQueue:
             raise StateError(f"record {id!r} is asked about again, of somebody else: take another")
         stage: EntryStage = "held" if action == "label" else "noted"
         with self._store.writing() as connection:
-            if self._holder(connection, id) not in (None, person.seat):
+            if self._leases.holder(connection, id) not in (None, person.seat):
                 raise StateError(f"somebody else has record {id!r} before them: take another")
-            if _is_answered(connection, request):
+            if is_answered(connection, request):
                 raise StateError(f"record {id!r} was answered already: take another")
             connection.execute("DELETE FROM leases WHERE id = ?", (id,))
             now = self._clock()
@@ -220,49 +249,6 @@ class LabelQueue:
                 0, now, person.name, person.seat, id, request["sequence"], action, label, stage
             )
             return put(connection, entry)
-
-    def _before(self, connection: Connection, person: Person) -> OpenRequest | None:
-        """Return the request that `person` has before them, if nobody has answered it."""
-        row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
-        request = None if row is None else self._requests.request(row[0])
-        return None if request is None or _is_answered(connection, request) else request
-
-    def _free(
-        self, connection: Connection, person: Person, ids: Sequence[str]
-    ) -> OpenRequest | None:
-        """Return the first request that nobody has or answered and `person` did not put aside.
-
-        Where there is none, the one that `person` skipped least often.
-        """
-        held = {id for (id,) in connection.execute("SELECT id FROM leases")}
-        skipped: list[tuple[int, int, OpenRequest]] = []
-        for place, id in enumerate(ids):
-            request = None if id in held else self._requests.request(id)
-            if request is None or person.name in request.get("not_by", ()):
-                continue
-            done = _done(connection, request)
-            mine = [action for action, name in done if name == person.name]
-            if "not_sure" in mine or any(action == "label" for action, _ in done):
-                continue
-            if not mine:
-                return request
-            skipped.append((len(mine), place, request))
-        return min(skipped)[2] if skipped else None
-
-    def _give(self, connection: Connection, person: Person, id: str) -> None:
-        """Put the record `id` before `person`, and nothing else."""
-        connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
-        connection.execute(
-            "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)",
-            (id, person.seat, self._clock() + self._lease),
-        )
-
-    def _holder(self, connection: Connection, id: str) -> str | None:
-        """Return the seat that has the record `id` before it."""
-        row = connection.execute(
-            "SELECT seat FROM leases WHERE id = ? AND until > ?", (id, self._clock())
-        ).fetchone()
-        return None if row is None else str(row[0])
 
     def _due(self, *, at_once: bool) -> list[LabellingEntry]:
         """Return the labels to be written, which cannot be undone from now on."""
@@ -279,18 +265,6 @@ class LabelQueue:
                 (at_once, now - self._grace, now),
             )
             return to_write(connection)
-
-
-def _done(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
-    """Return what was done with the request, and by whom."""
-    return connection.execute(
-        "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
-        (request["id"], request["sequence"]),
-    ).fetchall()
-
-
-def _is_answered(connection: Connection, request: OpenRequest) -> bool:
-    return any(action == "label" for action, _ in _done(connection, request))
 
 
 def _message(entry: LabellingEntry) -> Label:

@@ -35,6 +35,7 @@ _TABLES = (
     "action TEXT NOT NULL, label, stage TEXT NOT NULL)",
     "CREATE INDEX of_record ON entries (id, sequence)",
     "CREATE INDEX of_seat ON entries (seat)",
+    "CREATE INDEX of_person ON entries (person, time)",
     "CREATE INDEX to_write ON entries (stage) WHERE stage IN ('held', 'writing')",
     "CREATE TABLE leases (id TEXT PRIMARY KEY, seat TEXT NOT NULL, until INTEGER NOT NULL)",
     f"PRAGMA user_version = {_FORMAT}",

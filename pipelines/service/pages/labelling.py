@@ -1,27 +1,34 @@
 """The labelling page: one record at a time, the most useful first, answered by a key."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from nicegui.events import GenericEventArguments
 
-from streamboost.connectors.messages.labels import as_text
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.labelling.progress import Progress
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.labelling.store import LabellingEntry
-from streamboost.pipelines.service.pages import questions
-from streamboost.pipelines.service.pages.questions import Doubt
-from streamboost.pipelines.service.pages.standing import UNSTARTED
-from streamboost.pipelines.service.pages.tables import Column, Table
+from streamboost.pipelines.service.pages.desk import answered, questions
+from streamboost.pipelines.service.pages.desk.features import features
+from streamboost.pipelines.service.pages.desk.progress import Gain, in_words
+from streamboost.pipelines.service.pages.desk.questions import Doubt
+from streamboost.pipelines.service.pages.desk.record import Near, Record, guess_of
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.service.pages.widgets import Answers, DataTable, Sentence, Tag
-from streamboost.pipelines.wording import clock, plural, sentence
+from streamboost.pipelines.service.pages.widgets import (
+    AnsweredTable,
+    Answers,
+    DataTable,
+    Sentence,
+    Tag,
+)
+from streamboost.pipelines.wording import sentence, visible
 
-__all__ = ["LabellingDesk", "show_field"]
+__all__ = ["LabellingDesk"]
 
 HISTORY = 12
 """Answers that are shown."""
@@ -38,9 +45,16 @@ class LabellingDesk:
     ----------
     served : the pipeline that asks
     person : who answers
+    keys : that stand for classes, for everybody and as long as `serve` runs
     """
 
-    def __init__(self, served: Served, person: Person) -> None:
+    def __init__(self, served: Served, person: Person, keys: dict[str | int, str]) -> None:
+        self._keys = keys
+        self._blind = served.config.sections.serve.blind
+        self._gain = Gain(served.status)
+        self._request: OpenRequest = {}
+        self._changing: LabellingEntry | None = None
+        self._entries: list[LabellingEntry] = []
         self._queue = served.queue
         self._refusal = served.labels.refusal
         self._classes = served.labels.classes
@@ -51,30 +65,38 @@ class LabellingDesk:
         self._looked = 0.0
         self._id: str | None = None
         self._busy = asyncio.Lock()
+        self._progress = Tag("p", "", "state progress")
         with Tag("div", classes="desk"):
             with Tag("section", classes="panel record", aria_labelledby="record-title"):
-                self._record = Record()
-            with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
-                Tag("h2", "What is it?", id="reply-title")
-                self._answers = Answers()
-                self._answers.on("given", self._given)
-                self._said = Sentence("p", "said", role="status", aria_live="polite")
+                self._record = Record(blind=self._blind)
+            with Tag("div", classes="side"):
+                self._make_side()
             self._given_panel = Tag(
                 "section", classes="panel given", aria_labelledby="features-title"
             )
             with self._given_panel:
                 Tag("h2", "Features", id="features-title")
+                self._legend = Tag("p", "", "about")
                 self._features = DataTable()
-            with Tag("section", classes="panel answered", aria_labelledby="history-title"):
-                Tag("h2", "Answered", id="history-title")
-                self._none = Tag("p", "Nothing yet.", "summary empty")
-                self._history = DataTable()
         self._show(None)
+
+    def _make_side(self) -> None:
+        """Make what stands beside the record and its features."""
+        with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
+            Tag("h2", "What is it?", id="reply-title")
+            self._answers = Answers()
+            self._answers.on("given", self._given)
+            self._said = Sentence("p", "said", role="status", aria_live="polite")
+        self._near = Near()
+        with Tag("section", classes="panel answered", aria_labelledby="history-title"):
+            Tag("h2", "Answered", id="history-title")
+            self._none = Tag("p", "Nothing yet.", "summary empty")
+            self._history = AnsweredTable()
+            self._history.on("change", self._change)
 
     async def refresh(self, view: View) -> None:
         """Keep the record, or take the next one where it is gone."""
         self._view = view
-        self._record.show_open(view.open_requests)
         if self._busy.locked():
             return
         async with self._busy:
@@ -99,21 +121,48 @@ class LabellingDesk:
         async with self._busy:
             if given.get("turn") != self._turn:
                 return
+            if given.get("action") in ("change", "keep"):
+                self._begin_change(self._newest() if given["action"] == "change" else None)
+                return
             self._doubt = questions.doubt_of(given, self._known, self._view.label_type)
             if self._doubt is None:
                 try:
                     self._said.say(*await asyncio.to_thread(self._take, given))
                 except StreamBoostError as error:
                     self._said.say("{}", sentence(str(error)))
+            if self._doubt is None:
+                self._changing = None
             self._turn += 1
             await self._next()
             await self._show_history()
+
+    async def _change(self, event: GenericEventArguments) -> None:
+        """Ask what an answer in the history is to be instead."""
+        number = event.args.get("number")
+        async with self._busy:
+            self._begin_change(next((e for e in self._entries if e.number == number), None))
+
+    def _newest(self) -> LabellingEntry | None:
+        """Return the newest answer that this person gave."""
+        own = (entry for entry in self._entries if entry.person == self._person.name)
+        return next((e for e in own if e.action == "label" and e.stage != "undone"), None)
+
+    def _begin_change(self, entry: LabellingEntry | None) -> None:
+        """Have the next answer take the place of `entry`; None: have it be of the record."""
+        self._changing, self._doubt = entry, None
+        self._turn += 1
+        self._show(self._request or None)
 
     def _take(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         """Do what was chosen; return what to say of it, with the names it says it of."""
         action = given.get("action")
         if action == "undo":
             return "Taken back: record {}.", self._queue.undo(self._person).id
+        if self._changing is not None and action == "label":
+            label = questions.label_of(given, self._view.label_type)
+            entry = self._queue.correct(self._person, self._changing.number, label)
+            before = str(self._changing.label)
+            return "Record {} is {} now, and was {}.", entry.id, str(entry.label), before
         if self._id is None:
             return ("There is no record to answer.",)
         if action == "skip":
@@ -123,7 +172,9 @@ class LabellingDesk:
             return "Not sure of {}: it is left to others.", entry.id
         label = questions.label_of(given, self._view.label_type)
         entry = self._queue.answer(self._person, self._id, label)
-        return "Record {} is {}. U takes it back for a few seconds.", entry.id, str(entry.label)
+        text, *names = guess_of(self._request) if self._blind else ("",)
+        given_text = f"Record {{}} is {{}}. U takes it back for a few seconds. {text}".rstrip()
+        return given_text, entry.id, str(entry.label), *names
 
     async def _next(self) -> None:
         request = await asyncio.to_thread(self._queue.next, self._person)
@@ -131,130 +182,63 @@ class LabellingDesk:
         self._show(request)
 
     async def _show_history(self) -> None:
-        entries = await asyncio.to_thread(self._queue.history, HISTORY)
-        self._none.set_visibility(not entries)
-        self._history.set_visibility(bool(entries))
-        self._history.show_table(_history(entries))
+        found = await asyncio.to_thread(self._look)
+        self._entries, progress, gain, differ = found
+        self._progress.text = in_words(progress, self._view.open_requests, gain)
+        self._none.set_visibility(not self._entries)
+        self._history.set_visibility(bool(self._entries))
+        self._history.show(rows=answered.rows(self._entries, differ, self._person))
+
+    def _look(
+        self,
+    ) -> tuple[
+        list[LabellingEntry], Progress, float | None, dict[str, list[tuple[str, str | int]]]
+    ]:
+        """Return the newest answers, how far the person has come, and where people differ."""
+        entries, progress = self._queue.history(HISTORY), self._queue.progress(self._person)
+        recent = self._view.document("evaluation").get("recent") or {}
+        now = ((recent.get("committee") or {}).get("accuracy") or {}).get("value")
+        gain = self._gain.since(progress.first, now)
+        return entries, progress, gain, self._queue.disagreements(entry.id for entry in entries)
 
     def _show(self, request: OpenRequest | None) -> None:
         found = request or {}
         if found.get("id") != self._id:
             self._turn += 1  # what is on its way was meant for another record
             self._doubt = None
-        self._id = found.get("id")
+        self._id, self._request = found.get("id"), found
         view = self._view
         about = view.document("pipeline")
         self._record.show(found, about, self._refusal)
-        self._known = list(self._classes) or _known(found, view)
+        self._known = list(self._classes) or _known(view)
+        questions.give_keys(self._keys, self._known)
+        self._known = self._known or sorted(found.get("probabilities") or ())
+        changing = self._changing
         self._answers.show(
             turn=self._turn,
             open=request is not None and self._refusal is None,
-            choices=[asdict(one) for one in questions.choices(found, self._known)],
+            choices=self._choices(found if changing is None else {}),
             numeric=view.label_type == "integer",
             closed=bool(self._classes),
             doubt=None if self._doubt is None else asdict(self._doubt),
+            changing=None
+            if changing is None
+            else {"id": visible(changing.id), "label": visible(str(changing.label))},
         )
+        self._near.show(found)
         self._given_panel.set_visibility(bool(found))
-        self._features.show_table(
-            questions.features(found, view.document("features").get("features") or ())
-        )
+        usual = view.document("features").get("features") or ()
+        table = features(found, usual, view.document("typical"), blind=self._blind)
+        self._legend.text = visible(table.summary)
+        self._features.show_table(table)
+
+    def _choices(self, request: OpenRequest) -> list[dict[str, Any]]:
+        found = questions.choices(request, self._known, self._keys, blind=self._blind)
+        return [asdict(one) for one in found]
 
 
-class Record:
-    """The record at the top of the page: what it is, why it is asked, and its further fields."""
-
-    def __init__(self) -> None:
-        self._open = Tag("p", "", "about")
-        with Tag("div", aria_live="polite"):
-            self._title = Sentence("h2", id="record-title")
-            self._guess = Sentence("p", "guess")
-            self._why = Tag("p", "", "why")
-        self._fields = Tag("dl", classes="fields")
-        self._shown: Mapping[str, Any] = {}
-
-    def show_open(self, n: int) -> None:
-        """Show how many requests are open."""
-        self._open.text = f"{plural(n, 'request')} open, the most useful answer first" if n else ""
-
-    def show(self, request: OpenRequest, about: Mapping[str, Any], refusal: str | None) -> None:
-        """Show a request; without one, say what to do."""
-        if not request:
-            self._title.say("Nothing to label")
-            self._guess.say("")
-            self._why.text = refusal or _idle(about)
-        else:
-            self._title.say("Record {}", request["id"])
-            self._guess.say(*_guess(request))
-            reason = questions.why(request, about.get("strategy") or {})
-            self._why.text = refusal or f"{reason} {questions.until(request)}".strip()
-        given = request.get("features") or {}
-        fields = {name: value for name, value in given.items() if questions.is_long(value)}
-        fields |= request.get("fields") or {}
-        if fields != self._shown:
-            self._shown = fields
-            self._fields.clear()
-            with self._fields:
-                for name, value in fields.items():
-                    with Tag("dt"):
-                        Tag("bdi", str(name))
-                    with Tag("dd"):
-                        show_field(value)
-
-
-def show_field(value: Any) -> None:
-    """Show the value of a field: an image, a link, or text."""
-    kind = questions.kind_of(value)
-    if kind == "image":
-        Tag("img", src=value, alt="The image in this field")
-    elif kind == "link":
-        with Tag("a", href=value, rel="noreferrer noopener", target="_blank"):
-            Tag("bdi", value)
-    else:
-        Tag("bdi", "missing" if value is None else str(value), kind)
-
-
-def _guess(request: OpenRequest) -> tuple[str, ...]:
-    label = as_text(request.get("label"))
-    if label is None:
-        return ("The committee had no guess.",)
-    share = (request.get("probabilities") or {}).get(str(label))
-    sure = "" if share is None else f", {100 * share:.0f} % sure"
-    return f"The committee guesses {{}}{sure}.", str(label)
-
-
-def _idle(about: Mapping[str, Any]) -> str:
-    if not about:
-        return UNSTARTED
-    return "Every request is answered, or with somebody else. New ones appear here by themselves."
-
-
-def _known(request: OpenRequest, view: View) -> list[str | int]:
+def _known(view: View) -> list[str | int]:
     """Return the classes there are, as far as anybody knows."""
     found: set[str | int] = set(view.document("learner").get("labels_of_classes") or ())
     found |= set(view.document("classes").get("labels") or ())
-    if not found:
-        found = set(request.get("probabilities") or ())
     return sorted(found, key=lambda label: (isinstance(label, str), label))
-
-
-_ACTIONS: dict[str, Callable[[LabellingEntry], str]] = {
-    "label": lambda entry: str(entry.label),
-    "skip": lambda entry: "skipped",
-    "not_sure": lambda entry: "not sure",
-}
-_STAGES = {"held": "can be undone", "writing": "being written", "written": "written"}
-
-
-def _history(entries: Sequence[LabellingEntry]) -> Table:
-    columns = [Column(text, "words") for text in ("Record", "Answer", "Who", "When", "State")]
-    rows = [
-        [
-            entry.id,
-            _ACTIONS[entry.action](entry),
-            entry.person,
-            clock(entry.time),
-            _STAGES.get(entry.stage, "taken back" if entry.stage == "undone" else "noted"),
-        ]
-        for entry in entries
-    ]
-    return Table("The newest answers, by everybody", columns, rows, "")

@@ -101,6 +101,7 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
 def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
     names = list(pipelines)
     open_desks = Counter[tuple[str, str]]()
+    keys: dict[str, dict[str | int, str]] = {name: {} for name in names}
 
     @ui.page("/label", title="Labelling | streamboost", response_timeout=PATIENCE)
     async def labelling(request: Request, pipeline: str | None = None) -> None:
@@ -108,7 +109,7 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
         person = request.state.person
         header = Header("/label", name, names, person)
         with main(f"Labelling for {name}"):
-            desk = LabellingDesk(pipelines[name], person)
+            desk = LabellingDesk(pipelines[name], person, keys[name])
         seat = name, person.seat
         open_desks[seat] += 1
 

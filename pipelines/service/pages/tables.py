@@ -10,6 +10,7 @@ from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plura
 __all__ = [
     "Cell",
     "Column",
+    "Scale",
     "Table",
     "annotators",
     "class_mix",
@@ -37,11 +38,22 @@ counts as a slight shift."""
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """A scale from 0 to 1: a value `at` a place, a band from `low` to `high`, and marks."""
+
+    at: float | None
+    low: float
+    high: float
+    marks: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A cell with more than a text.
 
     `bar` is the length of a bar behind it and `shade` how strongly it is tinted, both from 0 to 1;
-    `colour` names the bar's. `note` is only read aloud. `link` is where the text leads.
+    `colour` names the bar's or that of the value on a `scale`. `note` is only read aloud. `link` is
+    where the text leads.
     """
 
     text: str
@@ -50,6 +62,7 @@ class Cell:
     colour: str | None = None
     note: str | None = None
     link: str | None = None
+    scale: Scale | None = None
 
 
 Rows = list[list[str | Cell]]

@@ -24,6 +24,7 @@ from streamboost.pipelines.wording import visible
 
 __all__ = [
     "STATIC",
+    "AnsweredTable",
     "Answers",
     "Changes",
     "Chart",
@@ -224,6 +225,10 @@ class Resend(_Component, component=STATIC / "resend.js"):
     """A message to be mended and sent again."""
 
 
+class AnsweredTable(_Component, component=STATIC / "answered.js"):
+    """What was answered, each of which may be changed."""
+
+
 class Answers(_Component, component=STATIC / "answers.js"):
     """The answers to choose from."""
 
@@ -237,7 +242,7 @@ def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
-    values = asdict(cell) | {"text": visible(cell.text)}
+    values = asdict(cell) | {"text": visible(cell.text), "note": cell.note and visible(cell.note)}
     for name in ("bar", "shade"):
         if values[name] is not None:
             values[name] = round(values[name], 3)

@@ -4,10 +4,12 @@ const ACTIONS = [
   ["skip", "Skip", "s"],
   ["not_sure", "Not sure", "n"],
   ["undo", "Undo", "u"],
+  ["change", "Change the last", "c"],
 ];
+const ALWAYS = ["undo", "change", "keep"];
 
 export default {
-  props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean, closed: Boolean, doubt: Object },
+  props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean, closed: Boolean, doubt: Object, changing: Object },
   emits: ["given"],
   data() {
     return { sent: null, other: "" };
@@ -55,11 +57,19 @@ export default {
         button("No, add ", this.doubt.name, this.doubt.label),
       ]),
     ]);
-    const actions = ACTIONS.filter(([name]) => this.open || name === "undo").map(action);
+    const changing = this.changing && h("div", { class: "doubt", role: "alert" }, [
+      h("p", ["Record ", h("bdi", this.changing.id), " is ", h("bdi", this.changing.label), ". What is it instead?"]),
+      h("div", { class: "actions" }, [
+        h("button", { type: "button", "aria-keyshortcuts": "Escape", onClick: () => this.give("keep") }, [key("Esc"), "Leave it"]),
+      ]),
+    ]);
+    const answerable = this.open || Boolean(this.changing);
+    const actions = ACTIONS.filter(([name]) => this.open || ALWAYS.includes(name)).map(action);
     return h("div", { class: "answers" }, [
-      this.open && h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.choices.map(choice)),
-      this.open && !this.closed && other,
-      this.open && doubt,
+      changing,
+      answerable && h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.choices.map(choice)),
+      answerable && doubt,
+      answerable && !this.closed && other,
       h("div", { class: "actions", role: "group", "aria-label": "Instead of a label" }, actions),
     ]);
   },
@@ -68,6 +78,7 @@ export default {
       if (event.repeat || event.ctrlKey || event.altKey || event.metaKey) return;
       if (["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName)) return;
       const pressed = event.key.toLowerCase();
+      if (pressed === "escape" && this.changing) return this.give("keep");
       const chosen = this.choices.find((one) => one.key === pressed);
       const action = ACTIONS.find(([, , shortcut]) => shortcut === pressed);
       if (!chosen && !action) return;
@@ -82,7 +93,7 @@ export default {
   },
   methods: {
     give(action, label = null, sure = false) {
-      if (this.sent === this.turn || (!this.open && action !== "undo")) return;
+      if (this.sent === this.turn || !(this.open || this.changing || ALWAYS.includes(action))) return;
       this.sent = this.turn;
       this.$emit("given", { turn: this.turn, action, label, sure });
     },

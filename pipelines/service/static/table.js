@@ -1,9 +1,21 @@
-// A table whose cells may carry a bar or a shade. All text goes in as text, never as markup.
+// A table whose cells may carry a bar, a scale or a shade. All text goes in as text, never as markup.
+const drawn = ({ at, low, high, marks }, colour) => {
+  const place = (share) => `${Math.round(1000 * share) / 10}%`;
+  const part = (kind, share) => Vue.h("span", { class: kind, style: { left: place(share) } });
+  const known = marks.map((mark, i) => [mark, i]).filter(([mark]) => mark !== null);
+  return Vue.h("span", { class: "scale", "aria-hidden": "true" }, [
+    Vue.h("span", { class: "band", style: { left: place(low), width: place(high - low) } }),
+    part("middle", 0.5),
+    ...known.map(([mark, i]) => part(`mark mark-${i + 1}`, mark)),
+    at === null ? null : part(`at ${colour ?? "series-1"}`, at),
+  ]);
+};
 const cell = (value, i, head) => {
-  const { text, bar, colour, shade, note, link } = typeof value === "object" && value !== null ? value : { text: value };
+  const { text, bar, colour, shade, note, scale, link } = typeof value === "object" && value !== null ? value : { text: value };
   const words = Vue.h("bdi", { class: "text" }, text);
   let inside = [link ? Vue.h("a", { href: link }, [words]) : words];
   if (note) inside.unshift(Vue.h("span", { class: "sr-only" }, note));
+  if (scale) inside = [Vue.h("span", { class: "line" }, [drawn(scale, colour), ...inside])];
   if (bar !== undefined && bar !== null) {
     const fill = Vue.h("span", {
       class: ["fill", colour ?? "series-1"],

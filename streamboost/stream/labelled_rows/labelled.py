@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,21 @@ class LabelledRows:
         if named is None or found is None:
             return None
         return named, found[0], self._label(found[1])
+
+    def newest(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
+        """Return ids, labels and a copy of the features (n, D) of `most` rows at most.
+
+        They are the newest that have an id, the newest first.
+        """
+        rows, labels = self._rows.view(), list(self._codes)
+        named = [(id, row.order) for id, row in islice(self._named.newest(), most)]
+        orders = np.array([order for _, order in named], dtype=np.int64)
+        places = np.searchsorted(rows.order, orders)
+        there = places < len(rows)
+        there[there] = rows.order[places[there]] == orders[there]
+        kept = places[there]
+        ids = [id for (id, _), is_there in zip(named, there.tolist(), strict=True) if is_there]
+        return ids, [labels[code] for code in rows.codes[kept].tolist()], rows.X[kept]
 
     def _label(self, code: int) -> Label:
         return list(self._codes)[code]

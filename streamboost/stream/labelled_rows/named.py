@@ -102,6 +102,10 @@ class Named:
             named = [(source, to(label)) for source, label in row.votes]
             row.votes = [(source, label) for source, label in named if label is not None]
 
+    def newest(self) -> Iterable[tuple[str, NamedRow]]:
+        """Give ids and rows, what was added last first."""
+        return reversed(self._rows.items())
+
     def items(self) -> Iterable[tuple[str, NamedRow]]:
         """Give ids and rows, in the order in which they were added."""
         return self._rows.items()

@@ -10,7 +10,8 @@ import pytest
 
 import streamboost
 from streamboost.pipelines.cli import __main__ as cli
-from streamboost.pipelines.config.template import render
+from streamboost.pipelines.config.templates import brief
+from streamboost.pipelines.config.templates.every import render
 from streamboost.pipelines.state.folder import State
 
 
@@ -41,7 +42,7 @@ def test_help_names_every_command(call):
 
 def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert call("init", "p.toml")[0] == 0
-    assert (tmp_path / "p.toml").read_text() == render()
+    assert (tmp_path / "p.toml").read_text() == brief.render()
     code, out, _ = call("check", "p.toml")
     assert code == 0
     assert "exactly once" in out
@@ -65,6 +66,13 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert found["checkpoint"]["ledger"]["records"] == 2310
     assert found["checkpoint"]["ledger"]["requests"] <= 231
     assert not found["running"]
+
+
+def test_init_writes_every_key_when_asked_to(call, tmp_path):
+    assert call("init", "p.toml", "--all")[0] == 0
+    assert (tmp_path / "p.toml").read_text() == render()
+    assert call("init", "k.toml", "--all", "--kafka")[0] == 0
+    assert (tmp_path / "k.toml").read_text() == render(kafka=True)
 
 
 def test_init_never_overwrites(call, tmp_path):

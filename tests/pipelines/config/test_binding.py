@@ -34,6 +34,7 @@ MAY_CHANGE = {
         "keep_versions": 3,
     },
     "monitor": {"port": 9000, "publish_every": 7.0},
+    "serve": {"blind": True},
     "schema": {"classes": ["grass", "sky"]},
 }
 MAY_CHANGE_SQLITE = {

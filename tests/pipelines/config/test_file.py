@@ -11,7 +11,8 @@ from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.binding import bound, fingerprint
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.config.learner import STRATEGIES
-from streamboost.pipelines.config.template import render
+from streamboost.pipelines.config.templates import brief
+from streamboost.pipelines.config.templates.every import render
 from streamboost.pipelines.endpoints.registry import sections_for
 from streamboost.stream.blend.experts import EXPERTS
 from streamboost.stream.estimators import default_estimator
@@ -617,6 +618,15 @@ def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):
             assert line.split('"')[1] in str(config.sections)
 
 
+@pytest.mark.parametrize("kafka", [False, True])
+def test_the_short_template_is_the_same_pipeline_on_a_screen(tmp_path, kafka):
+    text = brief.render(kafka=kafka)
+    assert len(text.splitlines()) <= 40
+    short = parse(tomllib.loads(text), tmp_path, environment={})
+    every = parse(tomllib.loads(render(kafka=kafka)), tmp_path, environment={})
+    assert short.written == every.written
+
+
 def test_who_has_a_voice_beside_the_committee_is_a_key(tmp_path):
     schema = Schema(numeric=["a", "b", "c"])
     assert made(tmp_path).core.learner(schema, seed=0).experts == EXPERTS
@@ -675,3 +685,54 @@ def test_the_monitors_port_may_change_and_what_is_known_beforehand_may_not(tmp_p
     assert bound(made(tmp_path, bootstrap={"path": "known.csv"})) != bound(plain)
     (line,) = problems(tmp_path, monitor={"port": 70_000})
     assert line.startswith("[monitor] port")
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("path = a/b.jsonl", "a/b.jsonl"),
+        ("path = records.jsonl # where they are", "records.jsonl"),
+        ("path = 2024.jsonl", "2024.jsonl"),
+        ("path = true.jsonl", "true.jsonl"),
+        ("path = ${WHERE}.jsonl", "${WHERE}.jsonl"),
+        ("path = {WHERE}", None),
+        ("path = [a, b, 3]", ["a", "b", 3]),
+        ("path = [a,]", ["a"]),
+        ('path = "a', None),
+        ("path = a b", None),
+        ("path = 'a", None),
+        ("path =", None),
+        ("path = [a, [b]]", None),
+        ("path = a = b", None),
+        ("[path", None),
+    ],
+)
+def test_text_without_quotes_is_guessed_where_it_is_one_word_or_a_list_of_such(line, value):
+    text = f"[x]\r\n{line}\r\nlast = 1\r\n"
+    if value is None:
+        with pytest.raises(tomllib.TOMLDecodeError):
+            toml.read(text)
+        return
+    assert toml.read(text) == ({"x": {"path": value, "last": 1}}, {2: "path"})
+
+
+def test_text_is_read_as_it_stands_wherever_it_can_be():
+    text = 'x = """\npath = a\n"""\nb = true\n'
+    assert toml.read(text) == (tomllib.loads(text), {})
+
+
+def test_what_was_guessed_is_said_without_the_value_which_may_be_a_secret(tmp_path, caplog):
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nname = hunter2\n[source]\nconnector = "sqlite"\nstream = records\n'
+    )
+    assert load(tmp_path / "p.toml").name == "hunter2"
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.partition("p.toml, ")[2] for line in said] == [
+        "line 2: what name is set to is taken for text: quote it",
+        "line 5: what stream is set to is taken for text: quote it",
+    ]
+
+
+def test_an_error_says_what_was_given_in_the_files_words(tmp_path):
+    (line,) = problems(tmp_path, pipeline={"name": True})
+    assert line == "[pipeline] name: must be text, in quotes, and is true"

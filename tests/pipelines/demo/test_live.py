@@ -12,10 +12,10 @@ import pytest
 from waiting import until
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
-from streamboost.errors import ConfigurationError, UnavailableError
+from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.cli import demo as cli_demo
 from streamboost.pipelines.demo import live as demo_serve
-from streamboost.pipelines.demo.live import FAST, FIRST, LEFT, PACE, Player
+from streamboost.pipelines.demo.live import FAST, FIRST, OURS, PACE, Opening, Player
 from streamboost.pipelines.stop import Stop
 
 
@@ -26,13 +26,19 @@ def read(log, stream):
 
 @pytest.fixture
 def started(streamboost_command, tmp_path):
-    """The demo's process, the lines it says, and its folder."""
+    """What starts the demo, and its folder."""
     folder = tmp_path / "demo"
-    process = streamboost_command.start("demo", "--serve", "--state", str(folder))
-    yield process, folder
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+    begun = []
+
+    def start():
+        begun.append(streamboost_command.start("demo", "--serve", "--state", str(folder)))
+        return begun[-1]
+
+    yield start, folder
+    for process in begun:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
 
 
 def child_of(process):
@@ -51,10 +57,11 @@ def is_alive(pid):
 
 @pytest.mark.slow
 def test_a_newcomer_labels_a_record_and_the_pipeline_learns_it(started):
-    process, folder = started
-    log = folder / "state" / "log.db"
+    start, folder = started
+    process, log = start(), folder / "state" / "log.db"
     assert str(folder) in process.stdout.readline()
     link = re.search(r"(http://127\.0\.0\.1:\d+)/login\?key=\S+", process.stdout.readline())
+    assert len(read(log, "predictions")) >= FIRST, "judged before the link is told"
     with httpx.Client(base_url=link[1], headers={"Origin": link[1]}) as browser:
         assert browser.post(link[0]).status_code == 303
         assert httpx.get(link[0]).status_code == 401, "the link works once"
@@ -64,7 +71,9 @@ def test_a_newcomer_labels_a_record_and_the_pipeline_learns_it(started):
             return browser.post(f"{labelling}/next").raise_for_status().json()["request"]
 
         request = until(asked)
-        answer = {"id": request["id"], "label": "sky"}
+        assert request["fields"]["picture"].startswith("data:image/png;base64,")
+        assert "picture" not in request["features"]
+        answer = {"id": request["id"], "label": "7"}
         browser.post(f"{labelling}/answer", json=answer).raise_for_status()
         until(lambda: answer in [{k: label[k] for k in answer} for label in read(log, "labels")])
 
@@ -84,6 +93,14 @@ def test_a_newcomer_labels_a_record_and_the_pipeline_learns_it(started):
     assert server is None or not is_alive(server)
     with pytest.raises(httpx.ConnectError):
         httpx.get(link[1])
+    n = len(read(log, "predictions"))
+    again = start()
+    until(lambda: len(read(log, "predictions")) > n)
+    ids = [record["id"] for record in read(log, "records")]
+    assert len(set(ids)) == len(ids), "it goes on where it was"
+    again.send_signal(signal.SIGTERM)
+    _, err = again.communicate(timeout=60)
+    assert (again.returncode, "Traceback" in err) == (0, False), err
 
 
 def test_a_server_that_ends_ends_the_demo_with_a_word(tmp_path, capfd):
@@ -99,7 +116,12 @@ def test_what_only_a_demo_that_ends_can_show_is_refused():
             cli_demo.demo(serve=True, **words)
 
 
-def test_most_requests_are_answered_and_every_third_is_left(tmp_path):
+def ask(requests, ids):
+    requests.write([json.dumps({"id": str(id)}).encode() for id in ids])
+    requests.flush()
+
+
+def test_every_third_request_is_answered_once_the_pages_are_open_and_the_rest_is_left(tmp_path):
     log, now = tmp_path / "log.db", [0.0]
     records = [{"id": str(i), "x": i / 2} for i in range(50)]
     truth = [str(i) for i in range(50)]
@@ -117,13 +139,58 @@ def test_most_requests_are_answered_and_every_third_is_left(tmp_path):
         assert len(written) == FIRST + int(5.5 * PACE)
         assert [int(record["id"]) for record in written] == list(range(len(written)))
         assert written[60]["x"] == written[10]["x"]
-        ids = range(FIRST - 5, FIRST + 2 * LEFT)
-        requests.write([json.dumps({"id": str(id)}).encode() for id in ids])
-        requests.flush()
+        ids = range(FIRST - 5, FIRST + 2 * OURS)
+        ask(requests, ids)
         player.turn()
     labels = {int(label["id"]): label["label"] for label in read(log, "labels")}
     assert labels == {id: str(id % 50) for id in labels}
-    assert set(ids) - labels.keys() == {FIRST, FIRST + LEFT}
+    assert [id for id in labels if id >= FIRST] == [FIRST + OURS - 1, FIRST + 2 * OURS - 1]
+    assert set(range(FIRST - 5, FIRST)) <= labels.keys()
+
+
+@pytest.mark.parametrize("seconds", [1.0, FIRST / FAST + 3.0], ids=["while it opens", "later"])
+def test_a_demo_that_goes_on_brings_new_records_and_answers_nothing_twice(tmp_path, seconds):
+    log, now = tmp_path / "log.db", [0.0]
+
+    def player():
+        return closing(Player(log, [{"x": 1.0}], ["a"], clock=lambda: now[0]))
+
+    with player() as first, closing(SqliteSink(log, "requests")) as requests:
+        now[0] = seconds
+        first.turn()
+        ask(requests, [7, 8])
+        first.turn()
+        n = len(read(log, "records"))
+        ask(requests, [9])  # open when it ended: to be answered by whom it is left to
+        with player() as second:
+            second.turn()
+            assert (second.start, len(read(log, "records"))) == (n, n)
+            now[0] += 10.0
+            second.turn()
+            due = FIRST - n + PACE * (10.0 - (FIRST - n) / FAST) if n < FIRST else 10.0 * PACE
+            ids = [int(record["id"]) for record in read(log, "records")]
+            assert ids == list(range(n + int(due)))
+    assert [label["id"] for label in read(log, "labels")] == ["7", "8"]
+
+
+def test_a_folder_with_a_demo_of_other_settings_is_refused(tmp_path):
+    sections = demo_serve.pipeline_file("margin", 1, 0.1)
+    begun = demo_serve._begin(sections, tmp_path / "demo")
+    assert demo_serve._begin(sections, tmp_path / "demo").state == begun.state
+    with pytest.raises(StateError, match="holds a demo of other settings"):
+        demo_serve._begin(demo_serve.pipeline_file("margin", 2, 0.1), tmp_path / "demo")
+
+
+def test_the_pages_open_once_the_first_records_are_judged():
+    class Batch:
+        n_predicted = FIRST // 2
+
+    opening = Opening(FIRST)
+    opening.committed(Batch())
+    assert not opening.opened.is_set()
+    opening.committed(Batch())
+    assert opening.opened.is_set()
+    assert Opening(0).opened.is_set(), "one that goes on has judged them"
 
 
 def test_records_that_somebody_else_brings_are_theirs_to_answer(tmp_path):

@@ -24,7 +24,9 @@ def test_open_requests_are_shown_exactly_with_the_records_other_fields(grown, tm
     assert {request["id"] for request in requests} == open_in(world)
     assert not set(answered) & open_in(world)
     for request in requests:
-        fields = request.pop("fields")
+        fields, near = request.pop("fields"), request.pop("near")
+        assert [one["label"] for one in near] == [truth[int(one["id"])] for one in near]
+        assert len(near) == 3
         assert request == sent[request["id"]]
         assert fields == {"text": f"This is record {request['id']}."}
     utilities = [request["utility"] for request in requests]

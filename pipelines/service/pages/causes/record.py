@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamboost.pipelines.service.pages.causes.nearest import nearest
-from streamboost.pipelines.service.pages.labelling import show_field
-from streamboost.pipelines.service.pages.questions import is_long
+from streamboost.pipelines.service.pages.desk.questions import is_long
+from streamboost.pipelines.service.pages.desk.record import show_field
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import DataTable, Sentence, Tag

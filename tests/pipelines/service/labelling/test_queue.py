@@ -1,11 +1,14 @@
 """Several people at one queue: who gets what, what can be undone, and what is written when."""
 
+import time
+
 import pytest
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, DataError, StateError, UnavailableError
 from streamboost.pipelines.service.access.people import PROGRAM, Person
+from streamboost.pipelines.service.labelling.progress import Progress
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 from tests.pipelines.service.labelling.desks import ANN, BEN, GRACE, LEASE, Asked, Desk
@@ -218,3 +221,71 @@ def test_a_record_that_is_asked_about_again_goes_to_somebody_else(desk):
     with pytest.raises(StateError, match="record '9' is asked about again, of somebody else"):
         desk.queue.answer(ANN, "9", "left")
     assert desk.before(BEN) == "9"
+
+
+def test_an_answer_can_be_changed_after_it_was_written(desk):
+    first = desk.queue.answer(ANN, "0", "left")
+    desk.now += GRACE
+    desk.queue.write_due()
+    del desk.asked.open["0"]
+    changed = desk.queue.correct(ANN, first.number, " right ")
+    assert (changed.label, changed.stage, changed.id) == ("right", "held", "0")
+    assert desk.queue.write_due() == 0, "it can be undone, too"
+    desk.now += GRACE
+    desk.queue.write_due()
+    assert desk.written() == [("0", "left", "ann"), ("0", "right", "ann")]
+
+
+def test_a_change_that_is_undone_leaves_what_was_said_before(desk):
+    first = desk.queue.answer(ANN, "0", "left")
+    desk.queue.correct(ANN, first.number, "right")
+    assert desk.queue.undo(ANN).label == "right"
+    desk.queue.write_due(at_once=True)
+    assert desk.written() == [("0", "left", "ann")]
+
+
+def test_only_who_said_it_or_an_operator_changes_an_answer(desk):
+    first = desk.queue.answer(ANN, "0", "left")
+    with pytest.raises(StateError, match="record '0' was labelled by somebody else"):
+        desk.queue.correct(BEN, first.number, "right")
+    boss = Person("boss", "seat 3", "operator")
+    assert desk.queue.correct(boss, first.number, "right").person == "boss"
+    skipped = desk.queue.skip(ANN, "1")
+    for number in (skipped.number, 77, 0, -1):
+        with pytest.raises(StateError, match="no such answer"):
+            desk.queue.correct(boss, number, "right")
+    with pytest.raises(DataError):
+        desk.queue.correct(ANN, first.number, "")
+
+
+def test_progress_counts_what_was_given_today_and_passes_over_breaks(desk):
+    assert desk.queue.progress(ANN) == Progress()
+    desk.now = int(time.mktime((2026, 11, 22, 12, 0, 0, 0, 0, -1)) * 1000)
+    yesterday = desk.now = desk.now - 86_400_000
+    desk.queue.answer(ANN, "0", "left")
+    desk.now += 86_400_000
+    for id, seconds in (("1", 8), ("2", 12)):
+        desk.queue.answer(ANN, id, "left")
+        desk.now += seconds * 1000
+    desk.asked.open["3"] = Asked.one("3", 1.0)
+    desk.queue.skip(ANN, "3")
+    assert desk.queue.progress(ANN) == Progress(2, 8.0, yesterday)
+    desk.asked.open |= {"8": Asked.one("8", 1.0), "9": Asked.one("9", 1.0)}
+    desk.now += 3_600_000
+    desk.queue.answer(ANN, "8", "left")
+    assert desk.queue.progress(ANN) == Progress(3, 8.0, yesterday)
+    desk.queue.undo(ANN)
+    assert desk.queue.progress(ANN).today == 2
+    assert desk.queue.progress(BEN) == Progress()
+
+
+def test_where_two_people_differ_it_is_said_and_where_they_agree_it_is_not(desk):
+    for id, labels in (("0", ("left", "right")), ("1", ("left", "left"))):
+        for sequence, (person, label) in enumerate(zip((ANN, BEN), labels, strict=True), 1):
+            desk.asked.open[id] = Asked.one(id, 1.0, sequence=sequence)
+            desk.queue.answer(person, id, label)
+    found = desk.queue.disagreements(["0", "1", "2"])
+    assert found == {"0": [("ann", "left"), ("ben", "right")]}
+    first = next(one for one in desk.queue.history() if (one.id, one.person) == ("0", "ben"))
+    desk.queue.correct(BEN, first.number, "left")
+    assert desk.queue.disagreements(["0", "1"]) == {}

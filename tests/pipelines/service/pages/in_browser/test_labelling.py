@@ -3,11 +3,13 @@
 import sqlite3
 from contextlib import closing
 
+import pytest
 from waiting import until
 
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     SCRIPT,
+    assert_accessible,
     in_a_browser,
     record,
     text_of,
@@ -30,7 +32,7 @@ def test_a_label_given_by_a_key_is_learned_and_changes_the_committee(job, visit)
     assert f"Record {id} is {name}" in text_of(page, ".said")
     until(lambda: job.figure("learner", "labels") == labels + 1)
     until(lambda: tile(dashboard, "Version") != version)
-    until(lambda: text_of(page, ".answered tbody tr").endswith("written"))
+    until(lambda: text_of(page, ".answered tbody tr").split()[-2:] == ["written", "Change"])
     assert text_of(page, ".answered tbody tr").split()[:3] == [id, name, "ann"]
 
 
@@ -173,3 +175,111 @@ def test_text_of_a_record_turns_nothing_around_it(visit):
     shown = page.get_by_text("ab⟨U+202E⟩cd").first
     assert shown.evaluate("element => element.tagName") == "BDI"
     assert page.locator("#record-title bdi").count() == 1
+
+
+def until_said(page, text):
+    playwright = pytest.importorskip("playwright.sync_api")
+    playwright.expect(page.locator(".said").first).to_contain_text(text, timeout=60_000)
+
+
+def answered(page, id):
+    return page.locator(".answered tbody tr").filter(has=page.get_by_text(id, exact=True)).first
+
+
+def test_an_answer_that_was_written_is_changed_by_a_click_and_learned_anew(job, visit):
+    page = visit("/label")
+    id = record(page)
+    page.keyboard.press("1")
+    after = wait_for_record_after(page, id)
+    until(lambda: "written" in answered(page, id).inner_text().split())
+    answered(page, id).get_by_role("button", name="Change").click()
+    page.wait_for_selector(".doubt")
+    assert f"Record {id} is " in text_of(page, ".doubt")
+    corrected = job.figure("join", "corrected") if "corrected" in job.status.document("join") else 0
+    name = page.locator(".choice .name").nth(2).inner_text()
+    page.locator(".choice").nth(2).click()
+    until_said(page, f"Record {id} is {name} now")
+    assert record(page) == after, "the record at hand stays"
+    until(lambda: [one["label"] for one in job.given() if one["id"] == id][1:] == [name])
+    until(lambda: job.status.document("join").get("corrected", 1) > corrected)
+
+
+def test_the_last_answer_is_changed_by_the_keyboard_alone_or_left(visit):
+    page = visit("/label", bypass_csp=True)  # axe brings styles of its own
+    id = record(page)
+    page.keyboard.press("2")
+    wait_for_record_after(page, id)
+    until(lambda: answered(page, id).count())
+    page.keyboard.press("c")
+    page.wait_for_selector(".doubt")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".doubt", state="detached")
+    page.keyboard.press("c")
+    page.wait_for_selector(".doubt")
+    assert_accessible(page)
+    page.keyboard.press("4")
+    name = page.locator(".choice .name").nth(3).inner_text()
+    until_said(page, f"Record {id} is {name} now")
+
+
+def test_a_labeller_cannot_change_what_somebody_else_said(visit):
+    bob, ann = visit("/label", "bob"), visit("/label")
+    id = record(bob)
+    bob.keyboard.press("1")
+    wait_for_record_after(bob, id)
+    until(lambda: answered(ann, id).count())
+    assert answered(ann, id).get_by_role("button").count() == 0
+    # Not by a made-up message either.
+    number = ann.evaluate(
+        "id => { const element = document.querySelector('.answered .scroll');"
+        " const table = getElement(+element.id.slice(1));"
+        " const row = table.rows.find((one) => one.id === id);"
+        " table.$emit('change', {number: row.number}); return row.number }",
+        id,
+    )
+    assert number
+    ann.wait_for_selector(".doubt")
+    ann.keyboard.press("2")
+    until_said(ann, "was labelled by somebody else")
+
+
+def test_keys_and_places_of_classes_stay_from_record_to_record(visit):
+    page = visit("/label")
+
+    def choices():
+        return page.locator(".choice kbd").all_inner_texts(), page.locator(
+            ".choice .name"
+        ).all_inner_texts()
+
+    id, before = record(page), choices()
+    assert before[0] == [str(n) for n in range(1, len(before[0]) + 1)]
+    for _ in range(3):
+        page.keyboard.press("s")
+        id = wait_for_record_after(page, id)
+        assert choices() == before
+
+
+def test_features_stand_on_scales_beside_what_is_typical_and_what_is_alike(visit):
+    page = visit("/label")
+    record(page)
+    page.wait_for_selector(".given .scale .at")
+    names = page.locator(".given tbody th").all_inner_texts()
+    assert names[0] == "region-centroid-col", "in the order of the schema"
+    assert page.locator(".given .scale .band").count() > 10
+    assert page.locator(".given .scale .mark-1").count() > 0
+    assert "one line" in text_of(page, ".given .about")
+    assert page.locator(".alike li").count() == 3
+    assert " today · " in text_of(page, ".progress")
+
+
+def test_on_a_phone_the_record_and_all_classes_are_above_the_fold(visit):
+    page = visit("/label", viewport={"width": 390, "height": 844})
+    record(page)
+    assert page.locator(".choice").count() == 7
+    for place in [page.locator("#record-title"), page.locator(".fields img")] + [
+        page.locator(".choice").nth(n) for n in range(7)
+    ]:
+        box = place.bounding_box()
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 844
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -1,4 +1,4 @@
-"""The pipeline file that `streamboost init` writes."""
+"""The pipeline file with every key, which `streamboost init --all` writes."""
 
 __all__ = ["render"]
 
@@ -236,6 +236,10 @@ estimator = "sketch"        # or "gamble"
 # port = 0                  # 0 serves none
 # publish_every = 1.0       # seconds from one status to the next; 0 writes none
 
+# How people label in the pages of `streamboost serve`.
+[serve]
+# blind = false             # whether the committee's guess is hidden until one has answered
+
 # People may answer in a project of Label Studio, with `streamboost label-studio` beside this:
 #   [label_studio]
 #   url = "http://localhost:8080"
@@ -251,6 +255,6 @@ estimator = "sketch"        # or "gamble"
 
 
 def render(*, kafka: bool = False) -> str:
-    """Return the file; a test sees to it that it shows the defaults there are."""
+    """Return the file with every key; a test sees to it that it shows the defaults there are."""
     about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
     return about + _JOB + connectors + _LEARNER

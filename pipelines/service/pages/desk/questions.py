@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import Any, Literal
 
 from streamboost.active.utilities import UTILITIES
 from streamboost.connectors.messages.labels import as_text, nearest, tidied
 from streamboost.errors import DataError
 from streamboost.pipelines.service.labelling.queue import OpenRequest
-from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, visible
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "FieldKind",
     "choices",
     "doubt_of",
-    "features",
+    "give_keys",
     "is_long",
     "kind_of",
     "label_of",
@@ -25,11 +25,13 @@ __all__ = [
     "why",
 ]
 
-KEYS = 9
-"""Classes that a digit stands for."""
+ACTIONS = "snuc"
+"""Keys that stand for skipping, not being sure, undoing and changing."""
 
-UNUSUAL = 4.0
-"""Standard deviations that fill a bar."""
+KEYS = "123456789" + "".join(key for key in ascii_lowercase if key not in ACTIONS)
+"""Those that stand for classes, the first that are given first."""
+
+_OWN_KEYS = {*KEYS, "0"}
 
 FieldKind = Literal["image", "link", "text", "value"]
 
@@ -37,15 +39,12 @@ FieldKind = Literal["image", "link", "text", "value"]
 LONG = 40
 """Characters from which on a text stands above the features."""
 
-_NUMBERS = 8
-"""Numbers of a list that are shown one by one."""
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A class to choose.
 
-    `key` is the digit that stands for it, `share` what the committee gives it, `part` the same from
+    `key` is what stands for it, `share` what the committee gives it, `part` the same from
     0 to 1, `guess` whether it is the committee's.
     """
 
@@ -57,32 +56,64 @@ class Choice:
     guess: bool
 
 
-def choices(request: OpenRequest, known: Sequence[str | int]) -> list[Choice]:
-    """Return the classes to choose from.
+def give_keys(keys: dict[str | int, str], known: Sequence[str | int]) -> None:
+    """Give those `known` classes that have none a key, and let the others keep theirs.
 
-    Up to nine keep their places, so that a key means the same for every record. Of more, the nine
-    likeliest come first, and have the keys.
+    Where the names of all are single characters, they are the keys; else they are the digits from 1
+    on, then the letters.
+
+    >>> keys = {}
+    >>> give_keys(keys, ["b", "cat"]); give_keys(keys, ["a", "b", "cat"]); keys
+    {'b': '1', 'cat': '2', 'a': '3'}
+    >>> digits = {}
+    >>> give_keys(digits, [0, 1, 7]); digits
+    {0: '0', 1: '1', 7: '7'}
+    """
+    speak = all(str(label).lower() in _OWN_KEYS for label in known)
+    for label in known:
+        taken = set(keys.values())
+        free = [key for key in KEYS if key not in taken]
+        own = str(label).lower()
+        if label not in keys and speak and own not in taken:
+            keys[label] = own
+        elif label not in keys and free:
+            keys[label] = free[0]
+
+
+def choices(
+    request: OpenRequest,
+    known: Sequence[str | int],
+    keys: Mapping[str | int, str],
+    *,
+    blind: bool = False,
+) -> list[Choice]:
+    """Return the classes to choose from, in the order of their `keys`.
+
+    They keep their places whatever the record is. Those without a key stand behind them, the
+    likeliest first. Where labelling is `blind`, nothing tells what the committee thinks.
 
     >>> request = {"label": "b", "probabilities": {"a": 0.25, "b": 0.75}}
-    >>> [(one.key, one.name, one.share, one.guess) for one in choices(request, ["a", "b", "c"])]
+    >>> keys = {"a": "1", "b": "2", "c": "3"}
+    >>> [(one.key, one.name, one.share, one.guess) for one in choices(request, list(keys), keys)]
     [('1', 'a', '25.0 %', False), ('2', 'b', '75.0 %', True), ('3', 'c', None, False)]
     """
-    probabilities = request.get("probabilities") or {}
+    probabilities = {} if blind else request.get("probabilities") or {}
+    guess = None if blind else as_text(request.get("label"))
     shares = {label: probabilities.get(str(label)) for label in known}
-    order = sorted(known)
-    if len(order) > KEYS:
-        likeliest = sorted(order, key=lambda label: -(shares[label] or 0.0))[:KEYS]
-        order = likeliest + [label for label in order if label not in likeliest]
+    placed = [label for label in keys if label in shares]
+    order = placed + sorted(
+        (label for label in known if label not in keys), key=lambda label: -(shares[label] or 0.0)
+    )
     return [
         Choice(
             label=label,
             name=visible(str(label)),
-            key=str(place) if place <= KEYS else None,
+            key=keys.get(label),
             share=None if shares[label] is None else percent(shares[label]),
             part=shares[label] or 0.0,
-            guess=label == as_text(request.get("label")),
+            guess=label == guess,
         )
-        for place, label in enumerate(order, 1)
+        for label in order
     ]
 
 
@@ -185,56 +216,9 @@ def until(request: OpenRequest) -> str:
     return f"Open until {clock(expires)}." if isinstance(expires, int | float) else ""
 
 
-def features(request: OpenRequest, usual: Sequence[Mapping[str, Any]]) -> Table:
-    """Show the features, those farthest from the `usual` first where that is known.
-
-    Each of `usual` has a feature's `name`, `mean` and `deviation`, the standard deviation.
-    """
-    values = {
-        name: value for name, value in (request.get("features") or {}).items() if not is_long(value)
-    }
-    spread = {str(one["name"]): one for one in usual if one.get("deviation")}
-    departures = {
-        name: (value - spread[name]["mean"]) / spread[name]["deviation"]
-        for name, value in values.items()
-        if _is_number(value) and name in spread and spread[name].get("mean") is not None
-    }
-    if not departures:
-        columns = [Column("Feature", "words"), Column("Value")]
-        rows: list[list[str | Cell]] = [[name, _shown(value)] for name, value in values.items()]
-        return Table("Features, in the order of the schema", columns, rows, "")
-    columns = [Column("Feature", "words"), Column("Value"), Column("Against the usual")]
-    order = sorted(values, key=lambda name: -abs(departures.get(name, 0.0)))
-    rows = [[name, _shown(values[name]), _departure(departures.get(name))] for name in order]
-    return Table("Features, the most unusual first", columns, rows, "")
-
-
 def is_long(value: Any) -> bool:
     """Tell whether a feature is to be looked at rather than compared, as further fields are."""
     return isinstance(value, str) and (len(value) > LONG or kind_of(value) in ("image", "link"))
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "missing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list) and len(value) > _NUMBERS:
-        return f"{len(value)} numbers"
-    return amount(value) if _is_number(value) else str(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _departure(found: float | None) -> Cell:
-    if found is None:
-        return Cell(NOTHING)
-    if abs(found) < 0.05:
-        return Cell("as usual", bar=0.0)
-    text = f"{abs(found):.1f} sd {'above' if found > 0 else 'below'}"
-    return Cell(text, bar=abs(found) / UNUSUAL, colour="warn" if abs(found) > 2 else "series-1")
 
 
 def kind_of(value: Any) -> FieldKind:

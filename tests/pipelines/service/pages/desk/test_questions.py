@@ -5,32 +5,69 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.errors import DataError
-from streamboost.pipelines.service.pages import questions
+from streamboost.pipelines.service.pages.desk import questions
+
+
+def choices(request, known, **options):
+    keys = {}
+    questions.give_keys(keys, known)
+    return questions.choices(request, known, keys, **options)
+
 
 REQUEST = {"label": "b", "probabilities": {"a": 0.3, "b": 0.6, "c": 0.1}, "utility": 0.9}
 
 
 @given(st.sets(st.text(min_size=1), max_size=30))
 def test_every_class_can_be_chosen_and_no_key_stands_for_two(labels):
-    chosen = questions.choices({}, sorted(labels))
+    chosen = choices({}, sorted(labels))
     assert {one.label for one in chosen} == labels
     keys = [one.key for one in chosen if one.key]
-    assert keys == [str(n) for n in range(1, min(len(labels), 9) + 1)]
+    assert len(keys) == len(set(keys)) == min(len(labels), len(questions.KEYS))
+    assert not set(keys) & set(questions.ACTIONS)
 
 
-def test_up_to_nine_classes_keep_their_keys_whatever_is_likely():
+def test_keys_are_digits_and_then_letters_that_do_nothing_else():
+    keys = [one.key for one in choices({}, [f"class {n:02}" for n in range(12)])]
+    assert keys == [*"123456789", "a", "b", "d"]
+
+
+def test_classes_of_one_character_are_their_own_keys():
+    assert [one.key for one in choices({}, list("0123456789"))] == list("0123456789")
+    assert [one.key for one in choices({}, [0, 1, 2])] == ["0", "1", "2"]
+    assert [one.key for one in choices({}, ["a", "n"])] == ["1", "2"], "n says not sure"
+    assert len({one.key for one in choices({}, ["a", "A"])}) == 2
+
+
+@given(st.lists(st.sets(st.text("abc01", min_size=1, max_size=2)), max_size=5))
+def test_a_key_stays_whatever_classes_come(rounds):
+    keys = {}
+    for known in rounds:
+        before = dict(keys)
+        questions.give_keys(keys, sorted(known))
+        assert before.items() <= keys.items()
+        assert list(keys)[: len(before)] == list(before), "and so does its place"
+        assert len(set(keys.values())) == len(keys)
+
+
+def test_where_labelling_is_blind_nothing_tells_the_guess():
+    for one in choices(REQUEST, ["a", "b"], blind=True):
+        assert (one.share, one.part, one.guess) == (None, 0.0, False)
+
+
+def test_classes_keep_their_places_whatever_is_likely():
     other = {"label": "c", "probabilities": {"a": 0.0, "b": 0.1, "c": 0.9}}
     for request in (REQUEST, other):
-        assert [one.name for one in questions.choices(request, ["c", "a", "b"])] == ["a", "b", "c"]
+        assert [one.name for one in choices(request, ["a", "b", "c"])] == ["a", "b", "c"]
 
 
-def test_of_more_classes_the_likeliest_have_the_keys():
-    labels = list(range(12))
-    request = {"label": 11, "probabilities": {str(label): label / 66 for label in labels}}
-    chosen = questions.choices(request, labels)
-    assert [one.label for one in chosen[:9]] == list(range(11, 2, -1))
-    assert [one.label for one in chosen[9:]] == [0, 1, 2]
-    assert chosen[0].guess
+def test_of_more_classes_than_keys_the_likeliest_without_one_come_first():
+    labels = list(range(100, 100 + len(questions.KEYS) + 3))
+    request = {"label": labels[-1], "probabilities": {str(label): label / 1e5 for label in labels}}
+    chosen = choices(request, labels)
+    assert [one.label for one in chosen[: len(questions.KEYS)]] == labels[: len(questions.KEYS)]
+    assert [one.label for one in chosen[len(questions.KEYS) :]] == labels[:-4:-1]
+    assert [one.key for one in chosen[-3:]] == [None] * 3
+    assert [one.guess for one in chosen].index(True) == len(questions.KEYS)
 
 
 def test_a_rule_and_the_audit_are_told_apart():
@@ -42,24 +79,6 @@ def test_a_rule_and_the_audit_are_told_apart():
 
 def test_a_rule_that_draws_lots_tells_its_chance():
     assert "80.0 %" in questions.why(REQUEST | {"propensity": 0.8}, {"utility": "margin"})
-
-
-def test_the_most_unusual_feature_comes_first():
-    request = {"features": {"a": 1.0, "b": 5.0, "c": None}}
-    usual = [
-        {"name": "a", "mean": 1.0, "deviation": 1.0},
-        {"name": "b", "mean": 1.0, "deviation": 1.0},
-    ]
-    table = questions.features(request, usual)
-    assert [row[0] for row in table.rows] == ["b", "a", "c"]
-    assert table.rows[0][2].text == "4.0 sd above"
-    assert table.rows[2][1] == "missing"
-
-
-def test_without_anything_to_compare_with_features_keep_the_schemas_order():
-    table = questions.features({"features": {"b": 1.0, "a": 2.0}}, [])
-    assert [row[0] for row in table.rows] == ["b", "a"]
-    assert len(table.columns) == 2
 
 
 def test_only_what_a_record_holds_is_an_image_and_only_web_addresses_are_links():
@@ -75,34 +94,9 @@ def test_only_what_a_record_holds_is_an_image_and_only_web_addresses_are_links()
     assert {value: questions.kind_of(value) for value in kinds} == kinds
 
 
-def test_features_of_any_kind_are_shown_and_long_texts_are_left_to_the_fields():
-    request = {
-        "features": {
-            "amount": 1.5,
-            "os": "ios",
-            "ok": True,
-            "gone": None,
-            "vec": [0.5] * 384,
-            "place": [1, 2],
-            "note": "a long story " * 10,
-        }
-    }
-    usual = [{"name": name, "mean": 1.0, "deviation": 0.5} for name in request["features"]]
-    for known in ((), usual):
-        rows = questions.features(request, known).rows
-        assert {row[0]: row[1] for row in rows} == {
-            "amount": "1.5",
-            "os": "ios",
-            "ok": "true",
-            "gone": "missing",
-            "vec": "384 numbers",
-            "place": "[1, 2]",
-        }
-
-
 def test_a_guess_of_true_is_the_choice_called_so():
     request = {"label": True, "probabilities": {"true": 0.9, "false": 0.1}}
-    (wrong, right) = questions.choices(request, ["false", "true"])
+    (wrong, right) = choices(request, ["false", "true"])
     assert (right.name, right.guess, right.share) == ("true", True, "90.0 %")
     assert not wrong.guess
 

@@ -1,0 +1,1 @@
+"""Pipeline files to start from."""

@@ -1,0 +1,78 @@
+"""The pipeline file to start from, which `streamboost init` writes."""
+
+__all__ = ["render"]
+
+_BRIEF_ABOUT = """\
+# {about}
+# `streamboost check` says whether the file is right, and `streamboost run` starts it. All keys
+# there are, with what each is unless set: `streamboost init {option}--all all.toml`.
+
+[pipeline]
+name = "segments"
+batch_records = 10          # most records in one batch: each is predicted by what came before it
+
+"""
+
+_BRIEF_RIVER = """\
+# Records, one JSON object a line such as {"id": "7", "width": 1.5}. Those of a file of your own:
+#   connector = "files"     # JSON Lines, CSV (.csv) or Parquet (.parquet)
+#   path = "records.jsonl"
+[source]
+connector = "river"
+dataset = "ImageSegments"
+
+# Labels such as {"id": "7", "label": "grass"}. From people, in the pages of `streamboost serve`:
+#   connector = "sqlite"
+#   stream = "labels"
+[labels]
+connector = "river"
+dataset = "ImageSegments"
+delay = 20                  # records that pass before a label comes
+
+"""
+
+_BRIEF_KAFKA = """\
+# With `streamboost check --create-topics` the topics are created: segments.records, .labels,
+# .predictions, .requests and .dead_letters.
+[kafka]
+bootstrap_servers = "localhost:9092"
+
+# Records such as {"id": "7", "width": 1.5}.
+[source]
+connector = "kafka"
+
+# Labels such as {"id": "7", "label": "grass"}.
+[labels]
+connector = "kafka"
+
+[predictions]
+connector = "kafka"
+
+[requests]
+connector = "kafka"
+
+[dead_letters]
+connector = "kafka"
+
+"""
+
+_BRIEF_LEARNER = """\
+# Which labels to buy: those of records about which the committee is unsure.
+[query]
+budget = 0.1                # share of the records whose label may be bought
+
+# With a port, /healthz, /readyz and /metrics are served on this machine.
+[monitor]
+port = 0
+"""
+
+
+def render(*, kafka: bool = False) -> str:
+    """Return the file of the same pipeline with the keys that most begin with."""
+    about = (
+        "A streamboost pipeline over topics of a Kafka cluster."
+        if kafka
+        else "A streamboost pipeline over River's ImageSegments, records and labels."
+    )
+    beginning = _BRIEF_ABOUT.format(about=about, option="--kafka " if kafka else "")
+    return beginning + (_BRIEF_KAFKA if kafka else _BRIEF_RIVER) + _BRIEF_LEARNER

@@ -1,0 +1,107 @@
+"""Who has which record before them, and which is the next for somebody."""
+
+from collections.abc import Callable, Sequence
+from sqlite3 import Connection
+from typing import Any, Protocol
+
+from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.labelling.store import Action
+
+__all__ = ["Leases", "OpenRequest", "RequestReader", "is_answered"]
+
+OpenRequest = dict[str, Any]
+"""A message of a request, with `fields`: what the record has beside its features."""
+
+
+class RequestReader(Protocol):
+    """Where the open requests are, as `StatusReader` tells them."""
+
+    def request_ids(self) -> list[str]:
+        """Return the records whose label is asked for, the most useful answer first."""
+
+    def request(self, id: str) -> OpenRequest | None:
+        """Return the open request for the record `id`."""
+
+
+class Leases:
+    """Puts records before people, never the same one before two.
+
+    Its methods work within a transaction of whoever calls them.
+
+    Parameters
+    ----------
+    requests : where the open requests are
+    lease : how long a record that nobody comes back to stays with whoever has it, in milliseconds
+    clock : gives the milliseconds since 1970
+    """
+
+    def __init__(self, requests: RequestReader, lease: int, clock: Callable[[], int]) -> None:
+        self._requests = requests
+        self._lease = lease
+        self._clock = clock
+
+    def next(
+        self, connection: Connection, person: Person, ids: Sequence[str]
+    ) -> OpenRequest | None:
+        """Return the request before `person`, or the first of `ids` that is free, theirs now."""
+        connection.execute("DELETE FROM leases WHERE until <= ?", (self._clock(),))
+        chosen = self._before(connection, person) or self._free(connection, person, ids)
+        if chosen is not None:
+            self.give(connection, person, chosen["id"])
+        return chosen
+
+    def _before(self, connection: Connection, person: Person) -> OpenRequest | None:
+        """Return the request that `person` has before them, if nobody has answered it."""
+        row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
+        request = None if row is None else self._requests.request(row[0])
+        return None if request is None or is_answered(connection, request) else request
+
+    def _free(
+        self, connection: Connection, person: Person, ids: Sequence[str]
+    ) -> OpenRequest | None:
+        """Return the first request that nobody has or answered and `person` did not put aside.
+
+        Where there is none, the one that `person` skipped least often.
+        """
+        held = {id for (id,) in connection.execute("SELECT id FROM leases")}
+        skipped: list[tuple[int, int, OpenRequest]] = []
+        for place, id in enumerate(ids):
+            request = None if id in held else self._requests.request(id)
+            if request is None or person.name in request.get("not_by", ()):
+                continue
+            done = _done(connection, request)
+            mine = [action for action, name in done if name == person.name]
+            if "not_sure" in mine or any(action == "label" for action, _ in done):
+                continue
+            if not mine:
+                return request
+            skipped.append((len(mine), place, request))
+        return min(skipped)[2] if skipped else None
+
+    def give(self, connection: Connection, person: Person, id: str) -> None:
+        """Put the record `id` before `person`, and nothing else."""
+        connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
+        connection.execute(
+            "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)",
+            (id, person.seat, self._clock() + self._lease),
+        )
+
+    def holder(self, connection: Connection, id: str) -> str | None:
+        """Return the seat that has the record `id` before it."""
+        row = connection.execute(
+            "SELECT seat FROM leases WHERE id = ? AND until > ?", (id, self._clock())
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+
+def _done(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
+    """Return what was done with the request, and by whom."""
+    return connection.execute(
+        "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
+        (request["id"], request["sequence"]),
+    ).fetchall()
+
+
+def is_answered(connection: Connection, request: OpenRequest) -> bool:
+    """Tell whether somebody has given the request a label that was not taken back."""
+    return any(action == "label" for action, _ in _done(connection, request))

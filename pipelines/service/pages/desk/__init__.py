@@ -1,0 +1,1 @@
+"""What the labelling page is made of."""
