@@ -2,6 +2,7 @@
 
     python -m benchmarks.label_efficiency [--sets segments letter satimage] [--seeds 5]
         [--budgets 0.01 0.02 0.05 0.1 0.2] [--strategies ...] [--rows N] [--delay N] [--out FOLDER]
+        [--tables few strategies pool] [--streams segments keystroke ...]
 
 Streams: one pass in batches of ten records. Each record is predicted, then labels are asked for,
 and those that are due (at once, or `--delay` records later) are learned. The figure is the
@@ -12,9 +13,7 @@ feed the same learner; "every label" teaches it every record, "repeat last" pred
 before. scikit-activeml's strategies run where it is installed; its budgets are soft, so the labels
 bought are shown.
 
-Pool: satimage's training half stands as one pool, from which rounds of ten are asked, with a
-training after each label; the error on the test half is that of Huang's thesis (2007), whose
-Active GAMBLE (Algorithm 4) reached 11.3 % with 600 of the 4,435 labels.
+The table "few" is that of `benchmarks.few_labels`, and "pool" that of `benchmarks.standing_pool`.
 """
 
 import argparse
@@ -25,13 +24,16 @@ import matplotlib as mpl
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from scipy.stats import t as student
 
 from benchmarks.data import load
+from benchmarks.few_labels import few
+from benchmarks.intervals import cell, interval
 from streamboost import QueryStrategy, StreamLearner
 
 mpl.use("agg")
 from matplotlib import pyplot as plt
+
+from benchmarks.standing_pool import pool
 
 try:
     from benchmarks.activeml import PEERS, Peer
@@ -49,7 +51,6 @@ OURS = {
     "random": {"utility": "random"},
 }
 BATCH = 10
-LABELS, ROUND, THESIS = 600, 10, 11.3
 
 
 class Ours:
@@ -109,19 +110,6 @@ def references(name, seed, arguments):
     half = len(y) // 2
     repeated = 100 * (y[half:] == y[half - 1 : -1]).mean()
     return second_half(everything, X, y, arguments.delay)[0], repeated
-
-
-def interval(values):
-    """Return mean and half-width of the 95 % t interval over the seeds."""
-    if len(values) < 2:
-        return np.mean(values), np.nan
-    quantile = student.ppf(0.975, len(values) - 1)
-    return np.mean(values), quantile * np.std(values, ddof=1) / np.sqrt(len(values))
-
-
-def cell(values, sign=""):
-    mean, half = interval(values)
-    return f"{mean:{sign}.2f} ± {half:.2f}" if np.isfinite(half) else f"{mean:{sign}.2f}"
 
 
 def measure(name, arguments):
@@ -213,63 +201,13 @@ def draw(found, lines, arguments, path):
     figure.savefig(path, dpi=130)
 
 
-def standing_pool(utility, data, seed):
-    """Return {labels: test error in percent} while rounds are asked from the training half."""
-    X, y = data["X_train"], data["y_train"]
-    n = len(y)
-    order = np.random.default_rng(seed).permutation(n)
-    ids = [str(i) for i in order]
-    strategy = QueryStrategy(
-        utility=utility, mode="pool", round_size=ROUND, window=n, budget=1.0, burst=n, audit=0
-    )
-    learner = StreamLearner(query=strategy, random_state=seed)
-    asked = learner.query(X[order], learner.score(X[order]), ids)  # the first round, at random
-    errors = {}
-    while True:
-        rows = [int(id) for id in asked.ids]
-        learner.learn(asked.ids, X[rows], y[rows])
-        if learner.n_labels % 50 == 0:
-            wrong = learner.predict(data["X_test"]) != data["y_test"]
-            errors[learner.n_labels] = 100 * wrong.mean()
-        if learner.n_labels >= LABELS:
-            return errors
-        asked = learner.query_pool(ROUND)
-
-
-def pool(console, seeds, path):
-    """Print and draw test error over labels from satimage's training half as one pool."""
-    data = load("satimage")
-    if data is None:
-        return
-    table = Table(title="satimage as a pool: test error %", title_justify="left")
-    table.add_column("labels", justify="right")
-    figure, panel = plt.subplots(figsize=(6, 4.2))
-    columns = []
-    for utility, colour in (("margin", "tab:blue"), ("random", "black")):
-        runs = [standing_pool(utility, data, seed) for seed in range(seeds)]
-        labels = list(runs[0])
-        values = [[run[n] for run in runs] for n in labels]
-        means, halves = zip(*map(interval, values), strict=True)
-        x = np.array(labels) + (4 if utility == "random" else 0)  # bars side by side
-        panel.errorbar(x, means, np.nan_to_num(halves), label=utility, color=colour, capsize=2)
-        columns.append([cell(value) for value in values])
-        table.add_column(utility, justify="right")
-    for row in zip(labels, *columns, strict=True):
-        table.add_row(*map(str, row))
-    console.print(table)
-    panel.axhline(THESIS, color="0.4", linestyle="--", linewidth=1)
-    place = {"xytext": (0, -3), "textcoords": "offset points", "va": "top"}
-    panel.annotate(f"Huang (2007), {LABELS} labels", (labels[0], THESIS), fontsize=8, **place)
-    panel.set(xlabel="labels", ylabel="test error, %", title="satimage, a standing pool of 4,435")
-    panel.legend(frameon=False, title="bars: 95 % intervals", title_fontsize=8)
-    panel.grid(alpha=0.25)
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
-
-
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     strategies = [*OURS, *PEERS]
+    tables = ["few", "strategies", "pool"]
+    parser.add_argument("--tables", nargs="+", choices=tables, default=tables)
+    given = ["segments", "keystroke", "weather", "outdoor", "electricity", "agrawal", "rbf"]
+    parser.add_argument("--streams", nargs="+", default=given, help='of the table "few"')
     parser.add_argument("--sets", nargs="+", choices=FILES, default=list(FILES))
     budgets = [0.01, 0.02, 0.05, 0.1, 0.2]
     parser.add_argument("--budgets", nargs="+", type=float, default=budgets)
@@ -281,10 +219,8 @@ def parse():
     return parser.parse_args()
 
 
-def main():
-    arguments = parse()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    console = Console(width=100)
+def strategies(console, arguments):
+    """Print and draw the table of query strategies."""
     found, lines, shares = {}, {}, {}
     for name in arguments.sets:
         if stream(name, 0, 1) is None:
@@ -298,7 +234,18 @@ def main():
         mean = {key: np.mean([a[key] for a in found.values()], axis=0) for key in shares}
         tabulate(console, "mean over the sets", mean, shares, arguments)
         draw(found, lines, arguments, arguments.out / "label_efficiency.png")
-    pool(console, arguments.seeds, arguments.out / "label_efficiency_pool.png")
+
+
+def main():
+    arguments = parse()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    console = Console(width=100)
+    if "few" in arguments.tables:
+        few(console, arguments.streams, arguments.rows, arguments.seeds)
+    if "strategies" in arguments.tables:
+        strategies(console, arguments)
+    if "pool" in arguments.tables:
+        pool(console, arguments.seeds, arguments.out / "label_efficiency_pool.png")
     console.print(f"drawn into {arguments.out}")
 
 

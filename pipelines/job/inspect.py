@@ -249,6 +249,11 @@ def figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
     yield "  predictions, with 95 % intervals"
     yield _line("", "since the start", "newest")
     yield _line("records", f"{whole['records']:,}", f"{recent['records']:,}", "judged")
+    yield _line(
+        "labels", f"{whole['answered']:,}", f"{recent['answered']:,}", "asked for, by which"
+    )
+    if still := whole.get("waiting"):
+        yield _line("still open", f"{still:,}", f"{recent['waiting']:,}", "others speak for them")
     for name, path in _FIGURES:
         yield _line(name, *(_shown(_at(one, path)) for one in (whole, recent)), _MEANINGS[name])
     if whole.get("cost") is not None:

@@ -15,7 +15,8 @@
 ``join``               counters of records and labels
 ``fields``             records with each field that came later (`unknown`), and values by field that
                        could not be read (`unreadable`)
-``evaluation``         the honest figures, since the start and of late
+``evaluation``         the honest figures, since the start and of late, each with the `records` it
+                       is of, the `answered` requests that tell, and those still `waiting`
 ``lag``                messages to be read, by source
 ``latency``            median and 99th percentile of the seconds that a batch's parts take
 ``classes``            of late: how often predicted, and how often answered where asked

@@ -137,8 +137,8 @@ def _unjudged(view: View) -> str:
     if judged is None or not arrived or judged >= BEHIND * arrived:
         return ""
     return (
-        f" Only {judged:,} of {arrived:,} records are judged yet: the others wait for the "
-        "oldest request to be answered or to expire."
+        f" Only {judged:,} of {arrived:,} records are judged yet: the others came after the "
+        "newest one whose label is known."
     )
 
 

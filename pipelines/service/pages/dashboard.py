@@ -147,7 +147,8 @@ def _honest(recent: Mapping[str, Any]) -> tuple[str, str]:
     if found is None:
         return NOTHING, "too few labels tell yet"
     interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
-    return percent(found["value"]), f"{interval}, over {plural(recent['records'], 'record')}"
+    records, labels = plural(recent["records"], "record"), plural(recent["answered"], "label")
+    return percent(found["value"]), f"{interval}; last {records}, {labels}"
 
 
 def _value(found: Any) -> float | None:

@@ -5,11 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from streamboost.stream.evaluation.outcomes import Outcome
 from streamboost.stream.evaluation.tally import PREDICTORS, Judged
 
-__all__ = ["Arrivals"]
+__all__ = ["Arrivals", "alike"]
 
-_KEPT = ("predicted", "chance", "design", "waits", "truth")
+_KEPT = ("predicted", "chance", "design", "waits", "truth", "waited")
+
+_NEAR = 0.1
+"""Difference in confidence at which a label speaks half as loudly as a like one."""
 
 
 class Arrivals:
@@ -96,9 +100,9 @@ class Arrivals:
                 return place
         return None
 
-    def probabilities(self, n_classes: int, n: int | None = None) -> np.ndarray:
-        """Return those of the `n` oldest, or of all, (n, K); classes not known then had none."""
-        known = self.rows["P"][:n]
+    def probabilities(self, n_classes: int, rows: slice = slice(None)) -> np.ndarray:
+        """Return those of the records at `rows`, (n, K); classes not known then had none."""
+        known = self.rows["P"][rows]
         P = np.zeros((len(known), n_classes))
         P[:, : known.shape[1]] = known
         return P
@@ -111,34 +115,76 @@ class Arrivals:
     def resume(cls, state: list[Any], P: np.ndarray, block: int) -> "Arrivals":
         """Return what `state` was returned by, with probabilities `P` (n, K), numbered from 0.
 
-        States of before a record's own chance was kept have one in a `block` for all.
+        States of before a record's own chance was kept have one in a `block` for all, and in those
+        of before it was kept how long labels took, they took no time.
         """
         arrivals = cls()
-        if state and len(state[0]) == len(_KEPT):
-            least = 1.0 / max(block, 1)
-            state = [(*row[:3], least, *row[3:]) for row in state]
+        missing = 1 + len(_KEPT) - len(state[0]) if state else 0
+        if missing > 1:
+            state = [(*row[:3], 1.0 / max(block, 1), *row[3:]) for row in state]
+        if missing:
+            state = [(*row, 0) for row in state]
         if state:
-            ids, predicted, chance, design, waits, truth = zip(*state, strict=True)
+            ids, predicted, chance, design, *rest = zip(*state, strict=True)
             chances = (np.array(one, dtype=np.float64) for one in (chance, design))
             arrivals.append(ids, P, predicted, *chances)
-            arrivals.rows["waits"], arrivals.rows["truth"] = waits, truth
+            for name, values in zip(_KEPT[3:], rest, strict=True):
+                arrivals.rows[name] = values
         return arrivals
 
-    def judged(self, n: int, n_classes: int, block: int) -> Judged:
-        """Return the `n` oldest, which wait for nothing, with what each answered one stands for
-        besides: at most the `block` records of which the audit picks one.
+    def horizon(self) -> int:
+        """Return how many of the oldest have been reached by labels.
+
+        They are those up to the newest whose label came, and those behind it that wait for nothing.
         """
-        rows = self.rows[:n]
-        chance, truth = rows["chance"], rows["truth"].copy()
-        most = max(block, 1)
-        own = np.where(chance > 0.0, chance, rows["design"])
-        stands_for = 1.0 / np.maximum(own, 1.0 / most)
-        known = truth >= 0
-        answered, asked = int(known.sum()), int((chance > 0.0).sum())
-        stands_for *= asked / max(answered, 1)  # the answered ones stand for the others, too
-        P = self.probabilities(n_classes, n)
-        predicted = rows["predicted"].copy()
+        came = np.flatnonzero(self.rows["truth"] >= 0)
+        reached = int(came[-1]) + 1 if len(came) else 0
+        waits = np.flatnonzero(self.rows["waits"][reached:])
+        return reached + int(waits[0]) if len(waits) else len(self)
+
+    def judged(self, rows: slice, n_classes: int, block: int) -> Judged:
+        """Return the records at `rows`, with what each answered one stands for besides.
+
+        That is at most the `block` records of which the audit picks one, and its part of what
+        those whose label will not come would have stood for.
+        """
+        found = self.rows[rows]
+        known = found["truth"] >= 0
+        stands_for = self.stand_for(rows, block)
+        lost = (found["chance"] > 0.0) & ~known & ~found["waits"]
+        P, predicted = self.probabilities(n_classes, rows), found["predicted"].copy()
+        if lost.any() and known.any():
+            sure = P.max(axis=1, initial=0.0)
+            shares = alike(sure[lost], sure[known], stands_for[known])
+            stands_for[known] += stands_for[lost] @ (shares / shares.sum(axis=1, keepdims=True))
+        truth = found["truth"].copy()
         return Judged(P=P, predicted=predicted, truth=truth, others=stands_for - 1.0)
+
+    def newest(self, n: int, block: int) -> list[Outcome]:
+        """Return what is known of the newest `n` whose label came, or of as many as there are."""
+        places = np.flatnonzero(self.rows["truth"] >= 0)[::-1][:n].tolist()
+        found = []
+        for i in places:
+            row, stands_for = self.rows[i], self.stand_for(slice(i, i + 1), block)[0]
+            told = row["predicted"].tolist(), int(row["truth"]), stands_for - 1.0
+            found.append(Outcome(-1, row["P"], *told, int(row["waited"])))
+        return found
+
+    def stand_for(self, rows: slice, block: int) -> np.ndarray:
+        """Return 1 / pi (n,) of the records at `rows`, at most `block`."""
+        found = self.rows[rows]
+        own = np.where(found["chance"] > 0.0, found["chance"], found["design"])
+        return np.asarray(1.0 / np.maximum(own, 1.0 / max(block, 1)))
+
+
+def alike(missing: np.ndarray, known: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return in which shares (m, n) labels that are known speak for those that are missing.
+
+    Whoever leaves a question open leaves the hard ones open: labels of records predicted with a
+    like probability, `missing` (m,) and `known` (n,), speak louder, and so do those of more
+    `weight` (n,).
+    """
+    return np.asarray(weight / (_NEAR + np.abs(missing[:, None] - known)))
 
 
 def _row(n_classes: int) -> np.dtype:
@@ -147,7 +193,8 @@ def _row(n_classes: int) -> np.dtype:
     P: the probabilities of the classes known on arrival. predicted: the class that each of
     `PREDICTORS` gave, -1 for none. chance: that of being asked about, NaN where it was not, and
     where it is above 0 its label was asked for. design: that chance, asked about or not. truth:
-    its class, -1 where that is not known. waits: whether more may become known of it.
+    its class, -1 where that is not known. waits: whether more may become known of it. waited: how
+    many records came until it was.
     """
     return np.dtype(
         [
@@ -157,6 +204,7 @@ def _row(n_classes: int) -> np.dtype:
             ("design", np.float64),
             ("truth", np.int64),
             ("waits", np.bool_),
+            ("waited", np.int64),
         ],
         align=True,
     )

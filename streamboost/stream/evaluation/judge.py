@@ -26,6 +26,7 @@ class _Asked:
     threshold: float
     unseen: float  # probability of a label that nobody had named
     weight: float
+    expected: float  # chance that the set held the label
 
 
 class Judge:
@@ -92,8 +93,9 @@ class Judge:
         in_pool = self.evaluation.pool > 0
         rows = [i for i, id in enumerate(ids) if in_pool or id in chances]
         if scored.version:
-            self._note(rows, ids, own, scored.classes.tolist(), chances)
-            self.label_sets.arrive(own, scored.probabilities)
+            cut = self._cut()
+            expected = self.label_sets.arrive(own, scored.probabilities, cut[1])
+            self._note(rows, ids, own, scored.classes.tolist(), chances, cut, expected)
         propensity = np.full(len(ids), np.nan)
         if not in_pool:
             propensity[rows] = [chances[ids[i]] for i in rows]
@@ -110,17 +112,20 @@ class Judge:
         own: np.ndarray,
         classes: list[Label],
         chances: dict[str, float],
+        cut: tuple[float, float],
+        expected: np.ndarray,
     ) -> None:
         """Note what the committee itself said of the `rows` that are, or may be, asked about."""
         if not rows:
             return
-        known, (threshold, unseen) = len(self.evaluation.labels), self._cut()
+        known = len(self.evaluation.labels)
         least = 1.0 / max(self.evaluation.block, 1)
         with np.errstate(divide="ignore"):
             logits = np.log(own[rows])
         for i, said in zip(rows, logits, strict=True):
             weight = 1.0 / max(chances.get(ids[i], 1.0), least)
-            self._asked[ids[i]] = _Asked(classes, known, said, threshold, unseen, weight)
+            about = (*cut, weight, float(expected[i]))
+            self._asked[ids[i]] = _Asked(classes, known, said, *about)
 
     def ask(self, asked: Requests) -> None:
         """Note which records of the pool are asked about, each once at the most.
@@ -172,10 +177,10 @@ class Judge:
         with np.errstate(divide="ignore"):
             logits = np.log(own)
         classes, known = scored.classes.tolist(), len(self.evaluation.labels)
-        threshold, unseen = self._cut()
-        self.label_sets.arrive(own, scored.probabilities)
-        for row, label in zip(logits, labels, strict=True):
-            self._learn(_Asked(classes, known, row, threshold, unseen, 1.0), label)
+        cut = self._cut()
+        expected = self.label_sets.arrive(own, scored.probabilities, cut[1]).tolist()
+        for row, chance, label in zip(logits, expected, labels, strict=True):
+            self._learn(_Asked(classes, known, row, *cut, 1.0, chance), label)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Wait no longer for the labels of these requests."""
@@ -192,13 +197,13 @@ class Judge:
             known = self.evaluation.labels.get(label, asked.known) < asked.known
             probability = 0.0 if known else asked.unseen
         held = bool(reaches(probability, asked.threshold))
-        self.label_sets.learn(held, asked.weight)
+        self.label_sets.learn(held, asked.expected, asked.weight)
 
     def state(self) -> Arrays:
         """Return all that changes, as arrays."""
         evaluation, arrays = self.evaluation.state()
         asked = [
-            (id, one.classes, one.known, one.threshold, one.unseen, one.weight)
+            (id, one.classes, one.known, one.threshold, one.unseen, one.weight, one.expected)
             for id, one in self._asked.items()
         ]
         about = {
@@ -221,7 +226,9 @@ class Judge:
         self.temperature.resume(about["temperature"])
         self.label_sets.resume(about["label_sets"])
         self._asked, start = {}, 0
-        for id, classes, known, threshold, unseen, weight in about["asked"]:
+        for id, classes, known, *rest in about["asked"]:
             logits = arrays["logits"][start : start + len(classes)].copy()
-            self._asked[id] = _Asked(classes, known, logits, threshold, unseen, weight)
+            if len(rest) == 3:  # of before it was noted what a set was thought to hold
+                rest = [*rest, self.label_sets.coverage]
+            self._asked[id] = _Asked(classes, known, logits, *rest)
             start += len(classes)

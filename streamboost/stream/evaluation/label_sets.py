@@ -39,13 +39,19 @@ class LabelSets:
     ones, the share `level` lies at or above it. Which level does so is told by the labels that
     come, each by whether the set given on arrival held it (Gibbs and Candès, eq. 2):
 
-        level += 0.02 w (coverage - [the set held the label]).
+        level += 0.02 (coverage - m + w (e - [the set held the label])).
 
     w is 1 / propensity by its own mean, without which the hard records, asked about most, would
-    pass for all. From level 1 on a set holds everything, and down from 0 nothing, so whatever the
-    stream does and however wrong the committee is, over n labels of equal weight the share held
-    is within (max(coverage, 1 - coverage) + 0.02) / 0.02 n of `coverage` (their prop. 4.1; labels
-    on their way add their steps). The committee being about right makes it hold much sooner.
+    pass for all; e is the chance that the set was thought to have of holding it, and m the mean of
+    those chances over the records since the label before. Where all labels are known, m is e. Where
+    few are, w (e - [...]) depends less on which they are than w (coverage - [...]), as in the
+    honest figures (`intervals`): over 20 runs each on five streams with a tenth of the labels,
+    coverages varied by 1.5 points for 1.6, and on the one where it mattered by 1.1 for 1.9.
+
+    From level 1 on a set holds everything, and down from 0 nothing, so whatever the stream does and
+    however wrong the committee is, over n labels, all known, the share held is within
+    (max(coverage, 1 - coverage) + 0.02) / 0.02 n of `coverage` (their prop. 4.1; labels on their
+    way add their steps). The committee being about right makes it hold much sooner.
 
     A label that nobody has named yet is one of the labels: its probability is the share of the
     labels so far that came once (Good 1953), and the others share the rest.
@@ -73,8 +79,8 @@ class LabelSets:
     ...     truth = P.argmax() if rng.random() < 0.7 else rng.integers(3)
     ...     held = bool(reaches(P[0, truth], sets.threshold()))
     ...     covered += held
-    ...     sets.arrive(P, P)
-    ...     sets.learn(held)
+    ...     expected = sets.arrive(P, P)
+    ...     sets.learn(held, expected[0])
     >>> 1580 < covered < 1620
     True
     """
@@ -90,6 +96,8 @@ class LabelSets:
         self._labels = 0
         self._weight = 0.0
         self._mass = np.zeros(len(_EDGES) - 1)
+        self._expected: list[float] = [0.0, 0]  # sum and number, of the records since a label
+        self._mean: float | None = None  # of those before
 
     def threshold(self, unseen: float = 0.0) -> float:
         """Return the probability from which on a label is in the set.
@@ -116,8 +124,10 @@ class LabelSets:
         share = (above[edge] - level) / (above[edge] - above[edge + 1])
         return float(1.0 / (1.0 + np.exp(-(_EDGES[edge] + share * _WIDTH))))
 
-    def arrive(self, probabilities: np.ndarray, expected: np.ndarray) -> None:
-        """Take in records whose labels are not known.
+    def arrive(
+        self, probabilities: np.ndarray, expected: np.ndarray, unseen: float = 0.0
+    ) -> np.ndarray:
+        """Take in records whose labels are not known; return with what chance their sets hold them.
 
         Parameters
         ----------
@@ -125,27 +135,40 @@ class LabelSets:
             (n, K), by which labels are in sets or not.
         expected
             (n, K), the chance that each label is thought to have of being true.
+        unseen
+            The probability that a record's label is one that nobody has named yet.
         """
-        n = len(probabilities)
+        n, threshold = len(probabilities), self.threshold(unseen)
+        chance = (expected * reaches(probabilities, threshold)).sum(axis=1) * (1.0 - unseen)
+        chance += unseen * reaches(unseen, threshold)
+        self._expected[0] += float(chance.sum())
+        self._expected[1] += n
         weight = _DECAY ** np.arange(n - 1, -1, -1)
         mass = (expected * weight[:, None]).ravel()
         self._mass *= _DECAY**n
         self._mass += np.bincount(_bins(probabilities).ravel(), mass, len(self._mass))
+        return np.asarray(chance)
 
-    def learn(self, held: bool, weight: float = 1.0) -> None:
+    def learn(self, held: bool, expected: float, weight: float = 1.0) -> None:
         """Learn whether the set that a record was given on arrival held its label.
 
         Parameters
         ----------
         held
             Whether it did.
+        expected
+            With what chance, as `arrive` said.
         weight
             1 / propensity.
         """
+        total, n = self._expected
+        if n:
+            self._mean, self._expected = total / n, [0.0, 0]
+        mean = expected if self._mean is None else self._mean
         self._labels += 1
         self._weight += weight
         relative = weight * self._labels / self._weight
-        self.level += _STEP * relative * (self.coverage - held)
+        self.level += _STEP * (self.coverage - mean + relative * (expected - held))
 
     def state(self) -> dict[str, Any]:
         """Return all that changes, as JSON can hold it."""
@@ -154,6 +177,8 @@ class LabelSets:
             "labels": self._labels,
             "weight": self._weight,
             "mass": self._mass.tolist(),
+            "expected": self._expected,
+            "mean": self._mean,
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -162,6 +187,8 @@ class LabelSets:
         self._labels = state["labels"]
         self._weight = state["weight"]
         self._mass = np.array(state["mass"], dtype=np.float64)
+        self._expected = list(state.get("expected", [0.0, 0]))
+        self._mean = state.get("mean")
 
 
 def reaches(probability: Any, threshold: float) -> np.ndarray:

@@ -75,10 +75,12 @@ class Report:
     Attributes
     ----------
     records
-        Records judged: those before the oldest request that still waits for its label.
+        Records judged: those before the newest request whose label came.
     answered
         Those of them whose label was asked for and came; in a pool, also those whose label was
         known before they could be asked about.
+    waiting
+        Those of them whose label was asked for and may still come: others speak for them.
     committee, repeat_last, majority
         The learner's predictions, and beside them what repeating the newest known label and
         what always giving the commonest would have come to.
@@ -98,6 +100,7 @@ class Report:
 
     records: int
     answered: int
+    waiting: int
     committee: Figures
     repeat_last: Figures
     majority: Figures
@@ -135,8 +138,8 @@ class Report:
         return metric
 
 
-def report(tally: Tally, labels: Sequence[Label]) -> Report:
-    """Return the figures of `tally`, whose classes are `labels`."""
+def report(tally: Tally, labels: Sequence[Label], waiting: int) -> Report:
+    """Return the figures of `tally`, whose classes are `labels`; so many requests are open."""
     answered = tally.records - tally.rest
     judged = [_figures(tally, j, answered) for j in range(len(PREDICTORS))]
     bins, loss = tally.means[:BINS], tally.means[BINS]
@@ -144,6 +147,7 @@ def report(tally: Tally, labels: Sequence[Label]) -> Report:
     return Report(
         records=int(tally.records),
         answered=int(answered),
+        waiting=waiting,
         committee=judged[0],
         repeat_last=judged[1],
         majority=judged[2],

@@ -7,8 +7,9 @@ have said is filled in where the labels are known.
 
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -152,24 +153,45 @@ class Blocks:
         All records before number `settled` are.
         """
         number, records = 0, 0.0
-        for end, tally in self._waiting:
-            if end > settled:
-                break
+        for end, tally in self._settled(settled):
             number, records = end, records + tally.records
         return number, records
 
-    def sums(self, settled: int, n_classes: int, *, drop: bool = False) -> Tally:
-        """Return the sums of the batches settled as a whole, and forget them with `drop`."""
-        total, n = Tally(n_classes), 0
+    def reached(self, settled: int) -> int:
+        """Return `settled`, or where the newest batch ends that is settled as a whole, if one is
+        not: its records that were asked about do not count without the others.
+        """
+        ends = [end for end, _ in self._waiting]
+        return settled if not ends or ends[-1] <= settled else self.whole(settled)[0]
+
+    def skip(self, first: int, records: float) -> tuple[int, int]:
+        """Return how many batches hold at least so many `records`, and where the last one ends.
+
+        Numbers start with `first`.
+        """
+        start, n = first, 0
         for end, tally in self._waiting:
-            if end > settled:
+            if records <= 0.0:
                 break
+            records -= tally.records + end - start
+            start, n = end, n + 1
+        return n, start
+
+    def sums(self, settled: int, n_classes: int, *, skip: int = 0, drop: bool = False) -> Tally:
+        """Return the sums of the batches settled as a whole, and forget them with `drop`.
+
+        The oldest `skip` do not count.
+        """
+        total, found = Tally(n_classes), list(self._settled(settled))
+        for _, tally in found[skip:]:
             tally.widen(n_classes)
             total.merge(tally)
-            n += 1
-        for _ in range(n if drop else 0):
+        for _ in found if drop else ():
             self._waiting.popleft()
         return total
+
+    def _settled(self, settled: int) -> Iterator[tuple[int, Tally]]:
+        return takewhile(lambda one: one[0] <= settled, self._waiting)
 
     def state(self, first: int) -> tuple[list[int], Arrays]:
         """Return all of it, with numbers from `first` on: one part as JSON can hold it."""

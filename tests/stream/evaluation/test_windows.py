@@ -153,14 +153,96 @@ def test_labels_that_nobody_asked_for_do_not_estimate():
     assert evaluation.since_start() == before
 
 
-def test_records_behind_an_open_request_are_judged_once_its_label_comes():
-    stream = everything(n=30)
+def test_judging_goes_on_past_an_open_request_whose_label_counts_when_it_comes():
+    stream, late, soon = everything(n=300), Evaluation(), Evaluation()
+    for evaluation in (late, soon):
+        evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
+    late.label(stream.ids()[1:], stream.y[1:])
+    report = late.since_start()
+    assert (report.records, report.answered, report.waiting, late.pending) == (300, 299, 1, 1)
+    accuracy = report.committee.accuracy
+    assert 0.0 < accuracy.high - accuracy.low <= 2.0 * 2.0 / 300
+    late.label(["0"], stream.y[:1])
+    soon.label([*stream.ids()[1:], "0"], [*stream.y[1:], stream.y[0]])
+    assert late.since_start() == soon.since_start()
+    assert late.since_start().committee.accuracy.low == (stream.predicted == stream.y).mean()
+
+
+def test_records_after_the_newest_label_are_not_judged():
+    stream = everything(n=300)
     evaluation = Evaluation()
     evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
+    evaluation.label(["120"], stream.y[[120]])
+    assert evaluation.since_start().records == 121
+
+
+def test_a_request_that_nobody_answers_does_not_hold_the_window_up():
+    stream = everything(n=1000)
+    stream.predicted[:700] = (stream.y[:700] + 1) % 3
+    stream.predicted[700:] = stream.y[700:]
+    evaluation = Evaluation(window=200)
+    evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
     evaluation.label(stream.ids()[1:], stream.y[1:])
-    assert (evaluation.since_start().records, evaluation.pending) == (0, 1)
-    evaluation.label(["0"], stream.y[:1])
-    assert (evaluation.since_start().records, evaluation.pending) == (30, 0)
+    recent = evaluation.recent()
+    assert recent.committee.accuracy.value == 1.0
+    assert (180 <= recent.records <= 200, recent.waiting) == (True, 0)
+    assert evaluation.since_start().waiting == 1
+
+
+@pytest.mark.parametrize("slowly", [600, *slow(250)])
+def test_labels_that_come_fast_do_not_speak_for_those_that_come_slowly(slowly):
+    hits = []
+    for seed in range(20):
+        stream = made(seed, n=1500)
+        right = stream.predicted == stream.y
+        chance = np.clip(0.3 * (1.0 - stream.P.max(axis=1)) + 0.05, 0.0, 1.0)
+        asked = np.random.default_rng(seed).random(1500) < chance
+        evaluation = Evaluation(40)
+        for first in range(0, 1500, 50):
+            rows = slice(first, first + 50)
+            told = np.where(asked, chance, np.nan)[rows]
+            evaluation.arrive(stream.ids(rows), stream.scored(rows), told, chance[rows])
+            due = first - np.where(right, 50, slowly) // 50 * 50
+            came = np.flatnonzero(asked & (np.arange(1500) // 50 * 50 == due))
+            evaluation.label([str(i) for i in came], stream.y[came])
+        report = evaluation.since_start()
+        assert report.records > 1350
+        assert report.waiting > 0
+        hits.append(covers(report.committee.accuracy, right[: report.records].mean()))
+    assert np.mean(hits) >= 0.9
+
+
+def test_hard_questions_that_are_passed_over_leave_the_figures_honest():
+    hits = []
+    for seed in range(20):
+        stream = made(300 + seed, n=1500)
+        chance = np.full(1500, 0.2)
+        rng = np.random.default_rng(seed)
+        asked = np.flatnonzero(rng.random(1500) < chance)
+        evaluation = Evaluation(40)
+        told = np.full(1500, np.nan)
+        told[asked] = 0.2
+        evaluation.arrive(stream.ids(), stream.scored(), told, chance)
+        easy = rng.random(len(asked)) < stream.P.max(axis=1)[asked] ** 2
+        evaluation.expire([str(i) for i in asked[~easy]])
+        evaluation.label([str(i) for i in asked[easy]], stream.y[asked[easy]])
+        accuracy = evaluation.since_start().committee.accuracy
+        hits.append(covers(accuracy, (stream.predicted == stream.y).mean()))
+    assert np.mean(hits) >= 0.9
+
+
+def test_open_requests_are_spoken_for_after_a_restart_as_before():
+    stream = made(15, n=900)
+    kept, resumed = Evaluation(stream.block, window=300), Evaluation(stream.block, window=300)
+    stream.feed(kept, delay=4)
+    answered = np.flatnonzero(stream.propensity > 0)[5:]
+    kept.label([str(i) for i in answered[answered > 700]], stream.y[answered[answered > 700]])
+    kept.arrive(["new", "newer"], stream.scored(slice(2)), [0.1, 0.1])
+    kept.label(["newer"], [0])
+    state, arrays = kept.state()
+    resumed.resume(json.loads(json.dumps(state)), arrays)
+    assert kept.recent().waiting == 1
+    assert (kept.recent(), kept.since_start()) == (resumed.recent(), resumed.since_start())
 
 
 def test_labels_lost_at_random_leave_the_figures_honest():
