@@ -6,7 +6,8 @@ import time
 from functools import partial
 
 from streamboost.connectors.base import Message, Source
-from streamboost.connectors.messages.schema import Inferred, Schema
+from streamboost.connectors.messages.inference import Inferred
+from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import DataError
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.state.folder import State
