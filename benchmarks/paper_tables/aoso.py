@@ -39,8 +39,9 @@ LETTERS = {
     "letter15k": slice(None, 15_000),
 }
 NOTES = [
-    "The standard error of a count is about its root (usps 10, letter2k 43). usps: both within "
-    "one, and the paper's own counts at other tree sizes and rates spread from 92 to 114.",
+    "The standard error of a count is about its root (usps 10, letter2k 43). usps: ABC within one, "
+    "AOSO 1.7 above and at its best within one; the paper's own counts at other tree sizes and "
+    "rates spread from 92 to 114.",
     "letter: the published runs ended after some 7,200 (letter2k) to 24,800 trees (letter15k) of "
     "AOSO and 13,275 to 45,000 of ABC (Table 16); at 4,000 AOSO has nearly arrived on letter2k, "
     "and ABC, with 160 rounds, is still on its way. As in the paper AOSO needs fewer trees, and "

@@ -91,8 +91,9 @@ def report(found):
         for name, runs in found.items()
     ]
     for title, among in (("places of stumps", STUMPS), ("places of all", list(methods()))):
-        places = ranks(means, among).values()
-        rows += [None, (title, *("-".join(map(str, p)) for p in places))]
+        places = ranks(means, among)
+        cells = ("-".join(map(str, places[m])) if m in places else None for m in methods())
+        rows += [None, (title, *cells)]
     show(
         *TITLES,
         ("set", *methods()),

@@ -173,6 +173,7 @@ def _reader(fields: AnswerFields) -> Callable[[bytes], tuple[Any, Any]]:
     id, label = id_reader(fields.id), getter(fields.label)
 
     def read(payload: bytes) -> tuple[Any, Any]:
+        """Return the id and the label that stand in a record."""
         record = decode(payload)
         return id(record), label(record)
 

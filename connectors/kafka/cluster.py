@@ -132,6 +132,7 @@ def _begun(make: Any, settings: dict[str, Any]) -> Any:
     connections: list[KafkaNetClient] = []
 
     def connect(**options: Any) -> KafkaNetClient:
+        """Return a connection that is closed where its client does not come to be."""
         connections.append(KafkaNetClient(**options))
         return connections[-1]
 
@@ -151,6 +152,7 @@ class _Refusals(logging.Handler):
         self.found: list[Exception] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Keep the reasons that a line of the client's log names."""
         self.found += [one for one in record.args or () if isinstance(one, _REASONS)]
 
 

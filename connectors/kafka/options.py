@@ -128,6 +128,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     def load(name: str, path: str) -> None:
+        """Read a file as a connection would; whatever is raised says that it is of no use."""
         if name == "ssl_cafile":
             context.load_verify_locations(path)
         elif name == "ssl_certfile":

@@ -108,6 +108,7 @@ class Dispatch:
         failed: list[BaseException] = []
 
         def attempt() -> None:
+            """Write, and keep what was raised."""
             try:
                 write()
             except BaseException as error:  # it belongs to the thread that waits

@@ -137,7 +137,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follows none: the token is for the address it was given for."""
 
     def redirect_request(self, *_: Any) -> None:
-        return None
+        """Return no request, so that the answer is the redirect itself."""
 
 
 class RefusedError(ConnectorError):

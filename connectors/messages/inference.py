@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -11,7 +11,10 @@ from streamboost.errors import DataError
 from streamboost.features.inference import Inference
 from streamboost.features.paths import flat, getter
 
-__all__ = ["absent", "account", "beginning", "is_nameable", "objects"]
+if TYPE_CHECKING:
+    from streamboost.connectors.messages.schema import Schema
+
+__all__ = ["Inferred", "absent", "account", "beginning", "is_nameable", "objects"]
 
 _NAMEABLE = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
 
@@ -23,6 +26,13 @@ _ALIKE = 12
 
 _NAMED = 20
 """How many fields a sentence names before it only counts them."""
+
+
+class Inferred(NamedTuple):
+    """A schema whose fields are known, and an account of how they came to be, of several lines."""
+
+    schema: "Schema"
+    sentence: str
 
 
 def is_nameable(name: str) -> bool:

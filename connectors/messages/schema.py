@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,7 +18,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages import saved
 from streamboost.connectors.messages.checks import check, classes_of
 from streamboost.connectors.messages.decoded import Decoded, DecodedLabels, Desk, Labels, Records
-from streamboost.connectors.messages.inference import account, objects
+from streamboost.connectors.messages.inference import Inferred, account, objects
 from streamboost.connectors.messages.label_messages import LabelMessages
 from streamboost.connectors.messages.labels import LONGEST_ID, LabelFields, LabelKind
 from streamboost.connectors.messages.numbers import Mixed, Numbers
@@ -32,7 +32,6 @@ __all__ = [
     "DeadLetter",
     "Decoded",
     "DecodedLabels",
-    "Inferred",
     "Labels",
     "Reason",
     "Records",
@@ -41,13 +40,6 @@ __all__ = [
 
 LABEL = "label"
 """The name of a field that is taken for the answer, whatever the label's is."""
-
-
-class Inferred(NamedTuple):
-    """A schema whose fields are known, and an account of how they came to be, of several lines."""
-
-    schema: "Schema"
-    sentence: str
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from streamboost.connectors.base import Sink, Source
-from streamboost.connectors.files.json_lines import JsonLinesSink
+from streamboost.connectors.files.json_lines_sink import JsonLinesSink
 from streamboost.connectors.files.open import (
     STDIN,
     file_source,

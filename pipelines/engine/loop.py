@@ -90,10 +90,8 @@ class Loop:
         self.about: dict[str, Any] = {}
         self.identities: dict[str, str] = {}
         self.is_settled = True
-        self.is_running = False
-        self.retrying = False
+        self.is_running = self.retrying = self.lacks_checkpoint = False
         self.checkpointed = 0
-        self.lacks_checkpoint = False
         self._ahead = ahead
         self._commits = Beside("commit", at_once=not ahead)
         self._begun: tuple[Effects, Action, Action, bool] | None = None

@@ -18,8 +18,9 @@ from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refu
 from streamboost.pipelines.job.apart import records_themselves, shares
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
 from streamboost.pipelines.job.copying import copies_of
+from streamboost.pipelines.job.first_records import first_messages
 from streamboost.pipelines.job.rebuild import refuse_lost
-from streamboost.pipelines.job.run import first_messages, has_begun
+from streamboost.pipelines.job.run import has_begun
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, Book
 from streamboost.pipelines.state.copies import Folder

@@ -2,18 +2,15 @@
 
 import gc
 import logging
-import math
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 
-from streamboost.connectors.base import Committed, Message, Source, Transaction
+from streamboost.connectors.base import Committed, Transaction
 from streamboost.connectors.messages.decoded import time_reader
-from streamboost.connectors.messages.schema import Inferred, Schema
+from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.environment import environment
-from streamboost.errors import DataError
 from streamboost.pipelines.apart.learning import LearningPipeline
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.binding import adopt, bound
@@ -29,6 +26,7 @@ from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.apart import begin_apart, records_themselves
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics, sources
 from streamboost.pipelines.job.copying import copied, copies_of
+from streamboost.pipelines.job.first_records import settle_schema
 from streamboost.pipelines.job.monitor import monitored
 from streamboost.pipelines.job.rebuild import rebuild as make_again
 from streamboost.pipelines.job.rebuild import refuse_lost
@@ -40,74 +38,12 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.stop import Interrupted, Stop
 
-__all__ = ["build_loop", "first_messages", "has_begun", "run"]
+__all__ = ["build_loop", "has_begun", "run"]
 
 _log = logging.getLogger(__name__)
 
-INFERRED_FROM = 500
-"""Records looked at to find what their fields hold."""
-
 CHECKED_BYTES = 1_000_000_000
 """Of the log, whose structure is checked at the start; of a larger one by `inspect --verify`."""
-
-QUIET = 1.0
-"""Seconds without a further record after which fewer must do."""
-
-
-def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
-    """Return what the source begins with, leaving it where it was."""
-    position = source.position()
-    messages = source.poll(most)
-    source.seek(position)
-    return messages
-
-
-def _settle_schema(
-    config: Config, state: State, records: Source, stop: Stop, *, until_idle: bool
-) -> Schema | None:
-    """Return the schema with its features, waiting for the first records if they must be seen.
-
-    None says that no record came before it was time to stop.
-    """
-    known = state.schema()
-    if known is not None:
-        return known
-    schema = config.sections.build_schema()
-    if not schema.resolved:
-        interval = config.sections.pipeline.poll_interval
-        if (found := _infer(schema, records, stop, interval, until_idle)) is None:
-            return None
-        schema, sentence = found
-        _log.info("%s", sentence)
-    state.keep_schema(schema)
-    return schema
-
-
-def _infer(
-    schema: Schema, records: Source, stop: Stop, interval: float, until_idle: bool
-) -> Inferred | None:
-    """Find the features once enough records are there, or no more come for a while.
-
-    Damaged messages are waited out, unless they are all that enough of them hold. With
-    `until_idle`, what is there must do, unless more is on its way.
-    """
-    seen, since = 0, 0.0
-    while not stop.requested:
-        messages = stop.patiently(partial(first_messages, records), interval)
-        if len(messages) > seen:
-            seen, since = len(messages), time.monotonic()
-        if until_idle and not records.is_open:
-            return schema.infer(messages) if messages else None
-        if seen >= INFERRED_FROM:
-            return schema.infer(messages)
-        if seen and time.monotonic() - since >= QUIET:
-            try:
-                return schema.infer(messages)
-            except DataError as error:
-                _log.warning("%s. It is tried again when more records come", error)
-                since = math.inf
-        stop.rest(interval)
-    return None
 
 
 def has_begun(state: State, transaction: Transaction, committed: Committed | None) -> bool:
@@ -172,7 +108,7 @@ def run(
         last_error = LastError(state.last_error, config.mask, lambda: newest)
         with last_error.noted():
             with records_themselves(config, connectors.records) as records:
-                schema = _settle_schema(config, state, records, stop, until_idle=until_idle)
+                schema = settle_schema(config, state, records, stop, until_idle=until_idle)
             if schema is None:
                 return 0
             loop = build_loop(config, state, schema, connectors, stop, [*watchers, last_error])

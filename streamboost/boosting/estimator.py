@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from streamboost.boosting.categorical import categories_of
 from streamboost.boosting.committee import Committee, Model
@@ -27,6 +26,7 @@ from streamboost.boosting.training_data import (
     check_class_weight,
     numbers_of,
     training_data,
+    training_rows,
     warn_of_absent,
     weighed_by_class,
 )
@@ -106,7 +106,8 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         good as absent.
         """
         self.check_parameters()
-        X, y, weight = self._training_rows(X, y, sample_weight, reset=True)
+        self._columns = columns_of(X, self.categorical_features, None)
+        X, y, weight = training_rows(self, self._columns, X, y, sample_weight, reset=True)
         check_class_weight(self.class_weight, y)
         self._learn(X, y, weight)
         self._warn_of_none(len(y), len(self.classes_))
@@ -145,7 +146,8 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         parameters, caller = self.get_params(deep=False), f"{type(self).__name__}.extend"
         parameters["n_estimators"] = rounds
         validate_parameter_constraints(self._parameter_constraints, parameters, caller)
-        X, y, weight = self._training_rows(X, y, sample_weight, reset=False)
+        self._columns = columns_of(X, self.categorical_features, self._columns)
+        X, y, weight = training_rows(self, self._columns, X, y, sample_weight, reset=False)
         known = self.committee_
         seed = self._seed(after=known.n_rounds)
         self.committee_ = self._train(X, y, weight, seed=seed, committee=known, n_estimators=rounds)
@@ -237,8 +239,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """Yield `decision_function` after each round."""
-        for scores in self._staged_scores(X):
-            yield self._as_decision(scores)
+        yield from map(self._as_decision, self._staged_scores(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the model's best class, (n,): mostly that of the largest score.
@@ -256,8 +257,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
-        scores = self._scores(X)
-        return self._model.probabilities(scores)
+        return self._model.probabilities(self._scores(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
@@ -269,17 +269,6 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         check_is_fitted(self, "classes_")
         return np.asarray(numbers_of(self, self._columns, X, reset=False))
 
-    def _training_rows(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the rows of a training as numbers, their labels and weights, once they can be."""
-        known = None if reset else self._columns
-        self._columns = columns_of(X, self.categorical_features, known)
-        X, y = numbers_of(self, self._columns, X, y, reset=reset)
-        check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        return X, y, weight
-
     def _scores(self, X: Any) -> np.ndarray:
         X = self._rows(X)
         threads = min(effective_n_jobs(self.n_jobs), len(X))
@@ -289,8 +278,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
             return np.concatenate(list(pool.map(self._model.decision, np.array_split(X, threads))))
 
     def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
-        rows = self._rows(X)
-        return self._model.staged_decision(rows)
+        return self._model.staged_decision(self._rows(X))
 
     def _as_decision(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.

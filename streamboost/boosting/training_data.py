@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_X_y,
+    validate_data,
+)
 
 from streamboost.boosting.frames import FrameColumns, frame_of
 from streamboost.errors import ConfigurationError, DataError
@@ -21,6 +27,7 @@ __all__ = [
     "masses",
     "numbers_of",
     "training_data",
+    "training_rows",
     "warn_of_absent",
     "weighed_by_class",
 ]
@@ -107,6 +114,22 @@ def numbers_of(
     if isinstance(y, str):
         return check_array(rows, estimator=estimator, **how)
     return check_X_y(rows, y, estimator=estimator, **how)
+
+
+def training_rows(
+    estimator: BaseEstimator,
+    columns: FrameColumns | None,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    reset: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return `X` and `y` as `numbers_of` does, and weights float64 (n,), once all are sound."""
+    X, y = numbers_of(estimator, columns, X, y, reset=reset)
+    check_classification_targets(y)
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return X, y, weight
 
 
 def training_data(

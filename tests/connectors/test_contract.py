@@ -14,7 +14,8 @@ from streamboost.connectors.answers.oracle import AnswersOracle, Young
 from streamboost.connectors.answers.table import Answers
 from streamboost.connectors.base import Committed, Message, Sink, Source, Transaction
 from streamboost.connectors.files.csv import CsvSource
-from streamboost.connectors.files.json_lines import JsonLinesSink, JsonLinesSource
+from streamboost.connectors.files.json_lines import JsonLinesSource
+from streamboost.connectors.files.json_lines_sink import JsonLinesSink
 from streamboost.connectors.files.parquet import ParquetSource
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster

@@ -1,48 +1,9 @@
-"""Labels find their records: what is held, for how long, and what each label does.
-
-Every record is held with its features and the prediction made on its arrival for `window`
-records (or seconds). A record whose label was asked for stays until its request expires. A label
-that comes before its record waits for one window. Waits go on only while all records there are
-have been read, and requests expire only while all records and labels have: nobody can answer what
-a backlog asks while it is read, and what is to be found in it was not late.
-
-==============================================  ============================  ===============
-a label arrives                                 what happens                  counted as
-==============================================  ============================  ===============
-for a record whose label was asked for          learnt, with its propensity   ``answered``
-for a held record that nobody asked for         learnt, propensity NaN        ``unasked``
-before its record                               waits; learnt with the record ``early``, and then
-                                                when that comes               as above
-after an unasked record left the window         dropped: its features are     ``late``
-                                                gone
-after its request expired                       dropped                       ``expired``
-again, with the value it had                    dropped                       ``duplicate``
-again, with another value, for a record of the  by `on_conflict`: the newest  ``corrected``
-working set                                     holds, or it has a vote
-so, but the first is to stay, or the working    dropped                       ``conflicting``
-set has the record no more
-null, for a record that has a label             takes it back                 ``taken_back``
-null, for another; or it waited and was taken   dropped                       ``void``
-back
-and no record came while it waited              dropped                       ``unknown``
-==============================================  ============================  ===============
-
-What a record's label was, or why it is gone, is remembered for one more window after the record
-left. A label later than that is found by its id in the working set; where that has it not, it
-cannot be told from an early one, waits like it, and ends as ``unknown``. Of labels that wait for
-one record the newest holds, or else the first. A label of a class never seen before is simply
-learnt. A record whose id is still held is a duplicate: it is not predicted again, and goes to the
-dead letters.
-
-A step calls, in this order, `advance` (what has run out leaves), `fresh` (duplicates out), `add`
-(the batch's records) and `resolve` (the batch's labels).
-"""
+"""Holds records until their labels come, by the rules that the package states."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -60,6 +21,7 @@ from streamboost.pipelines.engine.join.joined import (
     Request,
     Waiting,
 )
+from streamboost.pipelines.engine.join.leaving import expire_requests, run_out, shrink_window
 from streamboost.pipelines.engine.join.snapshots import pack, unpack
 from streamboost.pipelines.span import Lived, Moment, Span
 from streamboost.pipelines.state.journal import JOINED
@@ -71,12 +33,9 @@ MOST_WAITING = 100_000
 """Labels that wait for their records; with so many, no more are to be read until records come.
 When a window of records has come then and met none of them, the older half are unknown."""
 
-MOST_REQUESTS = 100_000
-"""Requests that are open; beyond it the oldest expire, as a backlog may ask for any number."""
-
 
 class Join:
-    """Hold records until their labels come; see the module's table for the rules.
+    """Hold records until their labels come; see the package's table for the rules.
 
     Parameters
     ----------
@@ -145,11 +104,11 @@ class Join:
             (self._for_labels, len(caught_up) == len(JOINED)),
         ):
             lived.advance(self._now, records=is_counted, time=is_counted and not resumed)
-        expired = self._expire_requests()
-        self._shrink_window()
-        for id in self._run_out(self._gone, self.window, self._held_at):
+        expired = expire_requests(self)
+        shrink_window(self)
+        for id in run_out(self._gone, self.window, self._held_at):
             del self._gone[id]
-        waited = self._run_out(self._waiting, self.window, self._for_records.moment)
+        waited = run_out(self._waiting, self.window, self._for_records.moment)
         if self.has_room:
             self._met = self._now
         elif self.window.over(self._met, self._now):
@@ -264,16 +223,10 @@ class Join:
             elif id in self._lapsed:
                 counts.expired += 1
             elif id in self._window or id in self._pinned:
-                if label is None:
-                    counts.void += 1
-                elif joined.keeps(id):
-                    joined.take_again(id, label, source, self.held_values(id))
-                    self._answers[id] = label
-                    counts.corrected += 1
-                else:
-                    self._learn(joined, id, label, source)
+                self._take(joined, id, label, source)
             elif id in self._gone:
-                self._count_gone(self._gone[id])
+                counts.expired += self._gone[id].expired
+                counts.late += not self._gone[id].expired
             elif (known := learned.label_of(id)) is not None:
                 take_again(self, joined, id, label, source, learned, known)
             elif label is None:
@@ -293,11 +246,16 @@ class Join:
         gone = self._gone.get(id)
         return gone.label if gone else None
 
-    def _count_gone(self, gone: Gone) -> None:
-        if gone.expired:
-            self.counts.expired += 1
+    def _take(self, joined: Joined, id: str, label: Label | None, source: str | None) -> None:
+        """Take in what is said of a held record that had no label before this batch."""
+        if label is None:
+            self.counts.void += 1
+        elif joined.keeps(id):
+            joined.take_again(id, label, source, self.held_values(id))
+            self._answers[id] = label
+            self.counts.corrected += 1
         else:
-            self.counts.late += 1
+            self._learn(joined, id, label, source)
 
     def _learn(self, joined: Joined, id: str, label: Label, source: str | None) -> None:
         request = self._requests.pop(id, None)
@@ -312,44 +270,6 @@ class Join:
         else:
             joined.take(id, self._pinned.pop(id), label, propensity, source)
             self._gone[id] = Gone(self._held_at, label, expired=False)
-
-    def _expire_requests(self) -> list[str]:
-        expired = self._run_out(self._requests, self.expires_after, self._for_labels.moment)
-        surplus = len(self._requests) - len(expired) - MOST_REQUESTS
-        expired += islice(islice(self._requests, len(expired), None), max(surplus, 0))
-        for id in expired:
-            del self._requests[id]
-            if self._pinned.pop(id, None) is not None:
-                label = self._answers.pop(id, None)  # there is one where it was asked for again
-                self._gone[id] = Gone(self._held_at, label, expired=label is None)
-            elif id not in self._answers:
-                self._lapsed.add(id)
-        return expired
-
-    def _shrink_window(self) -> None:
-        now = self._held_at
-        unasked = Gone(now, None, expired=False)
-        for id in self._window.leave(self.window, now):
-            if id in self._requests:
-                self._pinned[id] = self._window[id]
-            elif id in self._answers or id in self._lapsed:
-                label = self._answers.pop(id, None)
-                self._gone[id] = Gone(now, label, expired=id in self._lapsed)
-                self._lapsed.discard(id)
-            else:
-                self._gone[id] = unasked
-
-    def _run_out(self, table: dict[str, Any], span: Span, now: Moment) -> list[str]:
-        """Return the ids at the front of `table` whose `span`, from their first field, is over."""
-        over, seen = [], None
-        for id, entry in table.items():
-            since = entry[0]
-            if since is not seen:  # those of a batch have the same
-                if not span.over(since, now):
-                    break
-                seen = since
-            over.append(id)
-        return over
 
     def to_arrays(self) -> Arrays:
         """Return everything the join holds, for `restore`; the two are exact inverses."""

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.files.json_lines import JsonLinesSink, JsonLinesSource
+from streamboost.connectors.files.json_lines import JsonLinesSource
+from streamboost.connectors.files.json_lines_sink import JsonLinesSink
 from streamboost.errors import ConfigurationError, ConnectorError, DataError
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -276,3 +277,34 @@ def test_reading_a_batch_again_leaves_the_source_at_its_end(world):
     again = world.loop.intake.reread(found, {"records": 3, "labels": 0})
     assert [json.loads(m.payload)["id"] for m in again.records] == ["5", "6", "7"]
     assert world.loop.intake.positions()["records"] == {"0": 8}
+
+
+def test_trees_for_thousands_of_labels_extend_those_for_fewer_and_are_replayed(
+    make_world, make_records
+):
+    """The first is of 2,990 labels; a restart later, its extension is of over 3,000."""
+    options = {"first": 2_990, "growth": 9.0, "retrain_every": None, "extend_every": 20}
+    world = make_world(rounds=150, batch=1_000, window=5_000, **options)
+    feed(world, make_records, 2_999)
+    world.run()
+    before = world.pipeline.learner.committee
+    arrays, manifest = world.loop.snapshot()
+    checkpoint = arrays, manifest | {"environment": recovery.environment()}
+    world.loop = replayed(world, checkpoint)
+    feed(world, make_records, 30, 2_999)
+    world.run()
+    extended = world.pipeline.learner.committee
+    assert [t.kind for entry in world.entries() for t in entry.trainings] == ["first", "extend"]
+    old, new = before.learners, extended.learners
+    n, roots = len(old.nodes), np.append(new.roots, len(new.nodes))
+    assert (old.n_rounds, new.n_rounds) == (150, 160)
+    np.testing.assert_array_equal(new.nodes[:n], old.nodes)
+    np.testing.assert_array_equal(new.values[: len(old.values)], old.values)
+    assert np.diff(roots[:151]).max() == 5
+    assert np.diff(roots[150:]).max() == 15
+    records, truth = make_records(500, seed=1)
+    X = np.array([[record["a"], record["b"]] for record in records], dtype=np.float32)
+    answers = [c.classes[c.decision(X).argmax(axis=1)] for c in (before, extended)]
+    right, still_right = (np.mean(answer == np.array(truth)) for answer in answers)
+    assert still_right >= right - 0.01
+    assert_same_state(world.loop, replayed(world))

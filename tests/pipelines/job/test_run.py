@@ -15,7 +15,7 @@ from streamboost.errors import (
     UnavailableError,
 )
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.job import run as assembly
+from streamboost.pipelines.job import first_records
 from streamboost.pipelines.job.check import guarantee
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
@@ -134,7 +134,7 @@ def growing(folder, lines):
 
 
 def test_a_live_source_that_begins_with_damage_is_waited_for(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(assembly, "QUIET", 0.0)
+    monkeypatch.setattr(first_records, "QUIET", 0.0)
     lines = ["damaged", '{"id": 1', '{"id": 2, "a": 0.5}']
     (tmp_path / "records.jsonl").write_text("")
     run(config(tmp_path), stop=Resting(growing(tmp_path, lines)))
@@ -145,7 +145,7 @@ def test_a_live_source_that_begins_with_damage_is_waited_for(tmp_path, monkeypat
 def test_a_live_source_shows_more_than_one_record_before_the_schema_is_settled(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(assembly, "QUIET", float("inf"))
+    monkeypatch.setattr(first_records, "QUIET", float("inf"))
     lines = [f'{{"id": {n}, "a": 1}}' for n in range(499)] + ['{"id": 499, "a": 1, "b": 2}']
     (tmp_path / "records.jsonl").write_text("")
     run(config(tmp_path), stop=Resting(growing(tmp_path, lines)))
@@ -154,7 +154,7 @@ def test_a_live_source_shows_more_than_one_record_before_the_schema_is_settled(
 
 
 def test_damage_alone_ends_the_wait_once_there_is_enough_of_it(tmp_path):
-    (tmp_path / "records.jsonl").write_text("damaged\n" * assembly.INFERRED_FROM)
+    (tmp_path / "records.jsonl").write_text("damaged\n" * first_records.INFERRED_FROM)
     with pytest.raises(
         DataError, match=r"none of the 500 messages at the start is a JSON object.*damaged"
     ):

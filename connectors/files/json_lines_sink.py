@@ -1,0 +1,95 @@
+"""JSON Lines files, written: one message a line, on the disk when it is said to be."""
+
+import os
+from collections.abc import Sequence
+from io import FileIO
+from pathlib import Path
+
+from streamboost.connectors.base import Sink
+from streamboost.errors import ConnectorError, DataError
+
+__all__ = ["JsonLinesSink"]
+
+
+class JsonLinesSink(Sink):
+    """Appends one line a message, and has them on the disk when `flush` returns.
+
+    The file and its folder are created. Where an existing file does not end its last line, as
+    after a crash in the middle of a write, writing starts on a new line: the broken one stays.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "out" / "predictions.jsonl"
+    >>> sink = JsonLinesSink(path)
+    >>> sink.write([b"{}", b"[]"]); sink.flush(); sink.close()
+    >>> path.read_bytes()
+    b'{}\\n[]\\n'
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._file: FileIO | None = None
+        self._written: list[bytes] = []
+
+    def write(self, payloads: Sequence[bytes]) -> None:
+        """Keep `payloads` until `flush`; DataError when one holds a line break."""
+        for payload in payloads:
+            if b"\n" in payload:
+                raise DataError(
+                    f"a message for {self._path} holds a line break ({payload[:60]!r}): JSON Lines "
+                    "has one message a line; write it without"
+                )
+        self._written.extend(payloads)
+
+    def flush(self) -> None:
+        """Append what was written, and wait until the disk has it.
+
+        After an error it can be called again: some messages may then stand there twice.
+        """
+        if not self._written:
+            return
+        lines = memoryview(b"\n".join([*self._written, b""]))
+        try:
+            file = self._opened()
+            while lines:
+                lines = lines[file.write(lines) :]
+            os.fsync(file.fileno())
+        except OSError as error:
+            self._release()
+            raise ConnectorError(
+                f"cannot write {self._path}: {error.strerror or error}; free space on the disk, "
+                "or name a file that can be written"
+            ) from error
+        self._written.clear()
+
+    def close(self) -> None:
+        """Close the file; flushing opens it again. What was not flushed is not written."""
+        self._written.clear()
+        self._release()
+
+    def _release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self) -> FileIO:
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            is_new = not self._path.exists()
+            # Unbuffered: a buffer would try to write again what failed, when it is closed.
+            self._file = FileIO(self._path, "a+b")
+            if is_new:
+                _sync_folder(self._path.parent)
+            if self._file.seek(0, os.SEEK_END):
+                self._file.seek(-1, os.SEEK_END)
+                if self._file.read(1) != b"\n":
+                    self._file.write(b"\n")
+        return self._file
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new file's name durable, which syncing the file alone does not."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
