@@ -6,7 +6,10 @@ from contextlib import ExitStack, closing
 import pytest
 
 from streamboost.connectors.kafka.admin import add_partitions
+from streamboost.connectors.kafka.group.beside import Beside
+from streamboost.connectors.kafka.table import KafkaTable
 from streamboost.errors import ConnectorError, DeletedError, UnavailableError
+from streamboost.pipelines.apart.topics import committees_topic, progress_topic
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.apart import scorer_of
 from streamboost.pipelines.job.run import run
@@ -282,3 +285,33 @@ def test_a_damaged_batch_is_named_and_can_be_stepped_over_with_one_dead_letter(
     assert_progress_goes_on(world)
     run(world.config, until_idle=True)
     assert world.known()["dead_letters"] == 1
+
+
+@pytest.mark.slow
+def test_damage_of_what_scorers_share_ends_no_wait_that_would_be_in_vain(make_world, broker):
+    world = make_world(partitions=1)
+    with closing(scorer_of(world.config, Stop())) as one:
+        until_scored(world, one)
+    name = committees_topic(world.name)
+    with closing(KafkaTable(world.cluster, name)) as table:
+        before = table.read()
+    damage(broker, world, "manifest", topic="committees")
+    with closing(KafkaTable(world.cluster, name)) as table:
+        assert len(table.read()) < len(before)
+        run(world.config, until_idle=True)
+        assert [key for key, _ in table.read()][-1] == b"manifest", "the learner writes it anew"
+    newest = '"sequence":' + str(world.read(progress_topic(world.name))[0][-1][1]["sequence"])
+    damage(broker, world, newest, topic="progress")
+    with (
+        closing(Beside(world.cluster)) as beside,
+        pytest.raises(ConnectorError, match=r"are damaged: .* back from a copy") as told,
+    ):
+        until(lambda: beside_or_none(beside, world))
+    assert not told.value.retriable
+
+
+def beside_or_none(beside, world):
+    try:
+        return beside.newest(progress_topic(world.name), 0)
+    except UnavailableError:
+        return None  # the broker is only just there
