@@ -2,7 +2,9 @@
 
 import re
 from contextlib import ExitStack, closing
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from streamboost.connectors.kafka.admin import add_partitions
@@ -130,6 +132,30 @@ def test_a_class_that_is_merged_is_predicted_no_more_and_the_replay_is_the_same(
     labels = [p["label"] for _, p in world.read("predictions")[0]]
     assert {*labels[before - 20 : before]} == {"a", "b"}
     assert {*labels[before:]} == {"b"}
+    assert "bit for bit" in verify(world.config)
+
+
+@pytest.mark.slow
+def test_the_learner_asks_again_among_the_requests_of_scorers(make_world, scorer):
+    world = make_world(query='relabel = 0.3\nstrategy = "random"')
+    one, rng = scorer(world), np.random.default_rng(0)
+    plain = SimpleNamespace(normal=lambda size: rng.choice([-5.0, 5.0], (size[0], 1)).repeat(4, 1))
+    world._rng = plain
+    for n in range(5):
+        world.send(120)
+        until_scored(world, one)
+        for id_ in list(world.truth)[-120::4] if n > 2 else []:  # wrong answers, against all before
+            world.truth[id_] = "ba"[world.truth[id_] == "b"]
+        world.answer_all()
+        run(world.config, until_idle=True)
+    requests = [r for found in world.read("requests").values() for _, r in found]
+    again = [r for r in requests if "not_by" in r]
+    first = {r["id"] for r in requests if "not_by" not in r}
+    assert again
+    assert {r["id"] for r in again} <= first
+    ledger = world.known()["ledger"]
+    assert (ledger["requests"], ledger["again"]) == (len(requests), len(again))
+    assert ledger["requests"] <= 0.2 * world.sent
     assert "bit for bit" in verify(world.config)
 
 
