@@ -1,17 +1,25 @@
 """Apache Kafka: a compacted topic of one partition, in which the newest message of a key holds."""
 
+import logging
 import time
 from collections.abc import Sequence
 
 from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
-from streamboost.connectors.kafka.reading import numbers_of, span_of
+from streamboost.connectors.kafka.reading import (
+    find_damage,
+    is_damaged,
+    numbers_of,
+    span_of,
+)
 from streamboost.connectors.kafka.sending import Dispatch
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, UnavailableError
 
 __all__ = ["KafkaTable", "KafkaTableSink"]
+
+_log = logging.getLogger(__name__)
 
 _POLL_MS = 100
 
@@ -38,8 +46,8 @@ class KafkaTable:
 
     def poll(self) -> list[tuple[bytes | None, bytes]]:
         """Return keys and values that have come since the last poll; it waits for nothing."""
-        found, consumer = [], self._assigned()
-        while records := self._fetch(consumer, 0):
+        found = []
+        while records := self._fetch(0):
             found += records
         return found
 
@@ -50,7 +58,7 @@ class KafkaTable:
             end = consumer.end_offsets([self._at], timeout_ms=MOMENT_MS)[self._at]
         patience = time.monotonic() + MOMENT_MS / 1000
         while self._next < end:
-            records = self._fetch(consumer, _POLL_MS)
+            records = self._fetch(_POLL_MS)
             found += records
             if records:
                 patience = time.monotonic() + MOMENT_MS / 1000
@@ -59,10 +67,21 @@ class KafkaTable:
                 raise UnavailableError(f"{self._where} gives nothing, though it has more")
         return found
 
-    def _fetch(self, consumer: KafkaConsumer, wait_ms: int) -> list[tuple[bytes | None, bytes]]:
-        with told(self._where):
-            records = consumer.poll(timeout_ms=wait_ms).get(self._at, [])
-            self._next = consumer.position(self._at, timeout_ms=MOMENT_MS)
+    def _fetch(self, wait_ms: int) -> list[tuple[bytes | None, bytes]]:
+        """Return what comes next; damaged messages are passed over, as if they were deleted."""
+        consumer = self._assigned()
+        try:
+            with told(self._where):
+                records = consumer.poll(timeout_ms=wait_ms).get(self._at, [])
+                self._next = consumer.position(self._at, timeout_ms=MOMENT_MS)
+        except UnavailableError as error:
+            if not is_damaged(error):
+                raise
+            self.close()
+            if damage := find_damage(self._cluster, self._at.topic, {"0": self._next}):
+                _log.error("%s: %s, and are passed over", self._where, damage)
+                self._next = damage.end
+            return []
         return [(record.key, bytes(record.value or b"")) for record in records]
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ it is published with the batch.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Following, Message, Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import as_json
-from streamboost.connectors.messages.written import DeadLetter, Request
+from streamboost.connectors.messages.written import DeadLetter, Request, Time
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.apart.committees import Publisher
 from streamboost.pipelines.apart.progress import Asked, Progress, requests_of
@@ -26,6 +26,7 @@ from streamboost.pipelines.engine.batch import Effects, Inputs, Messages, Output
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.engine.pipeline import Pipeline
+from streamboost.pipelines.engine.requests import requests_of as requests_about
 from streamboost.pipelines.state.commands import Command
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_array
@@ -53,18 +54,21 @@ class LearnerOutputs(Outputs):
 
 @dataclass(frozen=True, slots=True)
 class _Learned(Messages):
-    """What a batch writes: not the requests, which scorers have written.
+    """What a batch writes: of the requests, those about labels that are there `again`.
 
-    An edition is made only where it is written: `publish` returns its messages, None where none is.
+    Scorers have written the others. An edition is made only where it is written: `publish` returns
+    its messages, None where none is.
     """
 
+    again: list[bytes]
     publish: Callable[[], list[bytes]] | None
 
     def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
         """Return which messages go where."""
         assert isinstance(outputs, LearnerOutputs)
         editions = [] if self.publish is None else [(outputs.committees, self.publish())]
-        return [(outputs.dead_letters, self.dead_letters), *editions]
+        again = [(outputs.requests, self.again)] if self.again else []
+        return [(outputs.dead_letters, self.dead_letters), *again, *editions]
 
 
 class LearningPipeline(Pipeline):
@@ -93,7 +97,8 @@ class LearningPipeline(Pipeline):
         effects = super().step(inputs, swap)
         made, is_new = effects.messages, is_new or effects.promoted is not None
         publish = self.edition if is_new else None
-        messages = _Learned(made.predictions, made.requests, made.dead_letters, publish)
+        again = made.requests[len(effects.asked) :]
+        messages = _Learned(made.predictions, made.requests, made.dead_letters, again, publish)
         predicted = sum(entry.records for entry in self._entries)
         return replace(effects, messages=messages, unasked=predicted - len(effects.records))
 
@@ -260,9 +265,15 @@ class LearningPipeline(Pipeline):
     def _requests(
         self, asked: Requests, again: Relabels, records: Records, scored: Scored
     ) -> Following:
-        """Return what scorers wrote of them, for those who show it."""
+        """Return what scorers wrote, for those who show it, and what is asked again."""
         names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
-        requests = [
+        known = self.join, self.learner, self.schema, self.sequence
+        more = requests_about(requests_of([]), again, records, scored, *known)
+        written = self._written(names, expires)
+        return Following([*written, *more], [*records.messages, *more.about])
+
+    def _written(self, names: Sequence[str], expires: Time) -> list[bytes]:
+        return [
             Request(
                 id=one.id,
                 time=one.time,
@@ -279,7 +290,6 @@ class LearningPipeline(Pipeline):
                 some, said.labels, said.probabilities.tolist(), strict=True
             )
         ]
-        return Following(requests, records.messages)
 
 
 def _rate(entry: Progress, before: dict[str, Any]) -> float:

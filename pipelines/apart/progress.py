@@ -8,7 +8,7 @@ ever, under a key.
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ class Progress:
 
     def encode(self) -> bytes:
         """Return it as JSON, in which generators have whole numbers of 128 bits."""
-        return json.dumps(asdict(self), separators=(",", ":"), default=_plain).encode()
+        return json.dumps(self, separators=(",", ":"), default=_plain).encode()
 
     @classmethod
     def decode(cls, payload: bytes, where: str) -> "Progress":
@@ -182,7 +182,9 @@ class Step:
 
 
 def _plain(value: Any) -> Any:
-    """Give JSON the Python value of a NumPy scalar."""
+    """Give JSON the Python value of a NumPy scalar, and the fields of an entry."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Progress | Asked):
+        return {name: getattr(value, name) for name in value.__slots__}
     raise TypeError(f"a {type(value).__name__} cannot stand in an entry")

@@ -53,9 +53,10 @@ class Settings:
 
     def of(self, partitions: int) -> QueryStrategy:
         """Return the strategy of one of so many partitions."""
-        least = 3 if self.strategy.rule == "chance" else 1 + (self.strategy.audit_share > 0)
-        burst = max(least, self.strategy.burst // partitions)
-        return replace(self.strategy, burst=burst)
+        strategy = self.strategy
+        by_chance = 4 if strategy.relabel else 3
+        least = by_chance if strategy.rule == "chance" else 1 + (strategy.audit_share > 0)
+        return replace(strategy, burst=max(least, strategy.burst // partitions))
 
 
 class Task:

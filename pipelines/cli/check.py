@@ -38,7 +38,8 @@ def check(
         created = _create_topics(config) if create_topics else []
         findings = sorted(checking.check(config), key=lambda finding: finding.ok)
         failed = sum(not finding.ok for finding in findings)
-        print(_verdict(path, failed), *created, sep="\n")
+        command = "run --workers 3" if config.scores_apart else "run"
+        print(_verdict(path, failed, command), *created, sep="\n")
         for finding in findings:
             print(f"{finding.part:<13} {'ok    ' if finding.ok else 'FAILED'}  {finding.text}")
         if not failed:
@@ -50,9 +51,9 @@ def check(
         raise typer.Exit(1)
 
 
-def _verdict(path: Path, failed: int) -> str:
+def _verdict(path: Path, failed: int, command: str) -> str:
     if not failed:
-        return f"OK: `streamboost run {path}` can begin"
+        return f"OK: `streamboost {command} {path}` can begin"
     return f"FAILED: {failed} part{'s' * (failed > 1)} of {path} must be mended"
 
 

@@ -80,8 +80,8 @@ def refused_of_learner(
     if query.get("loan"):
         text = f"must be 0 {why}: each partition has a ledger of its own, and none can repay"
         yield Problem("query", "loan", text)
-    if query.get("relabel"):
-        text = f"must be 0 {why}: tokens are in the ledgers of partitions, labels with the learner"
+    if query.get("relabel") and query.get("rule", "chance") != "chance":
+        text = f'needs rule = "chance" {why}: the others spend in partitions what the learner needs'
         yield Problem("query", "relabel", text)
     if committee["label_lags"]:
         text = f"must be 0 {why}: scorers do not see the newest labels"

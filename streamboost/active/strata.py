@@ -100,6 +100,11 @@ class Strata(Account):
         owed = self._owed + self.again * self._price
         return (self._bank - owed) / self._price - self._forgone - 1.0 - self._spent
 
+    def count(self, records: int, requests: int, audits: int) -> None:
+        """Count what others decided, who leave to this one what is set apart for asking again."""
+        super().count(records, requests, audits)
+        self._owed = min(self._owed + records * self._set_apart, self._most_owed)
+
     @property
     def due_again(self) -> int:
         """How many labels may be asked for again now."""

@@ -66,10 +66,10 @@ def delete(made, topic, before):
         admin.delete_records({TopicPartition(topic, 0): before})
 
 
-def damage(broker, made, text):
+def damage(broker, made, text, topic="records"):
     """Change a byte of the batch that holds `text`, on the broker's disk."""
     broker.stop()
-    (log,) = broker.folder.glob(f"data/{made.name}.records-0/*.log")
+    (log,) = broker.folder.glob(f"data/{made.name}.{topic}-0/*.log")
     held = log.read_bytes()
     place = held.index(text.encode())
     log.write_bytes(held[:place] + b"!" + held[place + 1 :])

@@ -46,6 +46,7 @@ growth = 1.3
 [query]
 budget = {budget}
 burst = {burst}
+{query}
 """
 
 BUDGET, BURST = 0.2, 24
@@ -55,7 +56,7 @@ SESSION, TRANSACTION = 6.0, 10.0
 class Apart:
     """Topics of so many partitions, a pipeline file in `folder`, and what runs on them."""
 
-    def __init__(self, folder, servers, partitions=6, pipeline="", schema=""):
+    def __init__(self, folder, servers, partitions=6, pipeline="", schema="", query=""):
         self.name, self.cluster = f"apart.{time.time_ns()}", KafkaCluster(servers)
         self.partitions = self.first_partitions = partitions
         self.file = folder / "p.toml"
@@ -65,6 +66,7 @@ class Apart:
                 servers=servers,
                 pipeline=pipeline,
                 schema=schema,
+                query=query,
                 budget=BUDGET,
                 burst=BURST,
             )

@@ -10,7 +10,7 @@ from kafka.admin import OffsetSpec
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
 from streamboost.connectors.kafka.reading import as_message, find_damage, is_damaged, span_of
-from streamboost.errors import UnavailableError
+from streamboost.errors import ConnectorError, UnavailableError
 
 __all__ = ["Beside"]
 
@@ -38,17 +38,25 @@ class Beside:
         partition before, and may still come to its end.
         """
         where, at = self._where(topic), TopicPartition(topic, partition)
-        with self._reading(at) as consumer:
-            start, end = self._closed_span(consumer, at, where)
-            reach, found = 4, None
-            while found is None and end > start:
-                first = max(start, end - reach)
-                for message in _read(consumer, at, first, end, where):
-                    found = message
-                if first == start:
-                    break
-                reach *= 8
-            return found
+        try:
+            with self._reading(at) as consumer:
+                start, end = self._closed_span(consumer, at, where)
+                reach, found = 4, None
+                while found is None and end > start:
+                    first = max(start, end - reach)
+                    for message in _read(consumer, at, first, end, where):
+                        found = message
+                    if first == start:
+                        break
+                    reach *= 8
+                return found
+        except UnavailableError as error:
+            if not is_damaged(error):
+                raise
+            raise ConnectorError(
+                f"{where}: the newest messages of partition {partition} are damaged: they do not "
+                "match their checksum. Bring the topic back from a copy"
+            ) from error
 
     def between(
         self, topic: str, partition: int, start: int, end: int, max_bytes: int = 2**31

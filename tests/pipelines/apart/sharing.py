@@ -20,12 +20,12 @@ FIELDS = {"a": "number", "b": "number", "place": "category", "note": "text"}
 STANDING = ("committee", "linear", "words")
 
 
-def make_learner(schema, budget=0.3, experts=STANDING, **schedule):
+def make_learner(schema, budget=0.3, experts=STANDING, relabel=0.0, **schedule):
     fields = schema.fields
     mixed = None if isinstance(fields, str) or schema.numeric != "auto" else Features(fields)
     return StreamLearner(
         default_estimator().set_params(n_estimators=3),
-        query=QueryStrategy(budget=budget, window=20),
+        query=QueryStrategy(budget=budget, window=20, relabel=relabel),
         n_features=len(schema.features),
         features=mixed,
         experts=experts,
@@ -91,8 +91,8 @@ def edition_of(learner, schema, number=1):
     return editions.newest
 
 
-def settings(budget=0.3, burst=20):
-    strategy = QueryStrategy(budget=budget, burst=burst, window=20)
+def settings(budget=0.3, burst=20, relabel=0.0):
+    strategy = QueryStrategy(budget=budget, burst=burst, window=20, relabel=relabel)
     return Settings(strategy, 7, Span.parse("1h"), "here:1:abc")
 
 

@@ -29,14 +29,14 @@ from tests.pipelines.apart.sharing import (
 class Learned:
     """A learner, one partition's task, and somebody who answers what it asks."""
 
-    def __init__(self, schema, training="inline", truth=label_of, **more):
-        learner = make_learner(schema, training=training)
+    def __init__(self, schema, training="inline", truth=label_of, relabel=0.0, **more):
+        learner = make_learner(schema, training=training, relabel=relabel)
         join = Join(Span.parse("1h"), Span.parse("1d"), learner.n_features)
         self.pipeline = LearningPipeline(schema, learner, join, Versions(None, 3), **more)
         self.inputs, self.effects, self.progress = [], [], []
         self.outputs = LearnerOutputs(*(MemorySink(MemoryLog()) for _ in range(4)))
         self.step([], [])
-        self.task, self.truth, self.truth_of = task(), {}, truth
+        self.task, self.truth, self.truth_of = task(relabel=relabel), {}, truth
 
     def step(self, progress, labels):
         tick = 1_000 + len(self.inputs)
@@ -214,6 +214,41 @@ def test_labels_may_change_and_be_taken_back(make):
     assert (counts.corrected, counts.taken_back) == (1, 1)
     assert learner.label_of(first) == other
     assert learner.label_of(second) is None
+
+
+PEOPLE = ("ann", "bob", "dan")
+
+
+def test_labels_that_look_wrong_are_asked_for_again_within_the_budget():
+    learned, rng = Learned(mixed(), relabel=0.2), np.random.default_rng(1)
+    pipeline, bought, again = learned.pipeline, [], []
+    for n in range(60):
+        bought += learned.turn(records(10, start=10 * n), answering=False)
+        _, *asking = learned.effects[-1].messages.writes(learned.outputs)
+        new = [
+            json.loads(p) for sink, some in asking if sink is learned.outputs.requests for p in some
+        ]
+        assert all(one["id"] in bought and set(one["features"]) >= {"a", "b"} for one in new)
+        again += [one["id"] for one in new]
+        asked = [(one["id"], one["not_by"]) for one in new]
+        asked += [(one.id, []) for one in Progress.decode(learned.progress[-1].payload, "").asked]
+        learned.step([], [message(said(rng, learned.truth, *one), 0) for one in asked])
+        ledger = pipeline.learner.ledger
+        assert (ledger.requests, ledger.again) == (len(bought) + len(again), len(again))
+        assert len(again) <= 0.2 * 0.3 * ledger.records
+        assert ledger.requests <= 0.3 * ledger.records
+    assert len(again) > 10
+    counts = pipeline.join.counts
+    assert counts.corrected + counts.duplicate >= len(again) - 1
+
+
+def said(rng, truth, id, not_by):
+    """Answer a request, as one of those who may; dan errs half the time."""
+    who = str(rng.choice([name for name in PEOPLE if name not in not_by]))
+    label = truth[id]
+    if who == "dan" and rng.random() < 0.5:
+        label = "left" if label == "right" else "right"
+    return {"id": id, "label": label, "source": who}
 
 
 def third_of(payload):

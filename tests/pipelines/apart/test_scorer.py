@@ -2,11 +2,16 @@
 
 import re
 from contextlib import ExitStack, closing
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from streamboost.connectors.kafka.admin import add_partitions
+from streamboost.connectors.kafka.group.beside import Beside
+from streamboost.connectors.kafka.table import KafkaTable
 from streamboost.errors import ConnectorError, DeletedError, UnavailableError
+from streamboost.pipelines.apart.topics import committees_topic, progress_topic
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.apart import scorer_of
 from streamboost.pipelines.job.run import run
@@ -127,6 +132,30 @@ def test_a_class_that_is_merged_is_predicted_no_more_and_the_replay_is_the_same(
     labels = [p["label"] for _, p in world.read("predictions")[0]]
     assert {*labels[before - 20 : before]} == {"a", "b"}
     assert {*labels[before:]} == {"b"}
+    assert "bit for bit" in verify(world.config)
+
+
+@pytest.mark.slow
+def test_the_learner_asks_again_among_the_requests_of_scorers(make_world, scorer):
+    world = make_world(query='relabel = 0.3\nstrategy = "random"')
+    one, rng = scorer(world), np.random.default_rng(0)
+    plain = SimpleNamespace(normal=lambda size: rng.choice([-5.0, 5.0], (size[0], 1)).repeat(4, 1))
+    world._rng = plain
+    for n in range(5):
+        world.send(120)
+        until_scored(world, one)
+        for id_ in list(world.truth)[-120::4] if n > 2 else []:  # wrong answers, against all before
+            world.truth[id_] = "ba"[world.truth[id_] == "b"]
+        world.answer_all()
+        run(world.config, until_idle=True)
+    requests = [r for found in world.read("requests").values() for _, r in found]
+    again = [r for r in requests if "not_by" in r]
+    first = {r["id"] for r in requests if "not_by" not in r}
+    assert again
+    assert {r["id"] for r in again} <= first
+    ledger = world.known()["ledger"]
+    assert (ledger["requests"], ledger["again"]) == (len(requests), len(again))
+    assert ledger["requests"] <= 0.2 * world.sent
     assert "bit for bit" in verify(world.config)
 
 
@@ -282,3 +311,33 @@ def test_a_damaged_batch_is_named_and_can_be_stepped_over_with_one_dead_letter(
     assert_progress_goes_on(world)
     run(world.config, until_idle=True)
     assert world.known()["dead_letters"] == 1
+
+
+@pytest.mark.slow
+def test_damage_of_what_scorers_share_ends_no_wait_that_would_be_in_vain(make_world, broker):
+    world = make_world(partitions=1)
+    with closing(scorer_of(world.config, Stop())) as one:
+        until_scored(world, one)
+    name = committees_topic(world.name)
+    with closing(KafkaTable(world.cluster, name)) as table:
+        before = table.read()
+    damage(broker, world, "manifest", topic="committees")
+    with closing(KafkaTable(world.cluster, name)) as table:
+        assert len(table.read()) < len(before)
+        run(world.config, until_idle=True)
+        assert [key for key, _ in table.read()][-1] == b"manifest", "the learner writes it anew"
+    newest = '"sequence":' + str(world.read(progress_topic(world.name))[0][-1][1]["sequence"])
+    damage(broker, world, newest, topic="progress")
+    with (
+        closing(Beside(world.cluster)) as beside,
+        pytest.raises(ConnectorError, match=r"are damaged: .* back from a copy") as told,
+    ):
+        until(lambda: beside_or_none(beside, world))
+    assert not told.value.retriable
+
+
+def beside_or_none(beside, world):
+    try:
+        return beside.newest(progress_topic(world.name), 0)
+    except UnavailableError:
+        return None  # the broker is only just there

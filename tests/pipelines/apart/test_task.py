@@ -101,3 +101,12 @@ def test_what_is_no_entry_is_refused():
         Progress.decode(b'{"format": 99}', "offset 3")
     with pytest.raises(StateError, match="no entry"):
         Progress.decode(b"[]", "offset 3")
+
+
+def test_a_partition_leaves_what_is_set_apart_for_asking_again():
+    edition, every = edition_of(taught(numbers()), numbers()), records(300)
+    one = Task(0, settings(relabel=0.4), 8, None)
+    assert one._querier.strategy.burst == 4
+    steps = [one.step(every[i : i + 30], edition, 1_000, 0) for i in range(0, 300, 30)]
+    asked = sum(len(step.messages.requests) for step in steps)
+    assert 30 < asked <= 0.6 * 0.3 * 300

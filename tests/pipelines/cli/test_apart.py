@@ -51,6 +51,7 @@ def test_what_does_not_fit_the_file_is_refused(tmp_path, file, command, told):
 def test_check_says_what_is_promised_and_who_spends(tmp_path, kafka_servers):
     world = Apart(tmp_path, kafka_servers, partitions=4)
     out, _ = Command(tmp_path)("check", "p.toml")
+    assert "OK: `streamboost run --workers 3 p.toml` can begin" in out
     assert "up to 4 scorers" in out
     assert "in bursts of 6: where a key decides on the partition, the busy ones spend most" in out
     assert "exactly once: each scorer commits" in out

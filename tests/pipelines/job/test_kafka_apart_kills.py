@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from kafka.errors import KafkaError
 
 from streamboost.connectors.kafka.admin import add_partitions
 from streamboost.pipelines.apart.topics import progress_topic
@@ -107,7 +108,10 @@ class Chaos:
         began = time.monotonic()
 
         def has_come():
-            entries = self.world.read(progress_topic(self.world.name))
+            try:
+                entries = self.world.read(progress_topic(self.world.name))
+            except KafkaError:  # a broker that is only just there knows of no leaders yet
+                return False
             newest = [found[-1][1]["tick"] for found in entries.values() if found]
             return len(newest) == self.world.partitions and min(newest) > tick
 
