@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamboost.connectors.base import Transaction
+from streamboost.environment import differences, environment
 from streamboost.errors import DataError, GapError, ModelFileError, StateError
 from streamboost.pipelines.engine.batch import Inputs
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.state.checkpoints import Checkpoint
-from streamboost.environment import differences, environment
 from streamboost.pipelines.state.journal import JournalEntry
 
 __all__ = ["Replay", "digest_of", "journalled", "made_elsewhere", "recover", "refuse_elsewhere"]

@@ -12,6 +12,7 @@ from streamboost.connectors.base import Committed, Message, Source, Transaction
 from streamboost.connectors.messages.decoded import time_reader
 from streamboost.connectors.messages.schema import Inferred, Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
+from streamboost.environment import environment
 from streamboost.errors import DataError
 from streamboost.pipelines.apart.learning import LearningPipeline
 from streamboost.pipelines.config import toml
@@ -35,7 +36,6 @@ from streamboost.pipelines.monitoring.last_error import LastError
 from streamboost.pipelines.monitoring.logs import stamped
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state.damage import refuse_damage
-from streamboost.environment import environment
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.stop import Interrupted, Stop

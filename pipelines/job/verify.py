@@ -2,6 +2,7 @@
 
 from contextlib import closing
 
+from streamboost.environment import environment
 from streamboost.errors import StateError
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.replay import (
@@ -15,7 +16,6 @@ from streamboost.pipelines.job.connect import connect
 from streamboost.pipelines.job.run import build_loop
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.damage import refuse_damage
-from streamboost.environment import environment
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["verify"]
