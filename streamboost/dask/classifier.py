@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -82,9 +82,10 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         rows = client.compute([read(self._columns, *chunk) for chunk in chunks])
         names = getattr(self, "feature_names_in_", None)
         known = None if reset else self.committee_
-        self.committee_, labels = training.train(
+        committee, labels = training.train(
             client, self._bare(), rows, names, seed=seed, rounds=rounds, committee=known
         )
+        self.committee_ = replace(committee, columns=self._columns)
         self.classes_ = self.committee_.classes
         self.n_features_in_ = self.committee_.n_features
         self.validation_score_ = -np.array([])

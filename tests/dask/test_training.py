@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 from slow import slow
-from waiting import wait_until
+from waiting import until
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.dask import DaskSketchLogitBoostClassifier
@@ -108,7 +108,7 @@ def test_rows_are_scored_chunk_by_chunk(two, method, n_classes):
 def test_frames_are_read_by_the_names_of_their_columns(two):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcdefg"))
-    expected = local_model().fit(frame, y)
+    expected = local_model().fit(frame, pd.Series(y))
     lazy = dd.from_pandas(frame.assign(label=y), npartitions=4)
     model = dask_model().fit(lazy[list("abcdefg")], lazy["label"])
     assert bytes_of(model) == bytes_of(expected)
@@ -186,7 +186,7 @@ def test_a_worker_killed_at_any_moment_changes_no_bit(seed):
         thread.start()
         thread.join(rng.random() * 3)  # whenever that is in a training of some seconds
         os.kill(pids[rng.integers(3)], signal.SIGKILL)
-        wait_until(lambda: not thread.is_alive(), seconds=120)
+        until(lambda: not thread.is_alive())
     if told:
         assert isinstance(told[0], LostWorkerError)
     else:
