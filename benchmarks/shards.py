@@ -2,12 +2,12 @@
 
     python -m benchmarks.shards [--rows 1000000] [--rounds 20] [--repeats 3] [--dask 1 2]
 
-Rows are made up, 20 columns and 3 classes, as in `time_to_error`. Each line is a way to train, and all
-take turns; the medians of wall and of CPU time are of one round, a training of few rounds being taken
-off one of many, and the first column is how many times as fast it is as one thread. With --dask
-LightGBM and XGBoost train on the same LocalCluster, to 15 leaves (`lightgbm.dask`, `xgboost.dask`),
-and the last column is the test error after all rounds. On a machine with other work the ratios mean
-little.
+Rows are made up, 20 columns and 3 classes, as in `time_to_error`. Each line is a way to train, and
+all take turns; the medians of wall and of CPU time are of one round, a training of few rounds being
+taken off one of many, and the first column is how many times as fast it is as one thread. With
+--dask LightGBM and XGBoost train on the same LocalCluster, to 15 leaves (`lightgbm.dask`,
+`xgboost.dask`), and the last column is the test error after all rounds. On a machine with other
+work the ratios mean little.
 """
 
 import argparse
