@@ -6,6 +6,7 @@
     ├── ConfigurationError    a setting is wrong; also a ValueError
     ├── DataError             records or arrays cannot be used; also a ValueError
     ├── ModelFileError        a model or snapshot file cannot be trusted
+    ├── LostWorkerError       a worker died in a training that cannot go on without its rows
     ├── StateError            a pipeline's saved state does not fit what is asked of it
     │   └── GapError          what a replay needs of journal, records or labels is gone
     └── ConnectorError        a source or sink failed
@@ -23,6 +24,7 @@ __all__ = [
     "DataError",
     "DeletedError",
     "GapError",
+    "LostWorkerError",
     "ModelFileError",
     "StateError",
     "StreamBoostError",
@@ -47,6 +49,12 @@ class DataError(StreamBoostError, ValueError):
 
 class ModelFileError(StreamBoostError):
     """A model or snapshot file cannot be trusted."""
+
+
+class LostWorkerError(StreamBoostError):
+    """A worker died in a training that cannot go on without its rows."""
+
+    retriable = True
 
 
 class StateError(StreamBoostError):

@@ -1,8 +1,8 @@
 """Sums of shards on several machines: the first worker adds up what the others send it.
 
 Plain sockets rather than a library for collectives: a sum of 80 KB between two processes takes a
-fifth of a millisecond, and where a worker dies the connection ends at once, and with it the attempt,
-not the processes of the others.
+fifth of a millisecond, and where a worker dies the connection ends at once, and with it the
+attempt, not the processes of the others.
 """
 
 import hmac
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamboost.environment import differences, environment
-from streamboost.errors import ConfigurationError, StreamBoostError
+from streamboost.errors import ConfigurationError, LostWorkerError
 from streamboost.trees.sums import Sum
 
-__all__ = ["Meeting", "ShardLost", "abandon", "join", "listen"]
+__all__ = ["Meeting", "abandon", "join", "listen"]
 
 _HEADER = struct.Struct("!q")  # bytes that follow
 _MOST_GREETING = 65_536
@@ -29,12 +29,6 @@ _SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_T
 
 _OPEN: dict[str, list[socket.socket]] = {}
 """The sockets of this process, by the attempt they belong to."""
-
-
-class ShardLost(StreamBoostError):
-    """A worker was lost in a training, which cannot go on without its rows."""
-
-    retriable = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +53,24 @@ def listen(host: str, n: int) -> Meeting:
 
 
 def abandon(token: str) -> None:
-    """End an attempt: who waits in it, in this process, raises ShardLost."""
-    for each in _OPEN.pop(token, []):
+    """End an attempt: who waits in it, in this process, raises LostWorkerError."""
+    sockets = _OPEN.pop(token, [])
+    _shut(sockets)
+    for each in sockets:
+        each.close()
+
+
+def _shut(sockets: list[socket.socket]) -> None:
+    for each in sockets:
         with suppress(OSError):
             each.shutdown(socket.SHUT_RDWR)
-        each.close()
 
 
 def join(meeting: Meeting, rank: int) -> Sum:
     """Meet the others as the `rank`-th; return the sums over all. The first has called `listen`.
 
-    Raises ShardLost where somebody does not come, ConfigurationError where somebody would not come
-    to the same bits.
+    Raises LostWorkerError where somebody does not come, ConfigurationError where somebody would
+    not come to the same bits.
     """
     try:
         if rank == 0:
@@ -81,7 +81,7 @@ def join(meeting: Meeting, rank: int) -> Sum:
         _send(connection, json.dumps([meeting.token, environment()]).encode())
         refusal = _receive(connection).decode()
     except OSError as error:
-        raise ShardLost(_said(error)) from error
+        raise LostWorkerError(_said(error)) from error
     if refusal:
         raise ConfigurationError(refusal)
     return _Other(connection)
@@ -119,8 +119,8 @@ def _welcome(meeting: Meeting) -> list[socket.socket]:
 def _refusal(theirs: dict[str, str]) -> str:
     unlike = differences(environment(), theirs)
     return unlike and (
-        f"the workers would not come to the same bits: {unlike} on another worker. Train on workers "
-        "of one kind, with the same releases"
+        f"the workers would not come to the same bits: {unlike} on another worker. Train on "
+        "workers of one kind, with the same releases"
     )
 
 
@@ -136,9 +136,10 @@ class _First(Sum):
                 _receive_into(connection, theirs)
                 values += theirs
             for connection in self.others:
-                _send(connection, memoryview(values).cast("B"))
+                _send(connection, values.data.cast("B"))
         except OSError as error:
-            raise ShardLost(_said(error)) from error
+            _shut(self.others)  # who waits for the sum is to know
+            raise LostWorkerError(_said(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +149,10 @@ class _Other(Sum):
     def add(self, values: np.ndarray) -> None:
         """Send it to the first, and take what comes of it."""
         try:
-            _send(self.first, memoryview(values).cast("B"))
+            _send(self.first, values.data.cast("B"))
             _receive_into(self.first, values)
         except OSError as error:
-            raise ShardLost(_said(error)) from error
+            raise LostWorkerError(_said(error)) from error
 
 
 def _said(error: OSError) -> str:
@@ -189,7 +190,7 @@ def _receive_into(connection: socket.socket, values: np.ndarray) -> None:
     (n,) = _HEADER.unpack(size)
     if n != values.nbytes:
         raise ConnectionError(f"{n} bytes announced and {values.nbytes} due: out of step")
-    _fill(connection, memoryview(values).cast("B"))
+    _fill(connection, values.data.cast("B"))
 
 
 def _fill(connection: socket.socket, data: memoryview) -> None:

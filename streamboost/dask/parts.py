@@ -1,5 +1,6 @@
 """What workers do: read their rows, cut columns into bins, train on a shard."""
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.training_data import TrainingData, factors
 from streamboost.dask.network import Meeting, abandon, join
 from streamboost.trees.bins import Bins
+from streamboost.trees.categories import CategoryBins
 from streamboost.trees.sums import Shard, Sum
 
 __all__ = [
@@ -134,7 +136,8 @@ def cut(
 
 def joined(bins: Sequence[Bins]) -> Bins:
     """Return the bins of all columns, of those of neighbouring ones."""
-    cuts, categories = list[np.ndarray](), {}
+    cuts = list[np.ndarray]()
+    categories = dict[int, CategoryBins]()
     for some in bins:
         categories |= {len(cuts) + f: of for f, of in some.categories.items()}
         cuts += some.cuts
@@ -142,14 +145,16 @@ def joined(bins: Sequence[Bins]) -> Bins:
 
 
 def train(
-    job: Job, meeting: Meeting, rank: int, starts: Sequence[int], *parts: Part
+    told: bytes, meeting: Meeting, rank: int, starts: Sequence[int], *parts: Part
 ) -> Committee | None:
     """Train on `parts`, of which each starts at a place among all rows, beside the other workers.
 
-    Returns the committee in the first, and nothing in the others, whose is the same.
+    `told` is a pickled `Job`. Returns the committee in the first, and nothing in the others, whose
+    is the same.
     """
     try:
         total = join(meeting, rank)
+        job: Job = pickle.loads(told)
         data = _data(job, starts, parts, total)
         model, rng = job.model, np.random.default_rng(job.seed)
         committee = model._boost(data, job.rounds, rng, job.committee)

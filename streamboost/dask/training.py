@@ -4,12 +4,13 @@ What Dask can compute again it computes again where a worker dies. A training it
 all workers in step, and without one of them it ends at once and begins again on those left.
 """
 
+import pickle
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from distributed import Client, MultiLock, wait
 from sklearn.utils.multiclass import check_classification_targets
 
 from streamboost.boosting.categorical import categorical_mask
@@ -17,9 +18,12 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.training_data import check_class_weight, encode
 from streamboost.dask import parts
-from streamboost.dask.network import Meeting, ShardLost, abandon, listen
-from streamboost.errors import DataError
+from streamboost.dask.network import Meeting, abandon, listen
+from streamboost.errors import DataError, LostWorkerError
 from streamboost.trees.bins import Bins
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["train"]
 
@@ -29,7 +33,7 @@ _END_SECONDS = 10  # in which those that are left give up
 
 
 def train(
-    client: Client,
+    client: "Client",
     model: SketchLogitBoostClassifier,
     rows: Sequence[Any],
     names: np.ndarray | None,
@@ -63,15 +67,15 @@ def train(
     for _ in range(_ATTEMPTS):
         try:
             return _attempt(client, job, weighed, counts), labels
-        except (ShardLost, OSError) as lost:
+        except (LostWorkerError, OSError) as lost:
             error = lost
-    raise ShardLost(
+    raise LostWorkerError(
         f"in each of {_ATTEMPTS} attempts a worker was lost, in the last by: {error}. See the "
         "workers' logs for why (memory, most often), and train again"
     ) from error
 
 
-def _labels(client: Client, rows: Sequence[Any]) -> np.ndarray:
+def _labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
     found = client.gather(client.map(parts.found, rows, pure=False))
     widths = {width for width, labels in found if len(labels)}
     if len(widths) > 1:
@@ -81,12 +85,12 @@ def _labels(client: Client, rows: Sequence[Any]) -> np.ndarray:
     return np.unique(np.concatenate([labels for _, labels in found if len(labels)]))
 
 
-def _n_columns(client: Client, rows: Sequence[Any]) -> int:
+def _n_columns(client: "Client", rows: Sequence[Any]) -> int:
     return int(client.submit(parts.found, rows[0], pure=False).result()[0])
 
 
 def _bins(
-    client: Client,
+    client: "Client",
     model: SketchLogitBoostClassifier,
     rows: Sequence[Any],
     n_columns: int,
@@ -100,7 +104,7 @@ def _bins(
     n = min(n_columns, 2 * len(client.ncores()))
     ends = [n_columns * i // n for i in range(n + 1)]
     cuts = []
-    for begin, end in zip(ends[:-1], ends[1:], strict=True):
+    for begin, end in pairwise(ends):
         pieces = client.map(parts.columns, rows, begin=begin, end=end, pure=False)
         of_those = None if names is None else names[begin:end]
         given = pieces, model.max_bins, mask[begin:end], of_those
@@ -109,18 +113,21 @@ def _bins(
 
 
 def _attempt(
-    client: Client, job: parts.Job, rows: Sequence[Any], counts: Sequence[int]
+    client: "Client", job: parts.Job, rows: Sequence[Any], counts: Sequence[int]
 ) -> Committee:
-    """Train once; raise ShardLost where a worker is lost."""
+    """Train once; raise LostWorkerError where a worker is lost."""
+    from distributed import Lock
+
     shares = _shares(client, rows, counts)
     workers = list(shares)
+    told = pickle.dumps(job)  # as Dask would send arrays, kernels could not write to them
     # Two trainings, each with some of the workers and waiting for the others, would wait forever.
-    with MultiLock(workers, client=client):
+    with client.as_current(), Lock("streamboost.dask"):
         meeting = _meet(client, workers)
         futures = [
             client.submit(
                 parts.train,
-                job,
+                told,
                 meeting,
                 rank,
                 [sum(counts[:i]) for i in shares[worker]],
@@ -134,16 +141,18 @@ def _attempt(
         try:
             _wait(client, futures, workers)
         finally:
-            _end(client, meeting, futures)
+            _end(client, meeting, dict(zip(workers, futures, strict=True)))
         return _result(futures)
 
 
-def _shares(client: Client, rows: Sequence[Any], counts: Sequence[int]) -> dict[str, list[int]]:
+def _shares(client: "Client", rows: Sequence[Any], counts: Sequence[int]) -> dict[str, list[int]]:
     """Return which rows each worker trains on: those it has, as long as the others have as many."""
+    from distributed import wait
+
     wait(rows)
     workers = sorted(client.ncores())
     if not workers:
-        raise ShardLost("no worker is left")
+        raise LostWorkerError("no worker is left")
     has = client.who_has(rows)
     shares: dict[str, list[int]] = {worker: [] for worker in workers}
     n_rows = dict.fromkeys(workers, 0)
@@ -163,7 +172,7 @@ def _shares(client: Client, rows: Sequence[Any], counts: Sequence[int]) -> dict[
     return {worker: share for worker, share in shares.items() if share}
 
 
-def _meet(client: Client, workers: Sequence[str]) -> Meeting:
+def _meet(client: "Client", workers: Sequence[str]) -> Meeting:
     first, n = workers[0], len(workers)
 
     def open_port(dask_worker: Any) -> Meeting:
@@ -173,8 +182,10 @@ def _meet(client: Client, workers: Sequence[str]) -> Meeting:
     return meeting
 
 
-def _wait(client: Client, futures: Sequence[Any], workers: Sequence[str]) -> None:
+def _wait(client: "Client", futures: Sequence[Any], workers: Sequence[str]) -> None:
     """Wait until all are done, or one cannot be."""
+    from distributed import wait
+
     while True:
         with suppress(TimeoutError):
             wait(futures, timeout=_LOOK_SECONDS)
@@ -182,26 +193,30 @@ def _wait(client: Client, futures: Sequence[Any], workers: Sequence[str]) -> Non
         if any(future.status in ("error", "cancelled", "lost") for future in futures):
             return
         if not set(workers) <= set(client.ncores()):
-            raise ShardLost("a worker has left the cluster")
+            raise LostWorkerError("a worker has left the cluster")
 
 
-def _end(client: Client, meeting: Meeting, futures: Sequence[Any]) -> None:
+def _end(client: "Client", meeting: Meeting, futures: dict[str, Any]) -> None:
     """Have all that are left give up what they do, where they are not done."""
-    if all(future.status == "finished" for future in futures):
+    from distributed import wait
+
+    if all(future.status == "finished" for future in futures.values()):
         return
     with suppress(OSError):
         client.run(abandon, meeting.token, on_error="ignore")
+    left = client.ncores()
     with suppress(TimeoutError):
-        wait([f for f in futures if f.status != "pending"], timeout=_END_SECONDS)
+        wait([future for worker, future in futures.items() if worker in left], _END_SECONDS)
+    client.cancel([future for future in futures.values() if future.status == "pending"])
 
 
 def _result(futures: Sequence[Any]) -> Committee:
     """Return the first one's; raise what is the fault of one rather than that it was lost."""
     errors = [future.exception() for future in futures if future.status == "error"]
     for error in errors:
-        if not isinstance(error, ShardLost | OSError):
+        if not isinstance(error, LostWorkerError | OSError):
             raise error
     if errors or any(future.status != "finished" for future in futures):
-        raise ShardLost(str(next(iter(errors), "a worker was lost")))
+        raise LostWorkerError(str(next(iter(errors), "a worker was lost")))
     committee: Committee = futures[0].result()
     return committee

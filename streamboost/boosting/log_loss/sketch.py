@@ -205,10 +205,8 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     random_state
         Seed, generator or None.
     n_jobs
-        Threads that score rows; the results do not depend on it. Training uses one thread: two
-        fill a node's histogram faster only where it is large (at best 1.8 times at 200,000 rows by
-        25 features, and slower than one at 16,000 by 16), and even of 200,000 rows by 50 features
-        such nodes take a fifth of a round.
+        Threads that score rows, and that train where each has 100,000 rows or more: of fewer, a
+        round is over before threads have met some twenty times. The results do not depend on it.
 
     Attributes
     ----------

@@ -106,8 +106,7 @@ class GambleClassifier(ClassWeightClassifier):
     random_state
         Seed, generator or None.
     n_jobs
-        Threads that score rows; training uses one, for the reason `SketchLogitBoostClassifier`
-        gives. The results do not depend on it.
+        Threads that score rows; training uses one. The results do not depend on it.
 
     Attributes
     ----------

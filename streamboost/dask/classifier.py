@@ -1,0 +1,208 @@
+"""SketchLogitBoost on the workers of a Dask cluster, to the bits of one machine."""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
+
+from streamboost.boosting.frames import columns_of
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+from streamboost.boosting.training_data import warn_of_absent
+from streamboost.dask import parts, training
+from streamboost.errors import ConfigurationError, DataError
+
+__all__ = ["DaskSketchLogitBoostClassifier"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
+    """`SketchLogitBoostClassifier` trained on Dask arrays or frames, where their chunks are.
+
+    The committee is that which `SketchLogitBoostClassifier` trains on the same rows, bit for bit,
+    for any number of workers and any chunks: all that workers learn from each other are sums of
+    whole numbers. Where a worker dies, a training begins again on those left, up to three times.
+    Whether the rows of a worker are some 200,000 or more decides if it is worth it.
+
+    Parameters are those of `SketchLogitBoostClassifier` and `client`. Refused are `early_stopping`,
+    and columns of a frame that hold categories by their type (those of arrays and of numbers, by
+    `categorical_features`, are not).
+
+    Parameters
+    ----------
+    client
+        The `distributed.Client` of the cluster; None: the one made last.
+    """
+
+    client: Any = None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on `X` (n, D), a Dask array or frame, NaN where missing, and labels `y` (n,).
+
+        `y` and `sample_weight` are Dask arrays or series of as many rows. Raises
+        `streamboost.errors.LostWorkerError` where workers die in each of four attempts.
+        """
+        self.check_parameters()
+        self._columns = None
+        self._train_on(X, y, sample_weight, self._seed(), self.n_estimators, reset=True)
+        return self
+
+    def extend(
+        self, X: Any, y: Any, *, n_estimators: int | None = None, sample_weight: Any = None
+    ) -> Self:
+        """Add `n_estimators` rounds trained on these rows; see `SketchLogitBoostClassifier`."""
+        check_is_fitted(self, "classes_")
+        self.check_parameters()
+        rounds, known = n_estimators or self.n_estimators, self.committee_
+        seed = self._seed(after=known.n_rounds)
+        labels = self._train_on(X, y, sample_weight, seed, rounds, reset=False)
+        warn_of_absent(known.classes, labels)
+        return self
+
+    def _train_on(
+        self, X: Any, y: Any, weight: Any, seed: int, rounds: int, *, reset: bool
+    ) -> np.ndarray:
+        """Train, and return the labels met."""
+        if self.early_stopping:
+            raise ConfigurationError(
+                "early_stopping=True: rows are not held out on Dask; train with it on one machine, "
+                "or choose n_estimators"
+            )
+        try:
+            import dask
+            from distributed import default_client
+        except ImportError as error:
+            raise ImportError(f"{error}: pip install 'streamboost[dask]'") from error
+        client = self.client or default_client()
+        self._note_columns(X, reset=reset)
+        chunks = _chunks(X, y, weight)
+        read = dask.delayed(parts.read, pure=False)
+        rows = client.compute([read(self._columns, *chunk) for chunk in chunks])
+        names = getattr(self, "feature_names_in_", None)
+        known = None if reset else self.committee_
+        committee, labels = training.train(
+            client, self._bare(), rows, names, seed=seed, rounds=rounds, committee=known
+        )
+        self.committee_ = replace(committee, columns=self._columns)
+        self.classes_ = self.committee_.classes
+        self.n_features_in_ = self.committee_.n_features
+        self.validation_score_ = -np.array([])
+        return labels
+
+    def _note_columns(self, X: Any, *, reset: bool) -> None:
+        """Note the names of a frame's columns, or compare them with those known."""
+        if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
+            _check_feature_names(self, X._meta, reset=reset)
+            known = None if reset else self._columns
+            self._columns = columns_of(X._meta, self.categorical_features, known)
+        if self._columns is not None and self._columns.categories:
+            names = [self._columns.name(f) for f in self._columns.categories]
+            raise DataError(
+                f"columns {names} hold categories by their type, whose codes Dask's chunks do not "
+                "share: give them as whole numbers from 0 on, named in categorical_features"
+            )
+
+    def _bare(self) -> SketchLogitBoostClassifier:
+        """Return an estimator that workers can be given: untrained, and of no client."""
+        own = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
+        return SketchLogitBoostClassifier(**own)
+
+    def to_local(self) -> SketchLogitBoostClassifier:
+        """Return it as an estimator of one machine, which needs no Dask to predict or extend."""
+        local = self._bare()
+        for name, value in vars(self).items():
+            if name.endswith("_") or name == "_columns":
+                setattr(local, name, copy(value))
+        return local
+
+    def predict(self, X: Any) -> Any:
+        """Return the best class of each row: of Dask arrays or frames, a Dask array."""
+        return self._mapped("predict", X, self.classes_.dtype, ())
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the class probabilities (n, K): of Dask arrays or frames, a Dask array."""
+        return self._mapped("predict_proba", X, np.dtype(np.float64), (len(self.classes_),))
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores F: of Dask arrays or frames, a Dask array."""
+        shape = (len(self.classes_),) if len(self.classes_) > 2 else ()
+        return self._mapped("decision_function", X, np.dtype(np.float64), shape)
+
+    def _mapped(self, name: str, X: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+        check_is_fitted(self, "classes_")
+        method: Callable[[Any], np.ndarray] = getattr(super(), name)
+        if not _is_of_dask(X):
+            return method(X)
+        import dask
+        import dask.array as da
+
+        predict = dask.delayed(_predict)
+        local = dask.delayed(self.to_local())
+        lengths = X.chunks[0] if _is_array(X) else [np.nan] * X.npartitions
+        return da.concatenate(
+            [
+                da.from_delayed(predict(local, name, chunk), (length, *shape), dtype)
+                for chunk, length in zip(_blocks(X), lengths, strict=True)
+            ]
+        )
+
+
+def _predict(local: SketchLogitBoostClassifier, name: str, X: Any) -> np.ndarray:
+    if len(X) == 0:  # an empty partition
+        K = len(local.classes_)
+        flat = name == "predict" or (name == "decision_function" and K == 2)
+        dtype = local.classes_.dtype if name == "predict" else np.float64
+        return np.empty((0,) if flat else (0, K), dtype=dtype)
+    return np.asarray(getattr(local, name)(X))
+
+
+def _is_of_dask(X: Any) -> bool:
+    return hasattr(X, "__dask_graph__")
+
+
+def _is_array(X: Any) -> bool:
+    return hasattr(X, "chunks") and hasattr(X, "rechunk")
+
+
+def _blocks(X: Any) -> list[Any]:
+    """Return the chunks of rows of an array, or the partitions of a frame."""
+    if _is_array(X) and X.ndim > 1:
+        X = X.rechunk({1: -1})
+    return list(np.ravel(X.to_delayed()))
+
+
+def _chunks(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
+    """Return rows, labels and weights (None where there are none) chunk by chunk."""
+    given = {"X": X, "y": y} | ({} if weight is None else {"sample_weight": weight})
+    wrong = [name for name, value in given.items() if not _is_of_dask(value)]
+    if wrong:
+        raise DataError(
+            f"{wrong[0]} is no Dask array or frame but {type(given[wrong[0]]).__name__}: give "
+            "dask.array.from_array(...), or train with SketchLogitBoostClassifier"
+        )
+    of_rows = None
+    if _is_array(X):
+        X = X.compute_chunk_sizes() if np.isnan(X.chunks[0]).any() else X
+        of_rows = X.chunks[0]
+    blocks = [_blocks(X), *(_fitted(v, of_rows) for k, v in given.items() if k != "X")]
+    if len({len(some) for some in blocks}) > 1:
+        raise DataError(
+            f"X has {len(blocks[0])} chunks and y {len(blocks[1])}: give both the same rows in "
+            "each, as a frame and one of its columns have"
+        )
+    none = [None] * len(blocks[0])
+    return list(zip(*blocks, *([] if weight is not None else [none]), strict=True))
+
+
+def _fitted(values: Any, of_rows: tuple[int, ...] | None) -> list[Any]:
+    """Return the chunks of labels or weights, those of X having so many rows."""
+    if _is_array(values) and of_rows is not None:
+        values = values.compute_chunk_sizes() if np.isnan(values.chunks[0]).any() else values
+        if sum(values.chunks[0]) != sum(of_rows):
+            raise DataError(
+                f"X has {sum(of_rows)} rows, and y or sample_weight {sum(values.chunks[0])}"
+            )
+        values = values.rechunk({0: of_rows})
+    return _blocks(values)

@@ -1,0 +1,114 @@
+"""Sums between processes, over real sockets, and what happens where one is lost."""
+
+import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from streamboost.dask import network
+from streamboost.dask.network import Meeting, abandon, join, listen
+from streamboost.errors import ConfigurationError, LostWorkerError
+
+
+@pytest.fixture
+def meeting():
+    meeting = listen("127.0.0.1", 3)
+    yield meeting
+    abandon(meeting.token)
+
+
+def together(meeting, act):
+    """Have all join and act, each in a thread: what each returns or raises."""
+
+    def one(rank):
+        try:
+            return act(rank, join(meeting, rank))
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(meeting.n) as pool:
+        return list(pool.map(one, range(meeting.n)))
+
+
+def test_all_have_the_sum_of_all(meeting):
+    def act(rank, total):
+        many = np.full((200, 1000), rank + 2**40)  # more than the system keeps for who is late
+        few = np.array([rank])
+        for values in (many, few):
+            total.add(values)
+        return many, few
+
+    for many, few in together(meeting, act):
+        np.testing.assert_array_equal(many, np.full((200, 1000), 3 + 3 * 2**40))
+        assert few.tolist() == [3]
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_where_one_is_lost_all_others_are_told(meeting, lost):
+    def act(rank, total):
+        total.add(np.array([1]))
+        if rank == lost:
+            for each in [total.first] if rank else total.others:
+                each.shutdown(socket.SHUT_RDWR)
+            return
+        total.add(np.array([1]))
+        raise AssertionError("the sum came without one's part")
+
+    for rank, told in enumerate(together(meeting, act)):
+        assert rank == lost or isinstance(told, LostWorkerError)
+
+
+def test_who_is_abandoned_waits_no_longer(meeting):
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(join, meeting, 0)
+        abandon(meeting.token)
+        with pytest.raises(LostWorkerError):
+            first.result(timeout=30)
+
+
+def test_who_comes_after_the_end_is_told(meeting):
+    abandon(meeting.token)
+    for rank in (0, 1):
+        with pytest.raises(LostWorkerError):
+            join(meeting, rank)
+
+
+def test_a_stranger_is_not_let_in(meeting):
+    stranger = socket.create_connection((meeting.host, meeting.port))
+    network._send(stranger, json.dumps(["a guess", {}]).encode())
+    noise = socket.create_connection((meeting.host, meeting.port))
+    noise.sendall(b"GET / HTTP/1.1\r\n\r\n")
+
+    def act(rank, total):
+        values = np.array([rank])
+        total.add(values)
+        return values.tolist()
+
+    assert together(meeting, act) == [[3]] * 3
+    assert stranger.recv(1) == b""
+    stranger.close()
+    noise.close()
+
+
+def test_a_worker_that_would_not_come_to_the_same_bits_is_refused(meeting, monkeypatch):
+    def act(rank, total):
+        raise AssertionError("was let in")
+
+    ours, others = network.environment(), iter([{"numba": "0.1"}, {}])
+    monkeypatch.setattr(network, "environment", lambda: ours | next(others, {}))
+    for refused in together(meeting, act):
+        assert isinstance(refused, ConfigurationError)
+        assert "numba" in str(refused)
+
+
+def test_the_token_is_not_shown():
+    assert "secret" not in repr(Meeting("here", 1, 2, "secret"))
+
+
+def test_sums_out_of_step_are_a_loss(meeting):
+    def act(rank, total):
+        total.add(np.zeros(1 + rank, dtype=np.int64))
+
+    assert all(isinstance(told, LostWorkerError) for told in together(meeting, act))
