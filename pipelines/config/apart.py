@@ -47,6 +47,13 @@ def refused(sections: Sections) -> Iterator[Problem]:
     if getattr(sections.source, "on_corrupt", "stop") != "stop":
         text = 'must be "stop" with [pipeline] scoring = "apart": scorers do not pass over messages'
         yield Problem("source", "on_corrupt", text)
+    for section in ("model", "rivals"):
+        if getattr(sections, section):
+            text = (
+                'does not go with [pipeline] scoring = "apart": scorers hold committees alone; '
+                "leave this section out"
+            )
+            yield Problem(section, None, text)
     if sections.decided_by:
         text = (
             'does not go with [pipeline] scoring = "apart": what decisions cost is not told by '

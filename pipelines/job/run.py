@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 
 from streamboost.connectors.base import Committed, Message, Source, Transaction
@@ -28,6 +29,7 @@ from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.apart import begin_apart, records_themselves
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics, sources
 from streamboost.pipelines.job.copying import copied, copies_of
+from streamboost.pipelines.job.factories import models_of
 from streamboost.pipelines.job.monitor import monitored
 from streamboost.pipelines.job.rebuild import rebuild as make_again
 from streamboost.pipelines.job.rebuild import refuse_lost
@@ -282,12 +284,15 @@ def build_loop(
 
 def _pipeline(config: Config, state: State, schema: Schema) -> Pipeline:
     section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
-    learner = config.core.learner(schema, section.seed, config.sections.labels.on_conflict)
+    core, models = config.core, models_of(config, schema, state)
+    if models is not None and models.serving is not None:
+        core = replace(core, experts=("committee",))  # nobody else is asked
+    learner = core.learner(schema, section.seed, config.sections.labels.on_conflict)
     join = Join(Span.parse(section.join_window), Span.parse(expires_after), learner.n_features or 0)
     versions = Versions(state.versions, section.keep_versions)
     if config.scores_apart:
         return LearningPipeline(schema, learner, join, versions, on_gap=section.on_gap)
-    return Pipeline(schema, learner, join, versions)
+    return Pipeline(schema, learner, join, versions, models)
 
 
 def _intake(config: Config, schema: Schema, connectors: Connectors) -> Intake:
