@@ -202,7 +202,7 @@ class Pipeline:
             "annotators": self.learner.annotators.in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
-        } | ({} if self.models is None else {"rivals": self.models.in_numbers()})
+        } | self._of_models()
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the one that gave this snapshot."""
@@ -224,6 +224,13 @@ class Pipeline:
         self.classes = Classes.restore(manifest.get("classes", {}))
         self.decision = manifest.get("decision", {})
         self.notes = dict(manifest["notes"])
+
+    def _of_models(self) -> dict[str, Any]:
+        if self.models is None:
+            return {}
+        serving = self.models.serving
+        failures = {} if serving is None else {"model": {"failures": serving.failures}}
+        return failures | {"rivals": self.models.in_numbers()}
 
     def _let_score(self) -> None:
         if self.models is not None and self.models.serving is not None:

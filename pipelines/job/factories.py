@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.errors import ConfigurationError
+from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.engine.models.model import Classifier, Model
 from streamboost.pipelines.engine.models.models import Models
@@ -69,6 +69,7 @@ def models_of(config: Config, schema: Schema, state: State) -> Models | None:
     """Return the models that the file names, which know nothing yet; None where it names none."""
     if not (factories := named(config)):
         return None
+    _close(state.path)
     made = {
         place: Model(make(place, factory, config.folder), schema.features)
         for place, factory in factories.items()
@@ -84,6 +85,18 @@ def models_of(config: Config, schema: Schema, state: State) -> Models | None:
         _release(),
         lambda: is_steady(config, samples()),
     )
+
+
+def _close(folder: Path) -> None:
+    """Let nobody but its owner look into the state folder; StateError where others may write."""
+    found = folder.stat()
+    if found.st_mode & 0o022 or found.st_uid != os.geteuid():
+        raise StateError(
+            f"{folder}: others may write there, or own it, and River's models are pickles, which "
+            f"run what stands in them: `chmod 700 {folder}`, if nobody but you has written there"
+        )
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
 
 
 def is_steady(config: Config, records: Sequence[Mapping[str, Any]]) -> bool:

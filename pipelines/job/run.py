@@ -29,7 +29,7 @@ from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.apart import begin_apart, records_themselves
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics, sources
 from streamboost.pipelines.job.copying import copied, copies_of
-from streamboost.pipelines.job.factories import models_of
+from streamboost.pipelines.job.factories import models_of, named
 from streamboost.pipelines.job.monitor import monitored
 from streamboost.pipelines.job.rebuild import rebuild as make_again
 from streamboost.pipelines.job.rebuild import refuse_lost
@@ -163,7 +163,9 @@ def run(
         committed = _take_over(config, connectors.transaction, stop)
         copies = copies_of(config)
         if rebuild:
-            committed = make_again(config, state, connectors.transaction, committed, copies)
+            # Pickles are read where they were written, and nowhere else.
+            kept = None if named(config) else copies
+            committed = make_again(config, state, connectors.transaction, committed, kept)
         else:
             refuse_lost(config, committed, copies)
         newest = committed.sequence if committed else 0

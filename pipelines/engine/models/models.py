@@ -1,8 +1,9 @@
 """Models of others on a pipeline's records and labels: one that serves, and rivals beside it.
 
 Their states are pickles, which run what stands in them when they are read. They are read only where
-the pipeline file asks for such models, from a checkpoint in a state folder that nobody but its
-owner can write to, and only if they have the SHA-256 that the checkpoint's manifest names.
+the pipeline file asks for such models, from a checkpoint in a state folder that is its owner's
+alone (`job.factories` sees to that), and only if they have the SHA-256 that the checkpoint's
+manifest names.
 """
 
 import hashlib
@@ -87,7 +88,10 @@ class Models:
 
     def in_numbers(self) -> dict[str, Any]:
         """Return the figures of each rival, as JSON can hold them."""
-        return {name: judge.in_numbers() for name, judge in self._judges.items()}
+        return {
+            name: judge.in_numbers() | {"failures": self.rivals[name].failures}
+            for name, judge in self._judges.items()
+        }
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all there is: one part for the manifest, the other as arrays."""
@@ -99,15 +103,11 @@ class Models:
             judged[name], tables = judge.state()
             arrays |= {f"judges.{name}.{key}": array for key, array in tables.items()}
         hashes = {key: _sha256(array) for key, array in arrays.items() if _is_pickle(key)}
-        return {"release": self.release, "sha256": hashes, "judges": judged}, arrays
+        about = {"release": self.release, "serves": self.serving is not None, "sha256": hashes}
+        return about | {"judges": judged}, arrays
 
     def resume(self, about: Mapping[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned; StateError where it is not to be trusted."""
-        if self.folder.is_dir() and self.folder.stat().st_mode & 0o022:
-            raise StateError(
-                f"{self.folder}: others than its owner may write there, and River's models are "
-                f"pickles, which run what stands in them: `chmod 700 {self.folder}`, if nobody has"
-            )
         anew = about["release"] != self.release
         if anew:
             _log.warning(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from streamboost.pipelines.service.pages import charts, tables
 from streamboost.pipelines.service.pages.charts import Curves, Series, Unit
+from streamboost.pipelines.service.pages.rivals import rivals
 from streamboost.pipelines.service.pages.tables import Column, Table
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Chart, DataTable, Tag
@@ -56,6 +57,7 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Fields", _ABOUT_FIELDS, tables.fields),
     ("Steps of a batch", "Where a batch's time goes.", tables.latencies),
     ("Experts", _ABOUT_EXPERTS, tables.experts),
+    ("Rivals", "Models of River's that see the same records and labels.", rivals),
     ("Annotators", _ABOUT_ANNOTATORS, tables.annotators),
     ("Scorers", "Who scores each partition, as of its newest batch.", tables.workers),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),

@@ -1,5 +1,8 @@
 """River's models in pipelines: one that serves, rivals, their states, kills and replays."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from serving import put, read
 from slow import slow
@@ -8,12 +11,15 @@ from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.engine.models import models as held
 from streamboost.pipelines.job.check import check
-from streamboost.pipelines.job.inspect import describe
+from streamboost.pipelines.job.inspect import describe, in_words
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
+from streamboost.pipelines.service.scoring import Scoring
 from streamboost.pipelines.state.commands import Command, queue_command
+from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "river"
 FACTORIES = '''
 from river import compose, linear_model, naive_bayes, preprocessing, tree
 
@@ -42,6 +48,22 @@ class BySet:
 
     def learn_one(self, x, y):
         self.labels.add(y)
+
+
+class Picky:
+    """Fails at every record whose number is large."""
+
+    def predict_proba_one(self, x):
+        if x["a"] > 0.8:
+            raise ValueError("too large")
+        return {"left": 0.9, "right": 0.1}
+
+    def learn_one(self, x, y):
+        self.predict_proba_one(x)
+
+
+def picky():
+    return Picky()
 
 
 def by_set():
@@ -130,8 +152,10 @@ def test_rivals_are_compared_on_the_same_records_and_never_serve(make, make_reco
     config = load(make(RIVALS))
     feed(config, make_records, 300)
     run(config, until_idle=True)
-    rivals = describe(config.state)["checkpoint"]["rivals"]
+    found = describe(config.state)
+    rivals = found["checkpoint"]["rivals"]
     assert set(rivals) == {"nb", "lr"}
+    assert "rivals, share predicted right on arrival" in in_words(found)
     for figures in rivals.values():
         assert figures["since_start"]["records"] == 300
         assert figures["since_start"]["committee"]["accuracy"]["value"] > 0.5
@@ -193,6 +217,14 @@ def test_a_state_that_others_may_write_is_not_unpickled(make, make_records):
         run(config, until_idle=True)
 
 
+def test_a_folder_with_pickles_is_its_owners_alone(make, make_records):
+    config = load(make(MODEL))
+    feed(config, make_records, 40)
+    config.state.chmod(0o755)
+    run(config, until_idle=True)
+    assert config.state.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_pickle_that_is_not_the_manifests_is_not_read(make, make_records, monkeypatch):
     config = load(make(MODEL))
     feed(config, make_records, 100)
@@ -245,6 +277,43 @@ def test_what_depends_on_the_seed_of_hashes_is_not_compared(make, make_records):
     assert "not the same whatever" in finding.text
 
 
+@pytest.mark.parametrize("where", ["model", "rivals.one"])
+def test_a_model_that_fails_ends_nothing_and_is_counted(make, make_records, where, caplog):
+    config = load(make(f'[{where}]\nriver = "factories:picky"\n'))
+    feed(config, make_records, 100)
+    run(config, until_idle=True)
+    checkpoint = describe(config.state)["checkpoint"]
+    failures = checkpoint["model" if where == "model" else "rivals"]
+    failures = failures if where == "model" else failures["one"]
+    large = sum(record["a"] > 0.8 for record in make_records(100)[0])
+    assert failures["failures"] == 2 * large
+    assert "Picky cannot predict a record" in caplog.text
+    assert caplog.text.count("too large") == 1
+    if where == "model":
+        said = [one["label"] for one in read(config, "predictions")]
+        assert said.count(None) >= large
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(MODEL, "", r"\[model\] was set and is not"), ("", RIVALS, r"\[rivals\] nb was not set")],
+)
+def test_models_do_not_come_and_go_on_a_state(make, make_records, before, after, said):
+    config = load(make(before))
+    feed(config, make_records, 40)
+    run(config, until_idle=True)
+    with pytest.raises(StateError, match=said):
+        run(load(make(after)), until_idle=True)
+
+
+def test_nobody_else_predicts_by_a_river_model(make, make_records):
+    config = load(make(MODEL))
+    feed(config, make_records, 40)
+    run(config, until_idle=True)
+    with pytest.raises(StateError, match="no other process reads"):
+        Scoring(State(config.state)).predict([{"a": 1, "b": 2}])
+
+
 def test_a_command_for_committees_is_refused_where_a_model_serves(make, make_records):
     config = load(make(MODEL))
     feed(config, make_records, 60)
@@ -267,3 +336,15 @@ def test_a_command_for_committees_is_refused_where_a_model_serves(make, make_rec
 def test_what_no_model_can_be_given_is_refused(make, more, said):
     with pytest.raises(ConfigurationError, match=said):
         load(make(more))
+
+
+@pytest.mark.slow
+def test_the_example_runs_and_compares_its_models(tmp_path):
+    shutil.copytree(EXAMPLE, tmp_path / "river")
+    config = load(tmp_path / "river" / "pipeline.toml")
+    run(config, until_idle=True)
+    checkpoint = describe(config.state)["checkpoint"]
+    figures = [checkpoint["evaluation"], *checkpoint["rivals"].values()]
+    values = [one["since_start"]["committee"]["accuracy"]["value"] for one in figures]
+    assert len(values) == 3
+    assert min(values) > 0.5
