@@ -44,6 +44,13 @@ def refused(sections: Sections) -> Iterator[Problem]:
                 'must be "kafka" with [pipeline] scoring = "apart": a group shares its topics out'
             )
             yield Problem(name, "connector", text)
+    for section in ("model", "rivals"):
+        if getattr(sections, section):
+            text = (
+                'does not go with [pipeline] scoring = "apart": scorers hold committees alone; '
+                "leave this section out"
+            )
+            yield Problem(section, None, text)
     if sections.decided_by:
         text = (
             'does not go with [pipeline] scoring = "apart": what decisions cost is not told by '

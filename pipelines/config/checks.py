@@ -34,6 +34,7 @@ def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) 
         *_check_kafka(sections, tables),
         *_check_label_studio(tables),
         *_check_decision(sections),
+        *_check_models(sections, tables.get("query", {})),
         *_check_each(sections),
         *_check_bootstrap(sections, around),
     ]
@@ -184,6 +185,21 @@ def _check_decision(sections: Sections) -> Iterator[Problem]:
         Decisions(**sections.decided_by)
     except ConfigurationError as error:
         yield Problem("decision", None, str(error))
+
+
+def _check_models(sections: Sections, query: Mapping[str, Any]) -> Iterator[Problem]:
+    """See that models of others can be given what they need, and do what is asked of them."""
+    for name in ("model", "rivals"):
+        if not getattr(sections, name):
+            continue
+        if sections.schema_.numeric != "auto":
+            text = "reads fields as they come: leave [schema] numeric out, or name [schema.fields]"
+            yield Problem(name, None, text)
+        if isinstance(query, dict) and query.get("mode") == "pool":
+            yield Problem("query", "mode", f'must be "stream" with [{name}]')
+    if sections.model and isinstance(query, dict) and query.get("strategy") == "vote_entropy":
+        text = "needs votes, which a River classifier does not show: choose another"
+        yield Problem("query", "strategy", text)
 
 
 def _check_each(sections: Sections) -> list[Problem]:

@@ -42,6 +42,12 @@ def _check_name(value: str) -> str:
     return value
 
 
+def _check_rival(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", value):
+        raise ValueError("must be letters, digits, dashes and underscores")
+    return value
+
+
 def _check_numeric(value: Any) -> Any:
     names = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
     if value != "auto" and not names:
@@ -160,6 +166,12 @@ class ServeSection(Section):
     blind: bool = Field(False, description="whether the guess is hidden until one has answered")
 
 
+class ModelSection(Section):
+    """[model] and [rivals.NAME]: a classifier of River's, or with its methods."""
+
+    river: Text = Field(description='what makes it, as "module:function"')
+
+
 class LabelStudioSection(Section):
     """[label_studio]: the project in which people answer; `streamboost label-studio` serves it."""
 
@@ -211,6 +223,8 @@ class Sections(Section):
     serve: ServeSection = ServeSection()
     label_studio: LabelStudioSection | None = None
     decision: DecisionSection | None = None
+    model: ModelSection | None = None
+    rivals: dict[Annotated[str, AfterValidator(_check_rival)], ModelSection] | None = None
 
     @model_validator(mode="before")
     @classmethod

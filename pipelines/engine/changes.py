@@ -28,7 +28,7 @@ def accepted(
 ) -> list[Command]:
     """Return the commands that can be obeyed, with the versions they name at hand.
 
-    `check` raises where a class cannot be mended, or decided on, so. Of what is refused, `tell` is
+    `check` raises where one cannot be obeyed for what it is about. Of what is refused, `tell` is
     told why.
     """
     found = []
@@ -36,8 +36,7 @@ def accepted(
         try:
             if command.version is not None:
                 versions.fetch(command.version)
-            if command.label is not None or command.decision is not None:
-                check(command)
+            check(command)
             if command.command == "promote" and learner.trainer.challenger is None:
                 raise StateError("no challenger is being judged")
             found.append(command)

@@ -33,6 +33,7 @@ from streamboost.pipelines.engine.changes import Classes, decisions_of, gain, ob
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
+from streamboost.pipelines.engine.models.models import Models
 from streamboost.pipelines.engine.numbers import FieldCounts, committee_in_numbers
 from streamboost.pipelines.engine.requests import requests_of
 from streamboost.pipelines.span import Moment
@@ -58,6 +59,7 @@ class Pipeline:
         label says that labels are
     learner, join : what is known of labels and records
     versions : where committees are kept to roll back to
+    models : those of others, which serve or are rivals; None: there are none
 
     Attributes
     ----------
@@ -77,12 +79,19 @@ class Pipeline:
     """
 
     def __init__(
-        self, schema: Schema, learner: StreamLearner, join: Join, versions: Versions
+        self,
+        schema: Schema,
+        learner: StreamLearner,
+        join: Join,
+        versions: Versions,
+        models: Models | None = None,
     ) -> None:
         self.schema = schema
         self.learner = learner
         self.join = join
         self.versions = versions
+        self.models = models
+        self._let_score()
         self.sequence = 0
         self.digest = ""
         self.tick = 0
@@ -102,6 +111,8 @@ class Pipeline:
         started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
         expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
         self.learner.expire(expired)
+        if self.models is not None:
+            self.models.expire(expired)
         came = self._told_apart(inputs)
         records, damaged = self._decode(came)
         self.lap("decode")
@@ -116,6 +127,8 @@ class Pipeline:
         self.lap("join")
         with training_once(self.learner.trainer, started) if inputs.bootstrap else nullcontext():
             started += joined.teach(self.learner, self.tick)
+            if self.models is not None:
+                self.models.learn(joined)
         self.lap("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
@@ -151,6 +164,11 @@ class Pipeline:
         """Return all that the next step depends on: arrays, and a manifest."""
         arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
         arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
+        about: dict[str, Any] = {}
+        if self.models is not None:
+            state, tables = self.models.state()
+            about = {"models": state}
+            arrays |= {f"models.{name}": a for name, a in tables.items()}
         manifest = self.numbers() | {
             "digest": self.digest,
             "tick": self.tick,
@@ -160,7 +178,7 @@ class Pipeline:
             "decision": self.decision,
             "evaluation": self.learner.evaluation.in_numbers(),
         }
-        return arrays, manifest
+        return arrays, manifest | about
 
     @property
     def steady(self) -> dict[str, int]:
@@ -184,11 +202,14 @@ class Pipeline:
             "annotators": self.learner.annotators.in_numbers(),
             "ledger": asdict(self.learner.ledger),
             "join": self.join.in_numbers(),
-        }
+        } | self._of_models()
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the one that gave this snapshot."""
         self.learner = StreamLearner.restore(part(arrays, "learner."))
+        self._let_score()
+        if self.models is not None:
+            self.models.resume(manifest["models"], part(arrays, "models."))
         self.join.restore(part(arrays, "join."))
         self.sequence = manifest["sequence"]
         self.digest = manifest["digest"]
@@ -204,6 +225,17 @@ class Pipeline:
         self.decision = manifest.get("decision", {})
         self.notes = dict(manifest["notes"])
 
+    def _of_models(self) -> dict[str, Any]:
+        if self.models is None:
+            return {}
+        serving = self.models.serving
+        failures = {} if serving is None else {"model": {"failures": serving.failures}}
+        return failures | {"rivals": self.models.in_numbers()}
+
+    def _let_score(self) -> None:
+        if self.models is not None and self.models.serving is not None:
+            self.learner.let_score()
+
     def _begin(self, inputs: Inputs) -> "_Before":
         """Begin a batch; return what it is compared with at its end."""
         self.sequence += 1
@@ -218,6 +250,8 @@ class Pipeline:
             fields = gain(self.notes["fields"], self.learner)
             self.schema = self.schema.extended(fields)
             self.fields.learn(fields)
+            if self.models is not None:
+                self.models.follow(self.schema.features)
             names = ", ".join(fields)
             _log.info("batch %d: fields are learned from now on: %s", self.sequence, names)
         return _Before(self.join.ignored(), self.learner.committee, self.bootstrapped)
@@ -274,17 +308,28 @@ class Pipeline:
         return DeadLetter.of(message, "duplicate_id", detail, source="records", time=self.tick)
 
     def check_class(self, command: Command) -> None:
-        """Raise StateError where a class cannot be merged or dropped, or decided on, so."""
-        if command.decision is None:
+        """Raise StateError where a class cannot be merged or dropped, or decided on, so.
+
+        A model of others can only be decided by.
+        """
+        is_served = self.models is not None and self.models.serving is not None
+        if is_served and command.command != "decide":
+            raise StateError(f"[model] serves, which knows no {command.command}")
+        if command.label is not None:
             self.classes.check(command, self.schema.labels_are)
-        else:
+        if command.decision is not None:
             decisions_of(command.decision)
 
     def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
         """Return what is predicted of the records, and which of them are asked about."""
-        scored = self.learner.score(X)
+        models = self.models
+        is_ours = models is None or models.serving is None
+        scored = self.learner.score(X) if is_ours or models is None else models.score(records)
         self.lap("score")
-        return scored, self.learner.query(X, scored, records.ids)
+        asked = self.learner.query(X, scored, records.ids)
+        if models is not None:
+            models.arrive(records, asked)
+        return scored, asked
 
     def _predictions(self, records: Records, scored: Scored, asked: Requests) -> Following:
         decided = None if self.learner.decisions is None else self.learner.decide(scored)

@@ -18,6 +18,7 @@ from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refu
 from streamboost.pipelines.job.apart import records_themselves, shares
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
 from streamboost.pipelines.job.copying import copies_of
+from streamboost.pipelines.job.factories import named, tried
 from streamboost.pipelines.job.first_records import first_messages
 from streamboost.pipelines.job.rebuild import refuse_lost
 from streamboost.pipelines.job.run import has_begun
@@ -71,6 +72,8 @@ def check(config: Config) -> Iterator[Finding]:
         yield _try(config, "state", partial(_standing, config, state, connectors.transaction))
         yield _try(config, "source", read_records)
         yield _try(config, "schema", partial(_settled, config, state, messages))
+        if named(config):
+            yield _try(config, "models", partial(_models, config, state, messages))
         if config.scores_apart:
             yield _try(config, "scoring", partial(shares, config))
         yield _try(config, "labels", partial(_labels, config, connectors.labels))
@@ -154,6 +157,15 @@ def _settled(config: Config, state: State, messages: list[Message]) -> str:
     if named.resolved and (missing := absent([m.payload for m in messages], named.features)):
         raise DataError(missing)
     return f"{dead} {sentence}" if dead else sentence
+
+
+def _models(config: Config, state: State, messages: list[Message]) -> str:
+    """Say what models there are; ConfigurationError where one cannot be made."""
+    schema = state.schema() or config.sections.build_schema()
+    if messages and not schema.resolved:
+        schema, _ = schema.infer(messages)
+    values = (schema.decode(messages).records.values or []) if schema.resolved else []
+    return tried(config, [dict(zip(schema.features, one, strict=False)) for one in values])
 
 
 def _labels(config: Config, source: Source) -> str:

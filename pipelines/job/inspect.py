@@ -176,6 +176,7 @@ def in_words(found: dict[str, Any]) -> str:
     lines += _counters(checkpoint)
     lines += _experts(checkpoint.get("experts", {}))
     lines += annotators(checkpoint.get("annotators", {}))
+    lines += _rivals(checkpoint.get("rivals", {}))
     lines += _fields(checkpoint.get("fields", {}))
     lines += figures(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
@@ -193,6 +194,16 @@ def _experts(shares: Mapping[str, float]) -> Iterator[str]:
         yield "  experts"
     for name, share in shares.items():
         yield f"    {name:<15} {share:>10.1%}  of the weight in predictions"
+
+
+def _rivals(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Say how often rivals were right, by the labels that were asked for."""
+    if found:
+        yield "  rivals, share predicted right on arrival"
+        yield _line("", "since the start", "newest")
+    for name, one in found.items():
+        path = ("committee", "accuracy")
+        yield _line(name, *(_shown(_at(one[part], path)) for part in ("since_start", "recent")))
 
 
 def annotators(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

@@ -4,6 +4,7 @@ import gc
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 
 from streamboost.connectors.base import Committed, Transaction
@@ -26,6 +27,7 @@ from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.apart import begin_apart, records_themselves
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics, sources
 from streamboost.pipelines.job.copying import copied, copies_of
+from streamboost.pipelines.job.factories import models_of, named
 from streamboost.pipelines.job.first_records import settle_schema
 from streamboost.pipelines.job.monitor import monitored
 from streamboost.pipelines.job.rebuild import rebuild as make_again
@@ -97,7 +99,9 @@ def run(
         committed = _take_over(config, connectors.transaction, stop)
         copies = copies_of(config)
         if rebuild:
-            committed = make_again(config, state, connectors.transaction, committed, copies)
+            # Pickles are read where they were written, and nowhere else.
+            kept = None if named(config) else copies
+            committed = make_again(config, state, connectors.transaction, committed, kept)
         else:
             refuse_lost(config, committed, copies)
         newest = committed.sequence if committed else 0
@@ -218,12 +222,15 @@ def build_loop(
 
 def _pipeline(config: Config, state: State, schema: Schema) -> Pipeline:
     section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
-    learner = config.core.learner(schema, section.seed, config.sections.labels.on_conflict)
+    core, models = config.core, models_of(config, schema, state)
+    if models is not None and models.serving is not None:
+        core = replace(core, experts=("committee",))  # nobody else is asked
+    learner = core.learner(schema, section.seed, config.sections.labels.on_conflict)
     join = Join(Span.parse(section.join_window), Span.parse(expires_after), learner.n_features or 0)
     versions = Versions(state.versions, section.keep_versions)
     if config.scores_apart:
         return LearningPipeline(schema, learner, join, versions, on_gap=section.on_gap)
-    return Pipeline(schema, learner, join, versions)
+    return Pipeline(schema, learner, join, versions, models)
 
 
 def _intake(config: Config, schema: Schema, connectors: Connectors) -> Intake:

@@ -154,6 +154,11 @@ class Scoring:
         if found is None:
             return
         arrays, manifest = found
+        if manifest.get("models", {}).get("serves"):
+            raise StateError(
+                "a River model serves this pipeline, whose pickle no other process reads: ask the "
+                "predictions it writes"
+            )
         schema = Schema.from_json(manifest["schema"])
         learner = StreamLearner.restore(at_rest(part(arrays, "learner.")))
         self._known = _Known(manifest["sequence"], schema, learner)

@@ -8,6 +8,7 @@
 ``experts``            the weight that each has in predictions, as a share of all
 ``annotators``         by who gave them: how many `labels`, how often they `agreed` with others on
                        `shared` records, and with confident predictions (`confirmed` of `judged`)
+``rivals``             the figures of models that run beside what serves, as ``evaluation``'s
 ``workers``            where scoring is apart, by partition: who scores it (`worker`), `lag`,
                        records a second (`rate`), committee's `version`, `records` so far, and
                        `tick` of its newest batch
@@ -107,6 +108,7 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
         },
         "experts": numbers["experts"],
         "annotators": numbers["annotators"],
+        "rivals": numbers.get("rivals", {}),
         "workers": numbers.get("workers", {}),
         "ledger": {
             **numbers["ledger"],

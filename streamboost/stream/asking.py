@@ -42,6 +42,7 @@ class Asking:
         blend: Blend,
     ) -> None:
         self.strategy = strategy
+        self.by_scores = False  # whether others score, and their doubts count
         self._rows = rows
         self.blend = blend
         self._querier = Querier(strategy, seeds)
@@ -80,6 +81,9 @@ class Asking:
 
     def rate(self, X: np.ndarray, scored: Scored, committee: "Committee | None") -> np.ndarray:
         """Return the utility (n,) of records `X` (n, D) that were scored as `scored`."""
+        if self.by_scores and scored.version:
+            needed = scored.margins if self.strategy.needs == "margins" else scored.probabilities
+            return self.strategy.measure(needed)
         is_current = committee is not None and scored.version == committee.version
         own = by_committee(committee, scored) if committee is not None and is_current else None
         return self.measure(X, committee, own)
@@ -156,7 +160,7 @@ class Asking:
         class drawn at random are affordable before the margins of so young a committee decide;
         below, they would cost more than they teach. Labels on their way count.
         """
-        return committee is None or self.lacking > self.ledger.pending
+        return (committee is None and not self.by_scores) or self.lacking > self.ledger.pending
 
     @property
     def lacking(self) -> int:

@@ -124,6 +124,11 @@ class Predictor:
         """
         return np.hstack([self._lags.rows(len(X)), X]) if self._lags.n else X
 
+    def let_score(self) -> None:
+        """Let others score: their doubts say what to ask for, and no committee is trained."""
+        self._asking.by_scores = True
+        self.trainer.pause()
+
     def score(self, X: Any) -> Scored:
         """Predict records `X` (n, D), NaN where missing.
 

@@ -246,6 +246,13 @@ estimator = "sketch"        # or "gamble"
 #   project = 1
 #   token = "${LABEL_STUDIO_TOKEN}"
 
+# A classifier of River's may serve in the committee's place, or run beside it, made by a function
+# of a module beside this file:
+#   [model]
+#   river = "models:hoeffding"
+#   [rivals.nb]
+#   river = "models:bayes"
+
 # What is decided on beside the predicted label, by what errors cost or how sure one has to be of a
 # class. It may change at any time, also by `streamboost tell ... decide`:
 #   [decision]

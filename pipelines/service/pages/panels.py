@@ -9,6 +9,7 @@ from typing import Any
 from streamboost.pipelines.service.pages import charts, tables
 from streamboost.pipelines.service.pages.causes import figures
 from streamboost.pipelines.service.pages.charts import Curves
+from streamboost.pipelines.service.pages.rivals import rivals
 from streamboost.pipelines.service.pages.tables import Table
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Changes, Chart, DataTable, Tag
@@ -64,6 +65,7 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Steps of a batch", "Where a batch's time goes.", tables.latencies),
     ("Experts", _ABOUT_EXPERTS, tables.experts),
     ("Experts over time", "Each one's share of the weight in predictions.", charts.voices),
+    ("Rivals", "Models of River's that see the same records and labels.", rivals),
     ("Annotators", _ABOUT_ANNOTATORS, tables.annotators),
     ("Scorers", "Who scores each partition, as of its newest batch.", tables.workers),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),

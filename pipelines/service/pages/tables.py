@@ -10,6 +10,7 @@ from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plura
 __all__ = [
     "Cell",
     "Column",
+    "Rows",
     "Scale",
     "Table",
     "annotators",

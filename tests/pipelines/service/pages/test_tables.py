@@ -2,6 +2,7 @@
 
 from streamboost.pipelines.service.pages import tables
 from streamboost.pipelines.service.pages.causes import figures
+from streamboost.pipelines.service.pages.rivals import rivals
 from streamboost.pipelines.service.pages.view import View
 
 
@@ -77,6 +78,21 @@ def test_experts_are_shown_with_their_weights_and_what_they_go_by():
     ]
     assert all(row[2] != tables.NOTHING for row in table.rows)
     assert "leaf neighbours counts most" in table.summary
+
+
+def test_rivals_stand_beside_what_serves():
+    def figures(value):
+        told = {"value": value, "low": value - 0.05, "high": value + 0.05}
+        return {"records": 300, "committee": {"accuracy": told}}
+
+    own = {"since_start": figures(0.8), "recent": figures(0.8)}
+    found = {"nb": {"since_start": figures(0.9), "recent": {}}}
+    table = rivals(seen(evaluation=own, rivals=found))
+    assert [texts(row) for row in table.rows] == [
+        ["what serves", "80.0 % (75.0 % to 85.0 %)", "80.0 % (75.0 % to 85.0 %)", "300"],
+        ["nb", "90.0 % (85.0 % to 95.0 %)", tables.NOTHING, "300"],
+    ]
+    assert table.summary == "Ahead of what serves, as far as labels tell: nb."
 
 
 def test_annotators_are_shown_with_what_their_labels_came_to():
