@@ -20,8 +20,8 @@ from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.folder import kept_token
 
 
-def get(port, path, token=None):
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+def get(port, path, token=None, host="127.0.0.1"):
+    request = urllib.request.Request(f"http://{host}:{port}{path}")
     if token is not None:
         request.add_header("Authorization", f"Bearer {token}")
     try:
@@ -258,19 +258,24 @@ def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_r
     assert not loop.is_ready
 
 
-def test_a_run_serves_them_on_the_port_of_its_file(streamboost_command, tmp_path):
+@pytest.mark.parametrize("open_to_all", [False, True])
+def test_a_run_serves_them_where_its_file_says(streamboost_command, tmp_path, open_to_all):
+    more = 'address = "0.0.0.0"\nallow_plain = true\n' if open_to_all else ""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (tmp_path / "p.toml").write_text(
         '[pipeline]\nname = "test"\n[source]\nconnector = "sqlite"\nstream = "records"\n'
-        f'[schema]\nnumeric = ["a"]\n[monitor]\nport = {port}\n'
+        f'[schema]\nnumeric = ["a"]\n[monitor]\nport = {port}\n{more}'
     )
     process = streamboost_command.start("run", "p.toml", "--log-json")
     token = tmp_path / "state" / "metrics.token"
     until(lambda: process.poll() is None and token.exists() and answers(port), 60)
     assert get(port, "/metrics")[0] == 401
     assert "streamboost_records_total 0.0" in get(port, "/metrics", token.read_text().strip())[1]
+    if open_to_all:
+        elsewhere = get(port, "/metrics", token.read_text().strip(), "127.0.0.2")
+        assert elsewhere[0] == 200
     process.terminate()
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0
