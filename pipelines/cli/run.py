@@ -1,7 +1,9 @@
 """`streamboost run`: a pipeline, until it is stopped."""
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +18,9 @@ from streamboost.pipelines.cli.options import (
     exit_code,
     stop_on_signals,
 )
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.config.file import Config
 
 __all__ = ["run", "run_pipeline"]
 
@@ -34,7 +39,8 @@ def run(
 ) -> None:
     """Run a pipeline until it is stopped.
 
-    Ctrl-C or SIGTERM stops it after the batch at hand; the next run goes on from there.
+    Ctrl-C or SIGTERM stops it after the batch at hand; the next run goes on from there. On a
+    terminal a line tells how it does.
     """
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.job.apart import refuse_apart, refuse_here
@@ -66,20 +72,24 @@ def run_pipeline(
 
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.job import live
     from streamboost.pipelines.job import run as assembly
     from streamboost.pipelines.job.warmup import warm_up
     from streamboost.pipelines.monitoring import logs
     from streamboost.pipelines.monitoring.log import RunLog
     from streamboost.pipelines.stop import Interrupted
 
-    logs.begin(as_json=log_json)
+    handler = logs.begin(as_json=log_json)
     log, report = logging.getLogger(__name__), RunLog()
     try:
         config = load(path)
-        stop = stop_on_signals(b"" if log_json else STOPPING)
+        report.quiet = _is_watched(config, log_json)
+        said = live.ERASE.encode() * report.quiet + STOPPING
+        stop = stop_on_signals(b"" if log_json else said)
         with stop.interruptible():
             warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
-        with masking(config.mask):
+        line = live.shown(config.state, handler) if report.quiet else nullcontext()
+        with masking(config.mask), line:
             sequence = assembly.run(
                 config,
                 until_idle=until_idle,
@@ -99,3 +109,8 @@ def run_pipeline(
             raise
         log.error("%s", error)
         raise typer.Exit(exit_code(error)) from None
+
+
+def _is_watched(config: "Config", log_json: bool) -> bool:
+    """Tell whether somebody looks on at a terminal, and there is something to show."""
+    return sys.stderr.isatty() and not log_json and config.sections.monitor.publish_every > 0

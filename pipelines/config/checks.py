@@ -37,7 +37,23 @@ def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) 
         *_check_models(sections, tables.get("query", {})),
         *_check_each(sections),
         *_check_bootstrap(sections, around),
+        *_check_monitor(sections),
     ]
+
+
+def _check_monitor(sections: Sections) -> list[Problem]:
+    section = sections.monitor
+    if (section.certificate is None) != (section.key is None):
+        return [Problem("monitor", "certificate", "belongs with key: give both or none")]
+    is_open = section.certificate is None and not section.allow_plain
+    if is_open and section.address not in ("127.0.0.1", "::1", "localhost"):
+        text = (
+            f"{section.address} can be reached by other machines, which could read the token of "
+            "/metrics without https: give certificate and key, or allow_plain = true where the "
+            "network is protected otherwise"
+        )
+        return [Problem("monitor", "address", text)]
+    return []
 
 
 def _check_name(tables: Mapping[str, Any]) -> list[Problem]:

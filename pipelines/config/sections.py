@@ -139,10 +139,17 @@ class BootstrapSection(Section):
 
 
 class MonitorSection(Section):
-    """[monitor]: what the pipeline tells those who watch it, on this machine only."""
+    """[monitor]: what the pipeline tells those who watch it, on this machine unless told so."""
 
     port: int = Field(
         0, ge=0, le=65_535, description="of /healthz, /readyz and /metrics; 0 serves none"
+    )
+    address: Text = Field("127.0.0.1", description="of this machine, where they are served")
+    names: list[Text] = Field([], description="further host names that /metrics is reached by")
+    certificate: Text | None = Field(None, description="for https, a file in PEM; with key")
+    key: Text | None = Field(None, description="the certificate's key, a file in PEM")
+    allow_plain: bool = Field(
+        False, description="whether an address others reach may do without https"
     )
     publish_every: float = Field(
         1.0,

@@ -18,24 +18,30 @@ def monitored(config: Config, state: State, loop: Loop) -> Iterator[None]:
     """Publish its status and serve /healthz, /readyz and /metrics meanwhile, as configured."""
     with ExitStack() as stack:
         if config.sections.monitor.port:
-            stack.enter_context(_served(config.sections.monitor.port, state, loop))
+            stack.enter_context(_served(config, state, loop))
         if config.sections.monitor.publish_every:
             stack.enter_context(_published(config, state, loop))
         yield
 
 
 @contextmanager
-def _served(port: int, state: State, loop: Loop) -> Iterator[None]:
-    from streamboost.pipelines.monitoring.http import HealthServer
+def _served(config: Config, state: State, loop: Loop) -> Iterator[None]:
+    from streamboost.pipelines.monitoring.http import HealthPlace, HealthServer
     from streamboost.pipelines.monitoring.metrics import Metrics
 
-    metrics = Metrics(loop)
+    section, metrics = config.sections.monitor, Metrics(loop)
+    certificate, key = (
+        None if file is None else config.resolve(file)
+        for file in (section.certificate, section.key)
+    )
+    place = HealthPlace(section.port, section.address, section.names, certificate, key)
     token = kept_token(state.token)
-    server = HealthServer(port, token, lambda: loop.is_ready, metrics.expose)
+    server = HealthServer(place, token, lambda: loop.is_ready, metrics.expose)
     loop.watchers.append(metrics)
     with closing(server):
         _log.info(
-            "http://127.0.0.1:%d has /healthz, /readyz and /metrics, whose token is in %s",
+            "%s:%d has /healthz, /readyz and /metrics, whose token is in %s",
+            place.url,
             server.port,
             state.token,
         )

@@ -33,7 +33,8 @@ _IGNORED = {
 class RunLog(Watcher):
     """Counts what the batches of one run did, and logs it from time to time and at the end.
 
-    The first dead letter of each reason and the first ignored label of each kind are told of.
+    The first dead letter of each reason and the first ignored label of each kind are told of. One
+    that is `quiet` leaves out how things stand from time to time, where something else shows it.
     """
 
     records: int = 0
@@ -48,6 +49,7 @@ class RunLog(Watcher):
     dead: Counter[str] = field(default_factory=Counter)
     first_dead: dict[str, DeadLetter] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)
+    quiet: bool = False
     _said: float = field(default_factory=time.monotonic)
     _has_warned: bool = False
 
@@ -71,6 +73,8 @@ class RunLog(Watcher):
         if time.monotonic() - self._said >= EVERY:
             self._said = time.monotonic()
             self._judge_unknown()
+            if self.quiet:
+                return
             version = effects.committee.version if effects.committee else 0
             _log.info(
                 "batch %d: %s; trained %s, committee version %d",

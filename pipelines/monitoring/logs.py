@@ -8,17 +8,19 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import TextIO
 
 __all__ = ["AsJson", "as_text", "begin", "stamped"]
 
 _TEXT = "%(asctime)s %(levelname)s [%(sequence)s] %(message)s"
 
 
-def begin(*, as_json: bool) -> None:
-    """Log to standard error from now on, for programs or for people."""
+def begin(*, as_json: bool) -> "logging.StreamHandler[TextIO]":
+    """Log to standard error from now on, for programs or for people, by what is returned."""
     handler = logging.StreamHandler()
     handler.setFormatter(AsJson() if as_json else as_text())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    return handler
 
 
 def as_text() -> logging.Formatter:

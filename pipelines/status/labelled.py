@@ -90,14 +90,22 @@ def near(known: LabelledNow, rows: Mapping[str, np.ndarray]) -> dict[str, list[d
     wanted = as_wide(list(rows.values()), known.X.shape[1])[:, columns].astype(np.float64)
     there = known.X[:, columns].astype(np.float64)
     mean, deviation = _spread(there)
-    a, b = (np.nan_to_num((part - mean) / deviation) for part in (wanted, there))
-    distances = (a * a).sum(1)[:, None] - 2.0 * a @ b.T + (b * b).sum(1)
-    places = np.argsort(distances, axis=1, kind="stable")[:, : NEAR + 1]
+    a, b = (_or_zero((part - mean) / deviation).astype(np.float32) for part in (wanted, there))
+    # Short of the term that is the same for all of a row.
+    distances = (b * b).sum(1) - 2.0 * a @ b.T
+    some = np.argpartition(distances, min(NEAR, len(b) - 1), axis=1)[:, : NEAR + 1]
+    order = np.argsort(np.take_along_axis(distances, some, axis=1), axis=1)
+    places = np.take_along_axis(some, order, axis=1)
     found = {}
     for id, row in zip(rows, places.tolist(), strict=True):
         others = [place for place in row if known.ids[place] != id][:NEAR]
         found[id] = [{"id": known.ids[place], "label": known.labels[place]} for place in others]
     return found
+
+
+def _or_zero(X: np.ndarray) -> np.ndarray:
+    """Return values with 0 where they are missing, and none whose square would overflow."""
+    return np.clip(np.where(np.isnan(X), 0.0, X), -1e9, 1e9)
 
 
 def _spread(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

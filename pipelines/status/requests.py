@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Any
 
 import msgspec
@@ -33,6 +34,10 @@ MOST_CLASSES = 50
 MOST_BYTES = 64_000_000
 """Kept of all open requests; beyond it, new ones come without features and further fields. And of
 the records in a pool that may still be asked for."""
+
+COMPARED = 300
+"""New requests of a publication that are compared with what is labelled: more than people answer
+meanwhile, and the others are seen last."""
 
 SLACK = 1_000
 """Requests that may be held here although they are not open any more."""
@@ -74,6 +79,13 @@ class Asked:
     ids: frozenset[str]
     new: dict[str, Sent]
     rows: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def most_useful(self, most: int = COMPARED) -> dict[str, np.ndarray]:
+        """Return the rows of the `most` new ones whose answers are worth the most."""
+        if len(self.rows) <= most:
+            return self.rows
+        ids = nlargest(most, self.rows, key=lambda id: _look(self.new[id][0]).utility)
+        return {id: self.rows[id] for id in ids}
 
 
 class OpenRequests:

@@ -159,7 +159,9 @@ class Writer:
             self._labelled = publication.labelled
             documents = documents | {"typical": typical(self._labelled)}
         if (asked := publication.requests) is not None:
-            self.requests.update(asked, near(self._labelled, asked.rows) if self._labelled else {})
+            self.requests.update(
+                asked, near(self._labelled, asked.most_useful()) if self._labelled else {}
+            )
         if publication.judged is not None:
             self._judged.update(publication.judged)
         for mark in since.marks:

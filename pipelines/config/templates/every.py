@@ -230,10 +230,15 @@ estimator = "sketch"        # or "gamble"
 # correction_rows = 50      # the newest so many that they are grown on
 # correction_half_life = 5.0  # labels after which one of these weighs half as much
 
-# For those who watch it, on 127.0.0.1: /healthz, /readyz, and /metrics for Prometheus, which wants
-# the token in the state folder's metrics.token. How it does stands in the folder's status.db.
+# For those who watch it: /healthz, /readyz, and /metrics for Prometheus, which wants the token in
+# the state folder's metrics.token. How it does stands in the folder's status.db.
 [monitor]
 # port = 0                  # 0 serves none
+# address = "127.0.0.1"     # or "0.0.0.0", for other machines and outside a container
+# names = []                # host names that /metrics is reached by there, besides numbers
+# certificate = "cert.pem"  # for https there: files in PEM
+# key = "key.pem"
+# allow_plain = false       # or true: without https, where the network is protected otherwise
 # publish_every = 1.0       # seconds from one status to the next; 0 writes none
 
 # How people label in the pages of `streamboost serve`.

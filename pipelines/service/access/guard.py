@@ -42,9 +42,12 @@ _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancest
 _PAGE_POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; "
-    "img-src 'self' data:; font-src 'self'; connect-src 'self'"
+    "img-src 'self'{images}; font-src 'self'; connect-src 'self'"
 )
 """For pages alone, whose own scripts and styles know the nonce of the answer they stand in."""
+
+_OF_RECORDS = frozenset({"/label", "/record"})
+"""The pages that show records, which may hold images."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -262,7 +265,8 @@ def _dressed(scope: Scope, send: Send) -> Send:
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
             is_page = headers.get("content-type", "").startswith("text/html")
-            policy = _PAGE_POLICY.format(nonce=nonce) if is_page else _POLICY
+            images = " data:" if scope["path"] in _OF_RECORDS else ""
+            policy = _PAGE_POLICY.format(nonce=nonce, images=images) if is_page else _POLICY
             headers.setdefault("Content-Security-Policy", policy)
             if is_endless:
                 headers["Connection"] = "close"

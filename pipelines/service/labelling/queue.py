@@ -57,6 +57,7 @@ class LabelQueue:
     lease : how long a record that nobody comes back to stays with whoever has it, in milliseconds
     clock : gives the milliseconds since 1970
     mask : takes secrets out of a text
+    corrects : whether the pipeline takes another label of a record in the place of the first
 
     Raises
     ------
@@ -78,7 +79,9 @@ class LabelQueue:
         lease: int = 120_000,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         mask: Callable[[str], str] = str,
+        corrects: bool = True,
     ) -> None:
+        self._corrects = corrects
         self._store = LabellingStore(path, mask)
         self._mask = mask
         self._requests = requests
@@ -166,6 +169,11 @@ class LabelQueue:
 
         Somebody changes what they said themselves, and an operator what anybody did.
         """
+        if not self._corrects:
+            raise StateError(
+                "nothing would come of it: the first label of a record stays, as [labels] "
+                'on_conflict = "first" says'
+            )
         with self._store.writing() as connection:
             before = next(iter(newest(connection, 1, below=number + 1)), None)
             if before is None or (before.number, before.action) != (number, "label"):

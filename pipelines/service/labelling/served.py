@@ -51,7 +51,8 @@ class Served:
         answers = _feeder(config, "labels", config.sections.labels)
         labels = LabelWriter(answers, schema, mask, lambda: _kind(status))
         records = RecordWriter(_feeder(config, "source", config.sections.source), schema, mask)
-        queue = LabelQueue(state.path / FILE, status, labels, mask=mask)
+        corrects = config.sections.labels.on_conflict != "first"
+        queue = LabelQueue(state.path / FILE, status, labels, mask=mask, corrects=corrects)
         return cls(config, status, queue, labels, records, Scoring(state))
 
     @property

@@ -27,12 +27,6 @@ _log = logging.getLogger(__name__)
 PATIENCE = 30.0
 """Seconds that a page may take to be built on a machine that has much to do."""
 
-ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" '
-    'rx="7" fill="#1f5fbf"/><path d="M6 22l7-7 5 4 8-10" fill="none" stroke="#fff" '
-    'stroke-width="3.5" stroke-linecap="round" stroke-linejoin="round"/></svg>'
-)
-
 
 def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     """Add the pages to `app`, after all its other routes.
@@ -55,7 +49,7 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     ui.run_with(
         app,
         title="streamboost",
-        favicon=ICON,
+        favicon=STATIC / "icon.svg",
         dark=None,
         language="en-US",
         tailwind=False,

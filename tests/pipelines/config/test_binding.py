@@ -33,7 +33,15 @@ MAY_CHANGE = {
         "on_gap": "continue",
         "keep_versions": 3,
     },
-    "monitor": {"port": 9000, "publish_every": 7.0},
+    "monitor": {
+        "port": 9000,
+        "publish_every": 7.0,
+        "address": "0.0.0.0",
+        "names": ["pipeline"],
+        "certificate": "cert.pem",
+        "key": "key.pem",
+        "allow_plain": True,
+    },
     "serve": {"blind": True},
     "schema": {"classes": ["grass", "sky"]},
 }
@@ -127,6 +135,9 @@ MUST_NOT_KAFKA = {
     "kafka": {"transactions": False},
 }
 WITH = {
+    ("monitor", "address"): {"allow_plain": True},
+    ("monitor", "certificate"): {"key": "key.pem"},
+    ("monitor", "key"): {"certificate": "cert.pem"},
     ("source", "connector"): {"dataset": "Phishing"},
     **{(name, "connector"): {"path": f"{name}.jsonl"} for name in STREAMS},
     ("query", "round_size"): {"mode": "pool"},

@@ -736,3 +736,18 @@ def test_what_was_guessed_is_said_without_the_value_which_may_be_a_secret(tmp_pa
 def test_an_error_says_what_was_given_in_the_files_words(tmp_path):
     (line,) = problems(tmp_path, pipeline={"name": True})
     assert line == "[pipeline] name: must be text, in quotes, and is true"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.5", "box.example"])
+def test_metrics_beyond_this_machine_want_https_or_a_word(tmp_path, address):
+    (line,) = problems(tmp_path, monitor={"address": address})
+    assert line.startswith(f"[monitor] address: {address} can be reached by other machines")
+    for further in ({"allow_plain": True}, {"certificate": "c.pem", "key": "k.pem"}):
+        made(tmp_path, monitor={"address": address} | further)
+    (line,) = problems(tmp_path, monitor={"address": address, "key": "k.pem"})
+    assert line == "[monitor] certificate: belongs with key: give both or none"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost"])
+def test_metrics_on_this_machine_want_nothing_more(tmp_path, address):
+    assert made(tmp_path, monitor={"address": address}).sections.monitor.address == address

@@ -2,23 +2,26 @@
 
 import http.client
 import json
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import urllib.error
 import urllib.request
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 from waiting import until
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
-from streamboost.pipelines.monitoring.http import HealthServer
+from streamboost.pipelines.monitoring.http import AT_ONCE, HealthPlace, HealthServer
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.folder import kept_token
 
 
-def get(port, path, token=None):
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+def get(port, path, token=None, host="127.0.0.1"):
+    request = urllib.request.Request(f"http://{host}:{port}{path}")
     if token is not None:
         request.add_header("Authorization", f"Bearer {token}")
     try:
@@ -96,6 +99,95 @@ def test_it_listens_on_this_machine_alone(served):
         other.connect(("127.0.0.2", port))
 
 
+@pytest.fixture
+def opened():
+    """Opens a server at a place."""
+    servers = []
+
+    def open_at(**place):
+        place = HealthPlace(0, **place)
+        servers.append(HealthServer(place, "secret", lambda: True, lambda: b"a 1\n"))
+        return servers[-1].port
+
+    yield open_at
+    for server in servers:
+        server.close()
+
+
+def status_of(host, address, port, token="secret"):
+    with closing(http.client.HTTPConnection(address, port, timeout=10)) as connection:
+        headers = {"Host": host, "Authorization": f"Bearer {token}"}
+        connection.request("GET", "/metrics", headers=headers)
+        return connection.getresponse().status
+
+
+def test_beyond_loopback_it_is_reached_by_numbers_and_the_names_it_was_given(opened):
+    port = opened(address="0.0.0.0", names=["Pipeline", "box.example"])
+    hosts = ("127.0.0.2", f"127.0.0.2:{port}", "[fe80::1]:9", "pipeline:80", "BOX.example")
+    assert {status_of(host, "127.0.0.2", port) for host in hosts} == {200}
+    for host in ("evil.example", "127.0.0.2.evil.example", "pipeline.evil.example"):
+        assert status_of(host, "127.0.0.2", port) == 400
+    assert status_of("pipeline", "127.0.0.2", port, "wrong") == 401
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+def test_it_listens_on_an_address_of_ipv6(opened):
+    port = opened(address="::1")
+    assert status_of("[::1]", "::1", port) == 200
+
+
+def test_an_address_that_is_not_this_machines_is_refused():
+    with pytest.raises(ConfigurationError, match=r"cannot listen on 192\.0\.2\.7:0 .* 0\.0\.0\.0"):
+        HealthServer(HealthPlace(0, "192.0.2.7"), "secret", lambda: True, lambda: b"")
+
+
+def waiting():
+    return sum("process_request" in thread.name for thread in threading.enumerate())
+
+
+def test_many_who_say_nothing_keep_nobody_waiting(opened):
+    port = opened(address="0.0.0.0")
+    with ExitStack() as stack:
+        for _ in range(2 * AT_ONCE):
+            stack.enter_context(closing(socket.create_connection(("127.0.0.1", port))))
+        assert get(port, "/healthz") == (200, "yes\n")
+        until(lambda: waiting() <= AT_ONCE)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    words = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "1"]
+    words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    words += ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+    subprocess.run(words, check=True, capture_output=True)
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_with_a_certificate_it_speaks_https_alone_and_nobody_slow_holds_it_up(opened, certificate):
+    cert, key = certificate
+    port = opened(address="0.0.0.0", certificate=cert, key=key)
+    trusted = ssl.create_default_context(cafile=cert)
+    with socket.create_connection(("127.0.0.1", port)):  # agrees on no key
+        request = urllib.request.Request(f"https://127.0.0.1:{port}/metrics")
+        request.add_header("Authorization", "Bearer secret")
+        with urllib.request.urlopen(request, timeout=10, context=trusted) as answer:
+            assert answer.read() == b"a 1\n"
+    with pytest.raises((OSError, http.client.HTTPException)):
+        status_of("127.0.0.1", "127.0.0.1", port)
+
+
+def test_a_certificate_that_cannot_be_used_is_refused(certificate, tmp_path):
+    cert, key = certificate
+    (tmp_path / "damaged.pem").write_text("damaged")
+    for one in ((cert, tmp_path / "none.pem"), (tmp_path / "damaged.pem", key)):
+        place = HealthPlace(0, certificate=one[0], key=one[1])
+        with pytest.raises(ConfigurationError, match=r"\[monitor\] certificate = .* PEM"):
+            HealthServer(place, "secret", lambda: True, lambda: b"")
+
+
 def test_a_port_that_is_taken_is_refused_by_its_number(served):
     port = served()
     with pytest.raises(ConfigurationError, match=rf"\[monitor\] port = {port}: cannot listen"):
@@ -166,19 +258,24 @@ def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_r
     assert not loop.is_ready
 
 
-def test_a_run_serves_them_on_the_port_of_its_file(streamboost_command, tmp_path):
+@pytest.mark.parametrize("open_to_all", [False, True])
+def test_a_run_serves_them_where_its_file_says(streamboost_command, tmp_path, open_to_all):
+    more = 'address = "0.0.0.0"\nallow_plain = true\n' if open_to_all else ""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (tmp_path / "p.toml").write_text(
         '[pipeline]\nname = "test"\n[source]\nconnector = "sqlite"\nstream = "records"\n'
-        f'[schema]\nnumeric = ["a"]\n[monitor]\nport = {port}\n'
+        f'[schema]\nnumeric = ["a"]\n[monitor]\nport = {port}\n{more}'
     )
     process = streamboost_command.start("run", "p.toml", "--log-json")
     token = tmp_path / "state" / "metrics.token"
     until(lambda: process.poll() is None and token.exists() and answers(port), 60)
     assert get(port, "/metrics")[0] == 401
     assert "streamboost_records_total 0.0" in get(port, "/metrics", token.read_text().strip())[1]
+    if open_to_all:
+        elsewhere = get(port, "/metrics", token.read_text().strip(), "127.0.0.2")
+        assert elsewhere[0] == 200
     process.terminate()
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from streamboost.pipelines.status import labelled
 from streamboost.pipelines.status.labelled import LabelledNow, Looks, near, quartiles, typical
+from streamboost.pipelines.status.requests import Asked
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.labelled_rows.named import NamedRow
 from streamboost.stream.labelled_rows.working_set import WorkingSet
@@ -51,6 +52,16 @@ def test_missing_values_and_columns_that_came_later_are_as_usual():
     found = near(known(rows), {"a": row(NAN, 1.0), "short": row(5.0)})
     assert found["a"][0]["id"] == "l0"
     assert len(found["short"]) == 3
+
+
+def test_of_many_requests_only_the_most_useful_are_compared():
+    def sent(utility):
+        return b'{"probabilities": {}, "expires": null, "utility": %g}' % utility, b"{}"
+
+    new = {str(n): sent(n % 7) for n in range(30)}
+    asked = Asked(frozenset(new), new, {id: row(1.0) for id in new})
+    assert set(asked.most_useful(4)) == {"6", "13", "20", "27"}
+    assert asked.most_useful(30) is asked.rows
 
 
 def test_a_record_is_not_near_itself():

@@ -11,7 +11,7 @@ from streamboost.pipelines.wording import NOTHING, amount
 
 __all__ = ["features"]
 
-WIDTH = 4.0
+WIDTH = 3.0
 """Standard deviations from the usual to either end of a scale."""
 
 UNUSUAL = 2.0

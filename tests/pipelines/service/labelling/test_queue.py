@@ -258,6 +258,14 @@ def test_only_who_said_it_or_an_operator_changes_an_answer(desk):
         desk.queue.correct(ANN, first.number, "")
 
 
+def test_where_the_first_label_stays_none_can_be_changed(desk):
+    first = desk.queue.answer(ANN, "0", "left")
+    desk.queue._corrects = False
+    with pytest.raises(StateError, match='on_conflict = "first"'):
+        desk.queue.correct(ANN, first.number, "right")
+    assert len(desk.queue.history()) == 1
+
+
 def test_progress_counts_what_was_given_today_and_passes_over_breaks(desk):
     assert desk.queue.progress(ANN) == Progress()
     desk.now = int(time.mktime((2026, 11, 22, 12, 0, 0, 0, 0, -1)) * 1000)

@@ -210,3 +210,12 @@ def test_readiness_says_no_while_labels_wait(file, monkeypatch):
         assert (answer.status_code, answer.text) == (503, "no\n")
         (summary,) = program.get("/api/v1/pipelines").json()
         assert summary["trouble"] == "the disk is away"
+
+
+def test_where_the_first_label_stays_no_answer_is_changed(tmp_path):
+    labels = '[labels]\nconnector = "sqlite"\nstream = "labels"\non_conflict = "{}"'
+    for rule, corrects in (("first", False), ("vote", True)):
+        file = make_file(tmp_path / rule, labels.format(rule))
+        served = Served.of(find(file))
+        assert served.queue._corrects is corrects
+        served.close()

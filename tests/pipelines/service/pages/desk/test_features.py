@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamboost.pipelines.service.pages.desk.features import features
+from streamboost.pipelines.service.pages.desk.features import WIDTH, features
 
 
 def of(name, median=1.0, deviation=1.0):
@@ -23,19 +23,20 @@ def test_features_keep_the_schemas_order_however_unusual_one_is():
 def test_a_value_stands_on_a_scale_around_the_usual_with_the_middle_half():
     usual = [of(name) for name in "abcd"]
     request = {"features": {"a": 1.0, "b": 3.0, "c": -99.0, "d": None}}
+    at = 0.5 / WIDTH
     same, above, below, missing = [row[2] for row in features(request, usual, {}).rows]
     assert (same.text, same.scale.at) == ("as usual", 0.5)
-    assert (same.scale.low, same.scale.high) == (0.4375, 0.5625)
-    assert (above.text, above.scale.at, above.colour) == ("2.0 sd above", 0.75, "series-1")
+    assert (same.scale.low, same.scale.high) == pytest.approx((0.5 - at / 2, 0.5 + at / 2))
+    assert (above.text, above.scale.at, above.colour) == ("2.0 sd above", 0.5 + 2 * at, "series-1")
     assert (below.text, below.scale.at, below.colour) == ("100.0 sd below", 0.0, "warn")
-    assert (missing.scale.at, missing.scale.low) == (None, 0.4375)
+    assert (missing.scale.at, missing.scale.low) == (None, same.scale.low)
 
 
 def test_what_is_typical_of_the_two_likeliest_classes_is_marked():
     request = {"features": {"a": 1.0, "b": 1.0}, "probabilities": CHANCES}
     table = features(request, [of("a"), of("b")], TYPICAL)
     first, second = [row[2] for row in table.rows]
-    assert first.scale.marks == [0.75, 0.0]
+    assert first.scale.marks == pytest.approx([0.5 + 1.0 / WIDTH, 0.0])
     assert first.note == "usual 1; typical of x: 3; typical of z: -99"
     assert second.scale.marks == [None, None], "nothing is known of it"
     assert table.summary.endswith("one line x and two lines z.")

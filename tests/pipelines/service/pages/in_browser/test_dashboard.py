@@ -115,3 +115,13 @@ def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, vi
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         name = f"{'dashboard' if path == DASHBOARD else 'labelling'}-{theme}-{width}.png"
         page.screenshot(path=folder / name, full_page=True)
+
+
+def test_images_that_a_text_holds_are_shown_on_the_pages_of_records_alone(visit):
+    page = visit(DASHBOARD)
+    for path, allowed in ((DASHBOARD, "'self';"), ("/label", "'self' data:;")):
+        answer = page.request.get(page.url.partition("/?")[0] + path)
+        assert f"img-src {allowed}" in answer.headers["content-security-policy"]
+    icon = page.locator("link[rel~=icon]").get_attribute("href")
+    found = page.request.get(page.url.partition("/?")[0] + icon)
+    assert (found.status, found.headers["content-type"]) == (200, "image/svg+xml")

@@ -8,6 +8,7 @@ from waiting import until
 
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
+    PIPELINE,
     SCRIPT,
     assert_accessible,
     in_a_browser,
@@ -16,6 +17,7 @@ from tests.pipelines.service.pages.in_browser.browsing import (
     tile,
     wait_for_record_after,
 )
+from tests.pipelines.service.pages.in_browser.conftest import log_in, process
 
 pytestmark = in_a_browser
 
@@ -283,3 +285,24 @@ def test_on_a_phone_the_record_and_all_classes_are_above_the_fold(visit):
         assert box["y"] >= 0
         assert box["y"] + box["height"] <= 844
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromium):
+    file = job.file.with_name("blind.toml")
+    file.write_text(PIPELINE + "[serve]\nblind = true\n")
+    with process(job.file.parent, "serve", file.name, "--port", "0", "--person", "eve") as serving:
+        link = serving.stdout.readline().strip().split(": ", 1)[1]
+        context = chromium.new_context(reduced_motion="reduce")
+        context.set_default_timeout(60_000)
+        log_in(context, link)
+        page = context.new_page()
+        page.goto(link.partition("/login")[0] + "/label")
+        id = record(page)
+        assert text_of(page, ".guess") == "The committee's guess is told once you have answered."
+        assert set(page.locator(".choice .share").all_inner_texts()) == {""}
+        assert page.locator(".choice.guess, .choice .bar, .scale .mark").count() == 0
+        assert "%" not in page.locator(".desk").inner_text()
+        page.keyboard.press("1")
+        wait_for_record_after(page, id)
+        assert "U takes it back for a few seconds. The committee guesses " in text_of(page, ".said")
+        context.close()
