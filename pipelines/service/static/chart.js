@@ -294,6 +294,7 @@ export default {
       paper.on("mousemove", (event) => {
         if (begun === null) return;
         brush.hidden = false;
+        brush.style.height = `${this.$refs.chart.offsetHeight}px`;
         brush.style.left = `${Math.min(begun, event.offsetX)}px`;
         brush.style.width = `${Math.abs(event.offsetX - begun)}px`;
       });
