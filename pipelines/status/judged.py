@@ -95,8 +95,9 @@ class JudgedNotes:
     def __call__(self, effects: Effects, asked: Mapping[str, Sent]) -> None:
         """Take in a batch, and what was sent of the records it asked about."""
         scored, tick, join = effects.scored, effects.tick, self.pipeline.join
-        committee = self.pipeline.versions.held(scored.version)
-        rows = {id: row for row, id in enumerate(effects.records.ids) if id in asked}
+        committee = self.pipeline.versions.held(scored.version) if asked else None
+        ids = effects.records.ids if asked else ()
+        rows = {id: row for row, id in enumerate(ids) if id in asked}
         for id, sent in list(asked.items())[-MOST_AT_ONCE:]:
             if id not in join.open_requests:
                 continue  # its label stood in the same batch, and says what there is to say

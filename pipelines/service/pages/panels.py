@@ -13,6 +13,7 @@ from streamboost.pipelines.service.pages.rivals import rivals
 from streamboost.pipelines.service.pages.tables import Table
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Changes, Chart, DataTable, Tag
+from streamboost.pipelines.wording import clock
 
 __all__ = ["PANELS", "Panel"]
 
@@ -118,7 +119,9 @@ class Panel:
         if flat:
             return f"{self._title}: {found.summary}"
         is_there = bool(found.times if isinstance(found, Curves) else found.rows)
-        self._summary.text = found.summary
+        is_past = view.span.is_fixed and isinstance(found, Curves)
+        until = f"By {clock(view.span.end)}: " if is_past else ""
+        self._summary.text = until + found.summary
         self._summary.classes(replace="summary" if is_there else "summary empty")
         if not is_there:
             self._clear()

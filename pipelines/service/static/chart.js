@@ -151,7 +151,7 @@ function options(frame, rows, marks, ends, colour) {
   return {
     animation: false,
     textStyle: text,
-    grid: { left: 4, right: 12, top: named.length > 1 ? 34 : 12, bottom: 4, containLabel: true },
+    grid: { left: 4, right: 30, top: named.length > 1 ? 34 : 12, bottom: 4, containLabel: true },
     legend: {
       show: named.length > 1,
       data: named,
@@ -294,6 +294,7 @@ export default {
       paper.on("mousemove", (event) => {
         if (begun === null) return;
         brush.hidden = false;
+        brush.style.height = `${this.$refs.chart.offsetHeight}px`;
         brush.style.left = `${Math.min(begun, event.offsetX)}px`;
         brush.style.width = `${Math.abs(event.offsetX - begun)}px`;
       });

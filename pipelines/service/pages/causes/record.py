@@ -85,9 +85,7 @@ def _story(found: Found) -> list[tuple[str, ...]]:
         gap = "" if margin is None or not version else f", margin {amount(margin)}"
         told.append((f"Predicted as {{}} {by}{sure}{gap}, at {when}.", str(label)))
         expires = "" if found.get("truth") or found.get("expires") is None else _until(found)
-        told.append(
-            (f"Its label was asked for in batch {amount(found.get('sequence'))}.{expires}",)
-        )
+        told.append((f"{_asked(found)}{expires}",))
     truth = found.get("truth")
     if truth is None:
         told.append(("Nobody has said yet what it is.",))
@@ -98,6 +96,14 @@ def _story(found: Found) -> list[tuple[str, ...]]:
     else:
         told.append(("It is {}.", truth))
     return told
+
+
+def _asked(found: Found) -> str:
+    utility, chance = amount(found.get("utility")), percent(found.get("propensity"))
+    return (
+        f"Its label was asked for in batch {amount(found.get('sequence'))}: its utility was "
+        f"{utility}, and its chance of being asked for {chance}."
+    )
 
 
 def _until(found: Found) -> str:

@@ -9,7 +9,7 @@ from streamboost.pipelines.service.pages.widgets import DataTable, Sentence, Tag
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.wording import NOTHING, clock, percent, plural
 
-__all__ = ["MOST", "listed", "show_records"]
+__all__ = ["MOST", "listed", "show_records", "wrong_since"]
 
 MOST = 100
 """Records listed: the newest."""
@@ -19,27 +19,47 @@ REASONS = 3
 
 
 def show_records(
-    found: Sequence[Status], pipeline: str, truth: str | None, said: str | None
+    found: Sequence[Status],
+    pipeline: str,
+    truth: str | None,
+    said: str | None,
+    since: int | None = None,
 ) -> None:
-    """List records that are `truth` or were predicted as `said`; None: whatever."""
+    """List records that are `truth` or were predicted as `said`; None: whatever.
+
+    With `since` they are those predicted wrongly by that version or a later one.
+    """
     with Tag("section", classes="panel whole", aria_label="Records"):
-        Sentence("p", "summary").say(*_what(len(found), truth, said))
+        Sentence("p", "summary").say(*_what(len(found), truth, said, since))
         Tag(
             "p",
             "Of the records that are kept, the newest first; a record's id leads to all that is "
             "known of it.",
             "about",
         )
-        if truth is not None or said is not None:
+        if truth is not None or said is not None or since is not None:
             Tag("a", "All labelled records", href=page_of("/records", pipeline))
         if found:
             DataTable().show_table(listed(found, pipeline))
 
 
-def _what(n: int, truth: str | None, said: str | None) -> tuple[str, ...]:
+def wrong_since(found: Sequence[Status], since: int) -> list[Status]:
+    """Return those that version `since` or a later one predicted wrongly, no more than listed."""
+    wrong = [one for one in found if one.get("label") is not None and _is_wrong(one)]
+    return [one for one in wrong if (one.get("version") or 0) >= since][:MOST]
+
+
+def _is_wrong(one: Status) -> bool:
+    return bool(str(one["label"]) != one["truth"])
+
+
+def _what(n: int, truth: str | None, said: str | None, since: int | None) -> tuple[str, ...]:
     most = "the newest " if n == MOST else ""
     found = f"{most}{plural(n, 'labelled record')}"
     found = found[:1].upper() + found[1:]
+    if since is not None:
+        wrong = f"predicted wrongly by version {since} or later"
+        return (f"{found}: {wrong}.",) if truth is None else (f"{found}: {{}}, {wrong}.", truth)
     if truth is not None and said is not None:
         return f"{found}: {{}} that was predicted as {{}}.", truth, said
     if truth is not None:

@@ -11,7 +11,7 @@ from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.causes.features import show_features
 from streamboost.pipelines.service.pages.causes.letters import show_letters
 from streamboost.pipelines.service.pages.causes.record import show_missing, show_record
-from streamboost.pipelines.service.pages.causes.records import MOST, show_records
+from streamboost.pipelines.service.pages.causes.records import MOST, show_records, wrong_since
 from streamboost.pipelines.service.pages.causes.versions import Steering, show_versions
 from streamboost.pipelines.service.pages.layout import Header, main
 from streamboost.pipelines.service.pages.standing import Activity
@@ -97,12 +97,16 @@ def _add_records(pages: _Pages) -> None:
         pipeline: str | None = None,
         true: str | None = None,
         predicted: str | None = None,
+        since: int | None = None,
     ) -> None:
         served = pages.served(pipeline)
-        found = await asyncio.to_thread(served.status.confused, true, predicted, MOST)
+        most = MOST if since is None else LIKE
+        found = await asyncio.to_thread(served.status.confused, true, predicted, most)
+        if since is not None:
+            found = wrong_since(found, since)
         _, content, live = await pages.open("/records", "Records", served, request)
         with content:
-            show_records(found, served.name, true, predicted)
+            show_records(found, served.name, true, predicted, since)
         await live(None)
 
 

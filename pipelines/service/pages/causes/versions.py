@@ -92,7 +92,7 @@ def compared(a: Status, b: Status, pipeline: str) -> Table:
         was, now = (None if each is None else float(each["value"]) for each in (one, other))
         if was is not None and now is not None and now < was:
             worse.append((now - was, name))
-        link = page_of("/records", pipeline, true=name)
+        link = page_of("/records", pipeline, true=name, since=a["version"])
         rows.append(
             [
                 Cell(f"Recall of {name}", link=link),

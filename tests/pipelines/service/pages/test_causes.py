@@ -70,6 +70,15 @@ def test_a_list_of_records_names_what_spoke_for_each():
     assert row[0].link == "/record?pipeline=p&id=1404"
 
 
+def test_the_records_on_which_a_class_got_worse_are_those_predicted_wrongly_since_then():
+    right = FOUND | {"id": "right", "label": "grass"}
+    early, none = FOUND | {"id": "early", "version": 3}, FOUND | {"id": "none", "label": None}
+    found = records.wrong_since([FOUND, right, early, none], 12)
+    assert [one["id"] for one in found] == ["1404"]
+    table = versions.compared(version(4, a=0.9), version(8, a=0.5), "p")
+    assert table.rows[-1][0].link == "/records?pipeline=p&true=a&since=4"
+
+
 def test_nearness_takes_numbers_by_their_spread_and_words_as_they_are():
     others = [
         {"id": "same", "features": {"hue": 0.9, "row": 3.0, "name": "x"}},
