@@ -120,13 +120,12 @@ class Accounts:
             whole.add(self._judged(rows))
         for tally in tallies:
             whole.merge(tally)
-        rows = slice(start, covered)
-        places = np.flatnonzero(queue.rows["waits"][rows]) + start
+        places = np.flatnonzero(queue.rows["waits"][start:covered]) + start
         if len(places):
-            whole.merge(self._open_ones(rows, places))
+            whole.merge(self._open_ones(places))
         return report(whole, list(self.labels), len(places))
 
-    def _open_ones(self, rows: slice, places: np.ndarray) -> Tally:
+    def _open_ones(self, places: np.ndarray) -> Tally:
         """Return what labels that came add in the place of those still open at `places`."""
         queue, n_classes = self._queue, len(self._known)
         labels = queue.newest(_SPEAKERS, self.block)

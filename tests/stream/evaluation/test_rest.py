@@ -92,6 +92,22 @@ def test_sums_wait_with_the_batch_whose_request_is_open():
     assert evaluation.since_start().records == 3 * BATCH
 
 
+def test_sums_go_on_past_a_request_that_stays_open_and_leave_the_window():
+    P, labels, chance, asked = stream(3_000)
+    evaluation, first = Evaluation(block=10), np.flatnonzero(asked)[0]
+    for part in batches(len(P)):
+        rows = np.flatnonzero(asked[part]) + part.start
+        evaluation.arrive([str(i) for i in rows], scored_as(P[rows]), chance[rows])
+        evaluation.arrive_unasked(Rest.of(scored_as(P[part]), rows - part.start, 10))
+        told = rows[rows != first]
+        evaluation.label([str(i) for i in told], labels[told])
+    whole, recent = evaluation.since_start(), evaluation.recent()
+    assert (whole.records, whole.waiting) == (3_000, 1)
+    assert (recent.records, recent.waiting) == (2_000, 0)
+    right = (CLASSES[P.argmax(axis=1)] == labels)[1_000:].mean()
+    assert recent.committee.accuracy.low <= right <= recent.committee.accuracy.high
+
+
 def test_an_evaluation_goes_on_with_sums_that_wait():
     given = stream(1_000)
     P, labels, chance, asked = given
