@@ -161,7 +161,7 @@ class Blend:
             margins=margins,
             version=committee.version,
             experts=said[:, :, : seats.n_learned],
-            known=seats.known[: seats.n_learned],
+            known=seats.learned,
             scores=scores,
         )
         if n == 1:
