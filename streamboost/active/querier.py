@@ -163,9 +163,7 @@ class Querier:
 
     def _ranks(self, X: np.ndarray, utility: np.ndarray) -> np.ndarray:
         """Return where each record ranks as it arrives, (n, 2), and let it join the window."""
-        met = self._window.meet(utility)
-        met.best_ranks()
-        ranks = np.array([met.rank(i) for i in range(len(utility))])
+        ranks = self._window.meet(utility).ranks()
         self._window.extend(X, utility)
         return ranks
 

@@ -96,10 +96,6 @@ class Strata(Account):
         """Labels that could still be bought."""
         return self._bank / self._price - self._forgone - self.requests
 
-    def _room(self) -> float:
-        owed = self._owed + self.again * self._price
-        return (self._bank - owed) / self._price - self._forgone - 1.0 - self._spent
-
     def count(self, records: int, requests: int, audits: int) -> None:
         """Count what others decided, who leave to this one what is set apart for asking again."""
         super().count(records, requests, audits)
@@ -121,33 +117,38 @@ class Strata(Account):
 
         Returns the places of those asked for, and the chance (n,) of each to be asked for.
         """
-        asked, chances = [], np.empty(len(density))
+        asked, chances = [], []
         pairs = zip(density.tolist(), draws.tolist(), strict=True)
         for i, (own, draw) in enumerate(pairs):
             p = self._chance(own)
             if self._point is None:
                 self._point = self._spent + draw
-            chances[i] = p
-            if self._covers(p, draw):
+            chances.append(p)
+            end = self._spent + p
+            if (self._met or self._point >= end) and int(end) == int(self._spent):
+                self._spent = end  # mostly it moves on within a stratum, past no point
+            elif self._covers(p, draw):
                 asked.append(i)
-        return asked, chances
+        return asked, np.array(chances, dtype=np.float64)
 
     def _chance(self, density: float) -> float:
         """Let the next record arrive; return its part of the strata."""
-        earned = self._earned
+        earned = self._earned_at_first if self.records < self._expected else self._earned_later
+        price = self._price
         self._bank += earned
         self._owed += self._set_apart
         if self._owed > self._most_owed:
-            self._forgone += (self._owed - self._most_owed) / self._price
+            self._forgone += (self._owed - self._most_owed) / price
             self._owed = self._most_owed
         self.records += 1
         if self._certain:
             return 1.0
-        room = self._room()
+        free = self._bank - self._owed - self.again * price
+        room = free / price - self._forgone - 1.0 - self._spent
         if room > self._cap:
             self._forgone += room - self._cap
             room = self._cap
-        each = (earned - self._set_apart) / self._price
+        each = (earned - self._set_apart) / price
         share = min(max(each + (room - _SAVED) / self._horizon, 0.0), _MOST * each)
         p = self._floor + (1.0 - self._audit) * share * density
         return max(min(p, room, 1.0), 0.0)

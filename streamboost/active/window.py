@@ -106,7 +106,8 @@ class Meeting:
         self._line = line
         self._count = count
         self._size = size
-        self._ranks: list[tuple[float, float]] = []
+        self._low: np.ndarray | None = None  # where the parts begin, and end, once they are known
+        self._high = line
 
     def known(self, i: int) -> np.ndarray:
         """Return the utilities that record `i` finds, and its own behind them."""
@@ -119,8 +120,8 @@ class Meeting:
         The most useful record stands at 0. Records that tie share the part that they fill
         together, so that none is preferred.
         """
-        if self._ranks:
-            return self._ranks[i]
+        if self._low is not None:
+            return float(self._low[i]), float(self._high[i])
         known = self.known(i)
         kept, utility = known[:-1], known[-1]
         above = int(np.count_nonzero(kept > utility))
@@ -142,9 +143,14 @@ class Meeting:
         ordered = np.sort(line)
         any_tie = bool((ordered[1:] == ordered[:-1]).any())
         ties = _count(kept == own) + 1 if any_tie else 1
-        low, high = np.asarray(above / others), (above + ties) / others
-        self._ranks = list(zip(low.tolist(), high.tolist(), strict=True))
-        return low
+        self._low, self._high = np.asarray(above / others), (above + ties) / others
+        return self._low
+
+    def ranks(self) -> np.ndarray:
+        """Return what `rank` says of each record that arrives, float64 (n, 2)."""
+        if self.best_ranks() is not None:
+            return np.column_stack([self._low, self._high])
+        return np.array([self.rank(i) for i in range(len(self._line) - self._count)])
 
 
 def _count(table: np.ndarray) -> np.ndarray:

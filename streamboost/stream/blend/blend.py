@@ -161,7 +161,7 @@ class Blend:
             margins=margins,
             version=committee.version,
             experts=said[:, :, : seats.n_learned],
-            known=seats.known[: seats.n_learned],
+            known=seats.learned,
             scores=scores,
         )
         if n == 1:
@@ -218,8 +218,7 @@ class Blend:
         if len(ids) == 1:
             self._memory.hold(ids[0], before, scored)
             return
-        for i, id in enumerate(ids):
-            self._memory.note(id, Said.of(before, scored, i))
+        self._memory.note_all(ids, before, scored)
 
     def learn(
         self,
@@ -237,7 +236,7 @@ class Blend:
         if committee is not None and self._blends(committee):
             said = self._memory.take(id)
             if said is None:
-                said = Said.of(before, newest[2] if newest else self.score(committee, row[None]), 0)
+                said = Said.of(before, newest[2] if newest else self.score(committee, row[None]))
             self._weigh(said, self._place.get(label), weight)
             before = said.before
         k = self._place.setdefault(label, len(self._place))

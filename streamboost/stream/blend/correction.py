@@ -199,7 +199,8 @@ class Base:
         """Take in the rows from place `first` on, which the committee gives `scores` (n, K)."""
         end = first + len(labels)
         np.divide(scores, self.committee.temperature, out=self.scores[first:end])
-        self.y[first:end] = [self._place.get(label, -1) for label in labels]
+        for i, label in enumerate(labels, first):
+            self.y[i] = self._place.get(label, -1)
 
     def places(self, labels: list[Label]) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels' places among the classes, int64 (n,), and the classes.

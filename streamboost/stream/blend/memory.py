@@ -1,6 +1,8 @@
 """What experts said of records on their arrival, until the labels come."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +28,11 @@ class Said(NamedTuple):
     """Bool (K,), which classes the committee knew."""
 
     @classmethod
-    def of(cls, before: int, scored: Scored, i: int) -> "Said":
-        """Return what experts said of the record at place `i` of `scored`."""
+    def of(cls, before: int, scored: Scored) -> "Said":
+        """Return what experts said of the only record of `scored`."""
         assert scored.experts is not None
         assert scored.known is not None
-        return cls(before, scored.experts[:, i].astype(np.float32), scored.known)
+        return cls(before, scored.experts[:, 0].astype(np.float32), scored.known)
 
 
 class Memory:
@@ -54,14 +56,28 @@ class Memory:
         """Put the newest among the others."""
         if self._newest is not None:
             (id, before, scored), self._newest = self._newest, None
-            self.note(id, Said.of(before, scored, 0))
+            self.note(id, Said.of(before, scored))
 
     def note(self, id: str, said: Said) -> None:
         """Remember what was said of the record `id`; the newest counts."""
         self._file()
-        self.take(id)
-        self._said[id] = said
-        self._bytes += said.logs.nbytes
+        self._put({id: said})
+
+    def note_all(self, ids: Sequence[str], before: int, scored: Scored) -> None:
+        """Remember what was said of the records of `scored`, by their `ids`."""
+        self._file()
+        assert scored.experts is not None
+        logs = scored.experts.transpose(1, 0, 2).astype(np.float32, order="C")
+        own = [one.copy() for one in logs]  # none keeps the others in memory
+        self._put(
+            dict(zip(ids, map(Said, repeat(before), own, repeat(scored.known)), strict=False))
+        )
+
+    def _put(self, said: dict[str, Said]) -> None:
+        for id in said.keys() & self._said.keys():
+            self.take(id)
+        self._said.update(said)
+        self._bytes += sum(one.logs.nbytes for one in said.values())
         while len(self._said) > _MOST or self._bytes > _MOST_BYTES:
             _, oldest = self._said.popitem(last=False)
             self._bytes -= oldest.logs.nbytes
@@ -70,7 +86,7 @@ class Memory:
         """Return, and forget, what was said of the record `id`; None if it is not known."""
         if self._newest is not None and self._newest[0] == id:
             (_, before, scored), self._newest = self._newest, None
-            return Said.of(before, scored, 0)
+            return Said.of(before, scored)
         said = self._said.pop(id, None)
         if said is not None:
             self._bytes -= said.logs.nbytes

@@ -25,6 +25,8 @@ class Seats(NamedTuple):
     """Int64 (its classes,)."""
     known: np.ndarray
     """Bool (K,), which of all classes it knows."""
+    learned: np.ndarray
+    """The same of those learned so far, (n_learned,)."""
     classes: np.ndarray
     """(K,), in the order of their numbers."""
     names: np.ndarray
@@ -41,4 +43,5 @@ class Seats(NamedTuple):
         known = np.zeros(len(place), dtype=bool)
         known[columns] = True
         classes = as_array(place)
-        return cls(committee, len(learned), place, columns, known, classes, classes.astype(object))
+        n, names = len(learned), classes.astype(object)
+        return cls(committee, n, place, columns, known, known[:n], classes, names)

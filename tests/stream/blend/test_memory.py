@@ -73,7 +73,7 @@ def test_a_record_scored_alone_is_remembered_like_those_of_a_batch():
     alone, together = Memory(), Memory()
     for i, id in enumerate("abca"):
         alone.hold(id, i, scored)
-        together.note(id, Said.of(i, scored, 0))
+        together.note_all([id], i, scored)
     alone.note("d", said())
     together.note("d", said())
     assert len(alone) == len(together) == 4
