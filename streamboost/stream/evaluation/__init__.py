@@ -1,1 +1,1 @@
-"""How good the predictions were: honest figures, intervals, and label sets."""
+"""How good the predictions were: honest figures and their intervals."""

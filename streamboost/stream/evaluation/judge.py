@@ -7,9 +7,9 @@ import numpy as np
 
 from streamboost.active.query import Requests
 from streamboost.storage import Arrays, pack_json, part, unpack_json
+from streamboost.stream.calibration.label_sets import LabelSets, reaches, unseen_share
+from streamboost.stream.calibration.temperature import Temperature
 from streamboost.stream.checks import Label
-from streamboost.stream.evaluation.label_sets import LabelSets, reaches, unseen_share
-from streamboost.stream.evaluation.temperature import Temperature
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.scoring import Scored, uncalibrated
 

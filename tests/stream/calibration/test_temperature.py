@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from stream.evaluation.judging import made
 
-from streamboost.stream.evaluation.temperature import Temperature
+from streamboost.stream.calibration.temperature import Temperature
 
 
 def learned(stream, weight):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.errors import ConfigurationError
-from streamboost.stream.evaluation.label_sets import LabelSets, reaches, unseen_share
+from streamboost.stream.calibration.label_sets import LabelSets, reaches, unseen_share
 
 
 def covered(sets, P, truth, unseen=0.0):

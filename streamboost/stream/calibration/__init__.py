@@ -1,0 +1,1 @@
+"""Probabilities that mean what they say: their temperature, and sets of labels."""
