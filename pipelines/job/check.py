@@ -17,10 +17,10 @@ from streamboost.pipelines.engine.bootstrap import known_beforehand
 from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
 from streamboost.pipelines.job.apart import records_themselves, shares
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
-from streamboost.pipelines.job.copying import copies_of
 from streamboost.pipelines.job.factories import named, tried
 from streamboost.pipelines.job.first_records import first_messages
-from streamboost.pipelines.job.rebuild import refuse_lost
+from streamboost.pipelines.job.recovery.copying import copies_of
+from streamboost.pipelines.job.recovery.rebuild import refuse_lost
 from streamboost.pipelines.job.run import has_begun
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, Book

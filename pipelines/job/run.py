@@ -26,12 +26,12 @@ from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.apart import begin_apart, records_themselves
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics, sources
-from streamboost.pipelines.job.copying import copied, copies_of
 from streamboost.pipelines.job.factories import models_of, named
 from streamboost.pipelines.job.first_records import settle_schema
 from streamboost.pipelines.job.monitor import monitored
-from streamboost.pipelines.job.rebuild import rebuild as make_again
-from streamboost.pipelines.job.rebuild import refuse_lost
+from streamboost.pipelines.job.recovery.copying import copied, copies_of
+from streamboost.pipelines.job.recovery.rebuild import rebuild as make_again
+from streamboost.pipelines.job.recovery.rebuild import refuse_lost
 from streamboost.pipelines.monitoring.last_error import LastError
 from streamboost.pipelines.monitoring.logs import stamped
 from streamboost.pipelines.span import Span

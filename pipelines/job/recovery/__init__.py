@@ -1,0 +1,1 @@
+"""A state that was lost: copies of its checkpoints, and making it again."""
