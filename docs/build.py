@@ -22,7 +22,9 @@ PROJECT = {
     "figures/papers.md": "benchmarks/paper_tables/RESULTS.md",
 }
 """Pages that are files of the project's own."""
-LOADED = re.compile(r"<(?:script|img|iframe|link rel=\"?(?:stylesheet|preload|icon))[^>]*?https?://[^>]*>")
+LOADED = re.compile(
+    r"<(?:script|img|iframe|link rel=\"?(?:stylesheet|preload|icon))[^>]*?https?://[^>]*>"
+)
 
 
 def gather(folder: Path) -> None:

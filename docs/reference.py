@@ -196,7 +196,11 @@ def commands_page() -> str:
 def metrics_page() -> str:
     """Return the page on what `/metrics` tells."""
     registry = Metrics(None).registry  # nothing is read before somebody asks
-    labels = {name: getattr(one, "_labelnames", ()) for one, names in registry._collector_to_names.items() for name in names}
+    labels = {
+        name: getattr(one, "_labelnames", ())
+        for one, names in registry._collector_to_names.items()
+        for name in names
+    }
     rows = [metric_row(one, labels.get(one.name, ())) for one in registry.collect()]
     return (
         "# Metrics\n\nWith a `port` in `[monitor]` the pipeline serves these to Prometheus under "
@@ -225,6 +229,8 @@ def http_page() -> str:
         "# HTTP\n\n`streamboost serve` answers programs under `/api/v1`. Bodies and answers are "
         "described in `/api/v1/openapi.json`; requests bear a token or a login's cookie, see "
         "[Label in a browser](../start/labelling.md).\n\n"
-        + table(("method", "path", "what it does"), ((a, b, " ".join(c.split())) for a, b, c in rows))
+        + table(
+            ("method", "path", "what it does"), ((a, b, " ".join(c.split())) for a, b, c in rows)
+        )
         + "\n"
     )
