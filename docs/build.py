@@ -47,6 +47,7 @@ def foreign(site: Path) -> list[str]:
 
 
 def main() -> None:
+    """Build the site in the folder that is named."""
     folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build" / "docs"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

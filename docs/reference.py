@@ -53,8 +53,8 @@ USES = {
 
 def table(head: Row, rows: Iterable[Row]) -> str:
     """Return a table in Markdown."""
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '∣') for cell in line)} |" for line in lines)
+    lines, bar = [head, tuple("---" for _ in head), *rows], r"\|"
+    return "\n".join(f"| {' | '.join(cell.replace('|', bar) for cell in line)} |" for line in lines)
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -68,9 +68,9 @@ def pages() -> Iterator[tuple[str, str]]:
 def file_page() -> str:
     """Return the page on pipeline files."""
     parts = [
-        "# Pipeline file\n\nOne TOML file describes a pipeline. Relative paths start at its folder, and "
-        "`${NAME}` takes the value of an environment variable. `streamboost init` writes one to "
-        "start from, and `streamboost check --show` shows yours with all defaults filled in. An "
+        "# Pipeline file\n\nOne TOML file describes a pipeline. Relative paths start at its folder, "
+        "and `${NAME}` takes the value of an environment variable. `streamboost init` writes one "
+        "to start from, and `streamboost check --show` shows yours with all defaults filled in. An "
         "unknown key is an error that names the nearest one there is."
     ]
     for name, field in Sections.model_fields.items():

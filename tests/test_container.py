@@ -80,7 +80,7 @@ class Debian:
 
     def __init__(self, path):
         self.path = path
-        self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+        self.env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
     def popen(self, command, *, user=0, **more):
         """Start a command; `user` is who runs it."""

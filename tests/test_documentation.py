@@ -94,6 +94,22 @@ def test_the_readme_s_pipeline_file_reads_the_readme_s_record(tmp_path):
     assert "60 learned, 0 dead letters" in err
 
 
+def test_the_first_service_is_up_in_the_steps_its_page_shows(tmp_path):
+    pages = [ROOT / "docs" / "pages" / "start" / "service.md"]
+    (tmp_path / "make.py").write_text(blocks("python", pages)[0].values[0])
+    run(tmp_path / "make.py", tmp_path)
+    (tmp_path / "pipeline.toml").write_text(blocks("toml", pages)[0].values[0])
+    command = Command(tmp_path)
+    out, _ = command("check", "pipeline.toml")
+    assert out.startswith("OK")
+    command("run", "--until-idle", "pipeline.toml")
+    out, _ = command("inspect", "--json", "pipeline.toml")
+    found = json.loads(out)
+    done = found["checkpoint"]
+    assert done["evaluation"]["recent"]["committee"]["accuracy"]["value"] > 0.9, done
+    assert 200 < done["ledger"]["requests"] <= 300
+
+
 def said_commands(page):
     """Give the command lines that a page shows, in blocks and in the text."""
     text = page.read_text()
