@@ -51,6 +51,13 @@ USES = {
 """Sections that name a connector, and for what."""
 
 
+FILE = """# Pipeline file
+
+One TOML file describes a pipeline. Relative paths start at its folder, and `${NAME}` takes the value of
+XX, and `streamboost check --show`
+shows yours with all defaults filled in. An unknown key is an error that names the nearest one."""
+
+
 def table(head: Row, rows: Iterable[Row]) -> str:
     """Return a table in Markdown."""
     lines, bar = [head, tuple("---" for _ in head), *rows], r"\|"
@@ -67,12 +74,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 def file_page() -> str:
     """Return the page on pipeline files."""
-    parts = [
-        "# Pipeline file\n\nOne TOML file describes a pipeline. Relative paths start at its folder, "
-        "and `${NAME}` takes the value of an environment variable. `streamboost init` writes one "
-        "to start from, and `streamboost check --show` shows yours with all defaults filled in. An "
-        "unknown key is an error that names the nearest one there is."
-    ]
+    parts = [FILE]
     for name, field in Sections.model_fields.items():
         key = field.alias or name
         parts.append(f"## [{key}]")
