@@ -53,9 +53,10 @@ USES = {
 
 FILE = """# Pipeline file
 
-One TOML file describes a pipeline. Relative paths start at its folder, and `${NAME}` takes the value of
-XX, and `streamboost check --show`
-shows yours with all defaults filled in. An unknown key is an error that names the nearest one."""
+One TOML file describes a pipeline. Relative paths start at its folder, and `${NAME}` takes the
+value of an environment variable. `streamboost init` writes one to start from, and
+`streamboost check --show` shows yours with all defaults filled in. An unknown key is an error that
+names the nearest one there is."""
 
 
 def table(head: Row, rows: Iterable[Row]) -> str:
