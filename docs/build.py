@@ -1,8 +1,8 @@
 """Build the site: python docs/build.py [FOLDER], which is build/docs unless told otherwise.
 
 The pages of docs/pages are copied, those made from the code are written beside them
-(`reference.py`), and Zensical makes FOLDER/site of both. A warning, such as a link to nowhere, is an
-error, and so is a page that would load anything from another machine.
+(`reference.py`), and Zensical makes FOLDER/site of both. A warning, such as a link to nowhere, is
+an error, and so is a page that would load anything from another machine.
 """
 
 import re
