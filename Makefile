@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 LABEL_STUDIO = .cache/label-studio
 
-.PHONY: demo test test-slow test-apart lint check bench soak format clean
+.PHONY: demo test test-slow test-apart lint check docs dist bench soak format clean
 
 # SERVE=1 lets it go on, to be watched and answered in a browser.
 demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
@@ -45,6 +45,26 @@ lint: $(VENV)/ready
 	$(BIN)/mypy --strict -p streamboost
 
 check: lint test
+
+# The site, in build/docs/site; a link to nowhere is an error, and so is what would be loaded from elsewhere.
+docs: $(VENV)/docs-ready
+	$(BIN)/python docs/build.py
+
+# What is published, checked; `streamboost demo` from the wheel on each Python that is found.
+dist: $(VENV)/ready
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(MAKE) --no-print-directory wheel-on-3.11 wheel-on-3.12 wheel-on-3.13 wheel-on-3.14
+
+wheel-on-%:
+	@for each in python$* "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$*.*/bin/python; do \
+		if "$$each" -c "" 2>/dev/null; then \
+			rm -rf build/wheel-$* && "$$each" -m venv build/wheel-$* && cd build && \
+			wheel-$*/bin/pip install --quiet --disable-pip-version-check ../dist/*.whl && \
+			exec wheel-$*/bin/streamboost demo --strategy margin; \
+		fi; \
+	done; \
+	echo "Python $* is not here: the wheel is not tried on it"
 
 # The quick benchmarks, one after another so that no timing disturbs another. The long ones are run
 # alone: $(BIN)/python -m benchmarks.NAME of paper_tables, rebel_costs, gamble_step, accuracy, edges,
@@ -93,6 +113,10 @@ $(VENV)/serve-ready: constraints.txt pyproject.toml | $(BIN)/python
 
 $(VENV)/ready: constraints.txt pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[dev]'
+	touch $@
+
+$(VENV)/docs-ready: $(VENV)/ready
+	$(INSTALL) '.[dev,docs]'
 	touch $@
 
 $(VENV)/bench-ready: $(VENV)/ready

@@ -1,6 +1,7 @@
 """CPU seconds to LightGBM's best error, one thread, our defaults the same for all sets.
 
     python -m benchmarks.time_to_error [--seeds 5] [--sets satimage letter ...] [--beside FOLDER]
+        [--plot FILE]
 
 LightGBM, XGBoost (both of 15 leaves, rate 0.1) and scikit-learn's histogram boosting are trained
 for 50, 100, 300 and 1000 rounds. The target is LightGBM's best test error over these, plus one test
@@ -34,6 +35,7 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from benchmarks.data import FOLDER, load
+from benchmarks.plots import curves
 from streamboost import SketchLogitBoostClassifier
 
 SETS = ["satimage", "letter", "usps", "segment", "dna180"]
@@ -166,7 +168,7 @@ def walk(name, target, seeds):
 
 
 def compare(name, arguments):
-    """Return the cells of a set's line, and the ratios in it by what is over ours."""
+    """Return the cells of a set's line, the ratios in it by what is over ours, and its curves."""
     data = split(name)
     if data is None:
         return None
@@ -194,7 +196,13 @@ def compare(name, arguments):
     ]
     if arguments.beside:
         cells += [cell(walked["beside"], target), said(ratios, "beside")]
-    return cells, ratios
+    walks = {"streamboost": walked["ours"], "LightGBM": light, "XGBoost": others[0]}
+    return cells, ratios, {who: drawn(points) for who, points in walks.items()}
+
+
+def drawn(points):
+    """Return CPU seconds and errors in percent, in the order of the rounds."""
+    return [point[1] for point in points], [100 * point[2] for point in points]
 
 
 def beside(walked, target):
@@ -229,6 +237,7 @@ def arguments_given():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sets", nargs="+", default=[*SETS, *MADE_UP])
     parser.add_argument("--beside", type=Path, metavar="FOLDER")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw error over CPU seconds")
     parser.add_argument("--walk", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -248,12 +257,14 @@ def main():
     headings += ["beside", "times ours"] if arguments.beside else []
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "set" else "right", no_wrap=True)
-    ratios = {}
+    ratios, panels = {}, {}
     for name in arguments.sets:
         compared = compare(name, arguments)
         if compared:
-            cells, ratios[name] = compared
+            cells, ratios[name], panels[name] = compared
             table.add_row(*cells)
+    if arguments.plot:
+        curves(arguments.plot, panels, "CPU seconds of training", "test error, %", log=True)
     console = Console(width=160)
     console.print(table)
     console.print(f"Rounds tried: {GRID}; ours {OUR_GRID}")

@@ -42,6 +42,12 @@ def test_the_wheel_holds_exactly_the_tree(wheel):
     assert packed == tree
 
 
+def test_the_wheel_holds_the_licence(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [n for n in archive.namelist() if n.endswith("licenses/LICENSE")]
+        assert archive.read(name) == (ROOT / "LICENSE").read_bytes()
+
+
 def test_every_package_is_declared(wheel):
     said = (wheel.parent / "said").read_text()
     assert "is absent from the `packages` configuration" not in said

@@ -1,0 +1,239 @@
+"""Pages of the reference that are made from the code: file, commands, metrics, HTTP, papers."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, get_args, get_origin
+
+import typer.main
+from griffe import Docstring, DocstringParameter, DocstringSectionKind
+from prometheus_client import Metric
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+from typer.cli import get_docs_for_click
+
+from streamboost.active.query import QueryStrategy
+from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+from streamboost.pipelines.cli.__main__ import app
+from streamboost.pipelines.config.learner import CHOICES, NOT_IN_A_FILE, STRATEGIES
+from streamboost.pipelines.config.sections import Sections
+from streamboost.pipelines.endpoints.base import Section
+from streamboost.pipelines.endpoints.registry import sections_for
+from streamboost.pipelines.monitoring.metrics import Metrics
+from streamboost.pipelines.service.access.people import People
+from streamboost.pipelines.service.access.settings import Settings
+from streamboost.pipelines.service.app import create_app
+from streamboost.stream.labelled_rows.working_set import WorkingSet
+from streamboost.stream.learner import StreamLearner
+from streamboost.stream.training.schedule import Schedule
+
+__all__ = ["pages"]
+
+Row = tuple[str, ...]
+
+PARAMETERS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "committee": (SketchLogitBoostClassifier, StreamLearner),
+    "working_set": (WorkingSet,),
+    "schedule": (Schedule,),
+    "query": (QueryStrategy,),
+}
+"""Sections whose keys are parameters, and of what."""
+ONLY = {StreamLearner: {"label_lags", "calibrate", "experts"}}
+"""Those of its parameters that have keys."""
+USES = {
+    "source": "input",
+    "labels": "labels",
+    "predictions": "output",
+    "requests": "requests",
+    "dead_letters": "output",
+}
+"""Sections that name a connector, and for what."""
+
+
+FILE = """# Pipeline file
+
+One TOML file describes a pipeline. Relative paths start at its folder, and `${NAME}` takes the
+value of an environment variable. `streamboost init` writes one to start from, and
+`streamboost check --show` shows yours with all defaults filled in. An unknown key is an error that
+names the nearest one there is."""
+
+
+def table(head: Row, rows: Iterable[Row]) -> str:
+    """Return a table in Markdown."""
+    lines, bar = [head, tuple("---" for _ in head), *rows], r"\|"
+    return "\n".join(f"| {' | '.join(cell.replace('|', bar) for cell in line)} |" for line in lines)
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Give each page's path and text."""
+    yield "reference/file.md", file_page()
+    yield "reference/commands.md", commands_page()
+    yield "reference/metrics.md", metrics_page()
+    yield "reference/http.md", http_page()
+
+
+def file_page() -> str:
+    """Return the page on pipeline files."""
+    parts = [FILE]
+    for name, field in Sections.model_fields.items():
+        key = field.alias or name
+        parts.append(f"## [{key}]")
+        if key in USES:
+            parts.extend(connectors(key))
+        elif key in PARAMETERS:
+            parts.append(parameters_of(key))
+        else:
+            model = (get_args(field.annotation) or (field.annotation,))[0]
+            parts.append(about(model) + "\n\n" + keys(model))
+    return "\n\n".join(parts) + "\n"
+
+
+def about(model: type[Section]) -> str:
+    """Return what a section is, in a sentence."""
+    first = inspect.cleandoc(model.__doc__ or "").split("\n\n")[0]
+    text = re.sub(r"^\[[\w.]+\]: ", "", first).replace("\n", " ")
+    return text[:1].upper() + text[1:]
+
+
+def connectors(key: str) -> Iterator[str]:
+    """Give what may stand in a section that names a connector."""
+    for model in sections_for(USES[key]):
+        (connector,) = get_args(model.model_fields["connector"].annotation)
+        yield f'### [{key}] connector = "{connector}"\n\n{about(model)}\n\n{keys(model)}'
+
+
+def keys(model: type[Section]) -> str:
+    """Return a section's keys as a table."""
+    rows = [
+        (f"`{field.alias or name}`", kind(field.annotation), default(field), said(field))
+        for name, field in model.model_fields.items()
+        if name != "connector"
+    ]
+    return table(("key", "value", "default", "what it is"), rows)
+
+
+def said(field: FieldInfo) -> str:
+    """Return a key's description as a sentence."""
+    text = field.description or ""
+    return text[:1].upper() + text[1:] + "." * bool(text)
+
+
+def kind(annotation: Any) -> str:
+    """Return what a value may be, in words."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return ", ".join(f"`{json.dumps(one)}`" for one in inner)
+    if inner and origin in (list, dict):
+        return "list" if origin is list else "table"
+    if inner and hasattr(annotation, "__metadata__"):
+        return kind(inner[0])
+    if inner:
+        return " or ".join(kind(one) for one in inner if one is not type(None))
+    words = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return "table of " + ", ".join(f"`{name}`" for name in annotation.model_fields)
+    return words.get(annotation, "text or number")
+
+
+def default(field: FieldInfo) -> str:
+    """Return the value that holds where the key is left out."""
+    if field.is_required():
+        return "must be given"
+    return shown(None if field.default is PydanticUndefined else field.default)
+
+
+def shown(value: Any) -> str:
+    """Return a value as TOML has it."""
+    if isinstance(value, (str, int, float, bool)):
+        return f"`{json.dumps(value)}`"
+    return "`[]`" if value == [] else "none" if value is None or value == {} else f"`{value}`"
+
+
+def parameters_of(key: str) -> str:
+    """Return a table of the keys that are parameters of classes."""
+    rows: list[Row] = []
+    if "strategy" in CHOICES.get(key, ()):
+        names = ", ".join(f'`"{one}"`' for one in STRATEGIES)
+        about_it = f'What ranks records, one of {names}; `"all"` buys every label.'
+        rows.append(("`strategy`", '`"margin"`', about_it))
+    if "estimator" in CHOICES.get(key, ()):
+        kinds = 'The kind of committee: `"sketch"` (`SketchLogitBoostClassifier`) or `"gamble"`.'
+        rows.append(("`estimator`", '`"sketch"`', kinds))
+    for owner in PARAMETERS[key]:
+        rows.extend(parameter_rows(owner))
+    owners = " and ".join(f"`{owner.__name__}`" for owner in PARAMETERS[key])
+    return (
+        f'Keys are parameters of {owners}, by these names; the text `"none"` stands for None.\n\n'
+        + table(("key", "default", "what it is"), rows)
+    )
+
+
+def parameter_rows(owner: Callable[..., Any]) -> Iterator[Row]:
+    """Give a row for each parameter that a file may name."""
+    signature = inspect.signature(owner).parameters
+    for one in documented(owner):
+        for name in one.name.split(", "):
+            if name in NOT_IN_A_FILE or name not in ONLY.get(owner, {name}):
+                continue
+            value = signature[name].default
+            yield f"`{name}`", shown(value), " ".join(one.description.split())
+
+
+def documented(owner: Callable[..., Any]) -> list[DocstringParameter]:
+    """Return the parameters that a docstring tells of."""
+    text = inspect.getdoc(owner) or ""
+    for section in Docstring(text, parser="numpy").parse(warnings=False):
+        if section.kind is DocstringSectionKind.parameters:
+            return list(section.value)
+    raise ValueError(f"{owner} documents no parameters")
+
+
+def commands_page() -> str:
+    """Return the page on commands, as typer writes it."""
+    command = typer.main.get_command(app)
+    text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="streamboost")
+    return text.replace("# `streamboost`", "# Commands", 1)
+
+
+def metrics_page() -> str:
+    """Return the page on what `/metrics` tells."""
+    registry = Metrics(None).registry  # nothing is read before somebody asks
+    labels = {
+        name: getattr(one, "_labelnames", ())
+        for one, names in registry._collector_to_names.items()
+        for name in names
+    }
+    rows = [metric_row(one, labels.get(one.name, ())) for one in registry.collect()]
+    return (
+        "# Metrics\n\nWith a `port` in `[monitor]` the pipeline serves these to Prometheus under "
+        "`/metrics`; [Watch and steer](../how-to/monitoring.md) says how to reach them. Those that "
+        "begin with `process_` are there on Linux.\n\n"
+        + table(("metric", "kind", "labels", "what it is"), sorted(rows))
+        + "\n"
+    )
+
+
+def metric_row(metric: Metric, labels: Iterable[str]) -> Row:
+    """Return a metric's row."""
+    name = metric.name + "_total" * (metric.type == "counter")
+    return f"`{name}`", metric.type, ", ".join(labels), metric.documentation
+
+
+def http_page() -> str:
+    """Return the page on the routes of `streamboost serve`."""
+    spec = create_app([], Settings(token=""), People.__new__(People)).openapi()
+    rows = [
+        (f"`{method.upper()}`", f"`{path}`", way.get("description") or way.get("summary", ""))
+        for path, ways in spec["paths"].items()
+        for method, way in ways.items()
+    ]
+    return (
+        "# HTTP\n\n`streamboost serve` answers programs under `/api/v1`. Bodies and answers are "
+        "described in `/api/v1/openapi.json`; requests bear a token or a login's cookie, see "
+        "[Label in a browser](../start/labelling.md).\n\n"
+        + table(
+            ("method", "path", "what it does"), ((a, b, " ".join(c.split())) for a, b, c in rows)
+        )
+        + "\n"
+    )

@@ -1,0 +1,157 @@
+"""What README and the site show works: programs run, pipeline files are valid, commands exist."""
+
+import io
+import json
+import re
+import runpy
+import shlex
+import tomllib
+import warnings
+from contextlib import chdir, redirect_stdout
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from streamboost.pipelines.cli.__main__ import app
+from streamboost.pipelines.config.file import parse
+from tests.pipelines.command import Command
+from tests.slow import slow
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs" / "pages").rglob("*.md")),
+]
+MAKEFILE = (ROOT / "Makefile").read_text()
+COMMANDS = typer.main.get_command(app).commands
+
+
+def blocks(language, pages=PAGES):
+    """Return every block in a language, with the page's name."""
+    is_one = re.compile(rf"^```{language}\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+    return [
+        pytest.param(block, id=f"{page.relative_to(ROOT)}-{n}")
+        for page in pages
+        for n, block in enumerate(is_one.findall(page.read_text()))
+    ]
+
+
+def run(program, folder):
+    """Run a program's file in a folder; return what it prints."""
+    said = io.StringIO()
+    with chdir(folder), redirect_stdout(said), warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.filterwarnings("error", category=DeprecationWarning, module="streamboost")
+        runpy.run_path(str(program), run_name="__main__")
+    return said.getvalue()
+
+
+@pytest.mark.parametrize("program", blocks("python"))
+def test_programs_run(program, tmp_path):
+    (tmp_path / "program.py").write_text(program)
+    said = run(tmp_path / "program.py", tmp_path)
+    if "Accuracy" in program:
+        assert float(re.search(r"([\d.]+)%", said)[1]) > 90
+
+
+@pytest.mark.parametrize("file", blocks("toml"))
+def test_pipeline_files_and_their_parts_are_valid(file, tmp_path):
+    """A part is one of the smallest pipeline file, or of one over Kafka."""
+    tables = tomllib.loads(file)
+    for name in ("records.jsonl", "labels.jsonl"):
+        (tmp_path / name).touch()
+    whole = {
+        "pipeline": {"name": "segments"},
+        "source": {"connector": "files", "path": "records.jsonl"},
+    }
+    if "kafka" in tables or tables.get("pipeline", {}).get("scoring") == "apart":
+        whole["source"] = {"connector": "kafka"}
+        whole["kafka"] = {"bootstrap_servers": "localhost:9092"}
+    for section, keys in tables.items():
+        whole[section] = whole.get(section, {}) | keys
+    names = dict.fromkeys(re.findall(r"\$\{(\w+)\}", file), "secret")
+    parse(whole, tmp_path, environment=names)
+
+
+def test_the_readme_s_pipeline_file_reads_the_readme_s_record(tmp_path):
+    pages = [ROOT / "README.md"]
+    (file,) = [one.values[0] for one in blocks("toml", pages)]
+    (record,) = [json.loads(one.values[0]) for one in blocks("json", pages)]
+    (tmp_path / "pipeline.toml").write_text(file)
+    records = [record | {"payment_id": f"p{n}", "amount": f"{n / 7:.2f}"} for n in range(60)]
+    labels = [
+        {"payment_id": one["payment_id"], "is_fraud": len(one["amount"]) > 4} for one in records
+    ]
+    for name, messages in (("records", records), ("labels", labels)):
+        text = "".join(json.dumps(message) + "\n" for message in messages)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    command = Command(tmp_path)
+    out, _ = command("check", "pipeline.toml")
+    assert out.startswith("OK")
+    assert "exactly once" in out
+    _, err = command("run", "pipeline.toml", "--until-idle")
+    assert "60 learned, 0 dead letters" in err
+
+
+def test_the_first_service_is_up_in_the_steps_its_page_shows(tmp_path):
+    pages = [ROOT / "docs" / "pages" / "start" / "service.md"]
+    (tmp_path / "make.py").write_text(blocks("python", pages)[0].values[0])
+    run(tmp_path / "make.py", tmp_path)
+    (tmp_path / "pipeline.toml").write_text(blocks("toml", pages)[0].values[0])
+    command = Command(tmp_path)
+    out, _ = command("check", "pipeline.toml")
+    assert out.startswith("OK")
+    command("run", "--until-idle", "pipeline.toml")
+    out, _ = command("inspect", "--json", "pipeline.toml")
+    found = json.loads(out)
+    done = found["checkpoint"]
+    assert done["evaluation"]["recent"]["committee"]["accuracy"]["value"] > 0.9, done
+    assert 200 < done["ledger"]["requests"] <= 300
+
+
+def said_commands(page):
+    """Give the command lines that a page shows, in blocks and in the text."""
+    text = page.read_text()
+    for block in re.findall(r"^```(?:sh)?\n(.*?)^```", text, flags=re.DOTALL | re.M):
+        yield from re.findall(r"^\s*(?:\S*bin/)?streamboost (.*?)\s*(?:#.*|&)?$", block, flags=re.M)
+    yield from re.findall(r"`streamboost ([a-z][^`]*)`", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_it_names_exist(page):
+    for line in said_commands(page):
+        name, *words = shlex.split(line)
+        assert name in COMMANDS, line
+        known = {way for one in COMMANDS[name].params for way in (*one.opts, *one.secondary_opts)}
+        assert {word for word in words if word.startswith("--")} <= known | {"--help"}, line
+    for target in re.findall(r"`make ([a-z-]+)", page.read_text()):
+        assert re.search(rf"^{target}:", MAKEFILE, flags=re.MULTILINE), target
+
+
+def test_the_benchmarks_it_names_exist():
+    for page in PAGES:
+        for name in re.findall(r"python -m benchmarks\.(\w+)", page.read_text()):
+            folder = ROOT / "benchmarks"
+            assert (folder / f"{name}.py").exists() or (folder / name).is_dir(), (page, name)
+
+
+LONG = ["drifting_stream"]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path if path.stem not in LONG else slow(path)[0] for path in EXAMPLES],
+    ids=lambda path: path.stem,
+)
+def test_examples_run(path, tmp_path):
+    said = run(path, tmp_path)
+    shares = [float(share) for share in re.findall(r"([\d.]+)%", said)]
+    assert shares, said
+    assert shares[-1] > 85
+
+
+def test_no_figure_is_left_to_fill_in():
+    for page in PAGES:
+        assert not re.findall(r"@[A-Z]+@", page.read_text()), page
