@@ -171,7 +171,8 @@ def unseal(
 
 
 def _header(path: str | os.PathLike[str], blob: bytes) -> dict[str, Any]:
-    if blob[:1] == b"\x80" and blob[-1:] == b".":
+    # A header's length may begin with a pickle's first byte; its text begins with a brace.
+    if blob[:1] == b"\x80" and blob[-1:] == b"." and blob[8:9] != b"{":
         raise ModelFileError(f"{path}: this is a pickle, and pickles are never read; save it anew")
     length = int.from_bytes(blob[:8], "little")
     if len(blob) < 8 or len(blob) < 8 + length:

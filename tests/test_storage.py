@@ -23,6 +23,17 @@ def test_arrays_and_manifest_come_back(tmp_path):
         assert back[name].dtype == array.dtype
 
 
+def test_a_file_that_begins_and_ends_like_a_pickle_is_read(tmp_path):
+    path, arrays = tmp_path / "file", {"last": np.full(3, ord("."), np.uint8)}
+    for n in range(300):  # until the header's length begins with the byte that a pickle begins with
+        write_arrays(path, arrays, kind="test", manifest={"more": "x" * n})
+        if path.read_bytes()[:1] == b"\x80":
+            break
+    assert path.read_bytes()[-1:] == b"."
+    back, _ = read_arrays(path, kind="test")
+    assert back["last"].tolist() == [46, 46, 46]
+
+
 def test_json_keeps_its_values():
     value = {"seed": 2**127, "text": "ä", "list": [1.5, None, True]}
     assert unpack_json(pack_json(value)) == value

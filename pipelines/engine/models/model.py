@@ -115,8 +115,7 @@ class Model:
             "names": self.names,
             "failures": self.failures,
         }
-        # A pickle's last byte is followed by one, lest the file of the checkpoint passes for one.
-        blob = np.frombuffer(pickle.dumps(self._classifier) + b"\0", dtype=np.uint8)
+        blob = np.frombuffer(pickle.dumps(self._classifier), dtype=np.uint8)
         return {"pickle": blob, "about": pack_json(about)}
 
     def resume(self, arrays: Arrays, *, anew: bool) -> None:
