@@ -19,7 +19,7 @@ from streamboost.connectors.base import Following, Message, Sink
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.written import DeadLetter, Request, Time
-from streamboost.errors import GapError, StateError
+from streamboost.errors import GapError
 from streamboost.pipelines.apart.committees import Publisher
 from streamboost.pipelines.apart.progress import Asked, Progress, requests_of
 from streamboost.pipelines.engine.batch import Effects, Inputs, Messages, Outputs
@@ -27,7 +27,6 @@ from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.requests import requests_of as requests_about
-from streamboost.pipelines.state.commands import Command
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_array
 from streamboost.stream.doubts import Relabels
@@ -79,6 +78,8 @@ class LearningPipeline(Pipeline):
     workers : by partition, who scores it and how that goes, as of its newest entry
     """
 
+    decides = False
+
     def __init__(self, *parts: Any, on_gap: str = "stop") -> None:
         super().__init__(*parts)
         self.workers: dict[str, dict[str, Any]] = {}
@@ -117,12 +118,6 @@ class LearningPipeline(Pipeline):
         super().restore(arrays, manifest)
         self._seen = unpack_json(arrays[_SEEN])
         self.workers = manifest["workers"]
-
-    def check_class(self, command: Command) -> None:
-        """Do what that of a pipeline does, and refuse what scorers know nothing of."""
-        if command.decision is not None:
-            raise StateError("scorers make no decisions: decide by `probabilities` of predictions")
-        super().check_class(command)
 
     def numbers(self) -> dict[str, Any]:
         """Return how it stands, and how its scorers do."""

@@ -78,6 +78,9 @@ class Pipeline:
         and `rules`, which the schema gains with it, and `decision`
     """
 
+    decides = True
+    """Whether predictions are made here, which decisions stand in."""
+
     def __init__(
         self,
         schema: Schema,
@@ -318,6 +321,8 @@ class Pipeline:
         if command.label is not None:
             self.classes.check(command, self.schema.labels_are)
         if command.decision is not None:
+            if not self.decides:
+                raise StateError("scorers decide nothing: go by `probabilities` of predictions")
             decisions_of(command.decision)
 
     def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:

@@ -1,6 +1,7 @@
 """A partition's task goes on, wherever it is taken over, as it would have where it was."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,3 +111,17 @@ def test_a_partition_leaves_what_is_set_apart_for_asking_again():
     steps = [one.step(every[i : i + 30], edition, 1_000, 0) for i in range(0, 300, 30)]
     asked = sum(len(step.messages.requests) for step in steps)
     assert 30 < asked <= 0.6 * 0.3 * 300
+
+
+def test_what_a_task_writes_is_about_the_message_it_read():
+    schema = replace(numbers(), include=["place"], probabilities=True)
+    every = [*records(40), message(b"{", 50)]
+    made = run(edition_of(taught(schema), schema), [every])[0].messages
+    at = {json.loads(m.payload)["id"]: m for m in every[:-1]}
+    for written in (made.predictions, made.requests):
+        assert len(written) > 5
+        assert written.about == [at[json.loads(payload)["id"]] for payload in written]
+    assert made.dead_letters.about == every[-1:]
+    first = json.loads(made.predictions[0])
+    assert first["fields"] == {"place": json.loads(every[0].payload)["place"]}
+    assert set(first["probabilities"]) == {"left", "right"}

@@ -52,6 +52,10 @@ def test_without_it_nothing_changes(tmp_path):
         ("source", {"connector": "river", "dataset": "Phishing"}, 'connector: must be "kafka"'),
         ("labels", {"connector": "sqlite", "stream": "l"}, 'connector: must be "kafka" .* scoring'),
         ("predictions", {"connector": "files", "path": "p"}, 'connector: must be "kafka"'),
+        ("labels", {"connector": "records"}, 'connector: must be "kafka" .* scoring'),
+        ("model", {"river": "models:one"}, "scorers hold committees alone"),
+        ("rivals", {"nb": {"river": "models:one"}}, "scorers hold committees alone"),
+        ("decision", {"threshold": {"a": 0.9}}, "decide by `probabilities` of .predictions"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(tmp_path, section, keys, told):

@@ -11,9 +11,9 @@ import pytest
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError, ModelFileError, StateError
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.job.recovery import copying
 from streamboost.pipelines.job.check import check
 from streamboost.pipelines.job.inspect import describe
+from streamboost.pipelines.job.recovery import copying
 from streamboost.pipelines.job.recovery.copying import copies_of
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
