@@ -59,7 +59,7 @@ class _Learned(Messages):
     its messages, None where none is.
     """
 
-    again: list[bytes]
+    again: Following
     publish: Callable[[], list[bytes]] | None
 
     def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
@@ -98,7 +98,8 @@ class LearningPipeline(Pipeline):
         effects = super().step(inputs, swap)
         made, is_new = effects.messages, is_new or effects.promoted is not None
         publish = self.edition if is_new else None
-        again = made.requests[len(effects.asked) :]
+        n, asked = len(effects.asked), made.requests
+        again = Following(asked[n:], asked.about[n:])
         messages = _Learned(made.predictions, made.requests, made.dead_letters, again, publish)
         predicted = sum(entry.records for entry in self._entries)
         return replace(effects, messages=messages, unasked=predicted - len(effects.records))

@@ -148,8 +148,8 @@ class Meeting:
 
     def ranks(self) -> np.ndarray:
         """Return what `rank` says of each record that arrives, float64 (n, 2)."""
-        if self.best_ranks() is not None:
-            return np.column_stack([self._low, self._high])
+        if (low := self.best_ranks()) is not None:
+            return np.column_stack([low, self._high])
         return np.array([self.rank(i) for i in range(len(self._line) - self._count)])
 
 

@@ -67,6 +67,7 @@ class Memory:
         """Remember what was said of the records of `scored`, by their `ids`."""
         self._file()
         assert scored.experts is not None
+        assert scored.known is not None
         logs = scored.experts.transpose(1, 0, 2).astype(np.float32, order="C")
         own = [one.copy() for one in logs]  # none keeps the others in memory
         self._put(
