@@ -75,6 +75,7 @@ def test_every_answer_is_learned_with_the_propensity_it_was_asked_with(make):
     assert pipeline.join.counts.answered == pipeline.learner.n_labels == len(asked) > 30
     assert pipeline.learner.ledger.records == 200
     assert pipeline.learner.ledger.requests == len(asked)
+    assert pipeline.learner.ledger.tokens == pytest.approx(0.3 * 200 - len(asked))
     taught = [id for effects in learned.effects for id in effects.joined.ids]
     assert sorted(taught) == sorted(asked)
     assert not np.isnan([p for e in learned.effects for p in e.joined.propensity]).any()
