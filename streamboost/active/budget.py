@@ -82,7 +82,7 @@ class Account:
         return self._earned_at_first if self.records < self._expected else self._earned_later
 
     def count(self, records: int, requests: int, audits: int) -> None:
-        """Count what others decided by budgets of their own, spending nothing."""
+        """Count what others decided by budgets of their own."""
         self.records += records
         self.requests += requests
         self.audits += audits
@@ -139,6 +139,11 @@ class Budget(Account):
         self._cap = (burst - 1 if audit else burst) * self._price
         self._bank = loan * self._price
         self._place = 0  # of the newest block's audit
+
+    def count(self, records: int, requests: int, audits: int) -> None:
+        """Count what others decided, who spent what these records earned."""
+        self._bank += records * self._earned - requests * self._price
+        super().count(records, requests, audits)
 
     @property
     def rule_share(self) -> float:

@@ -99,6 +99,7 @@ class Strata(Account):
     def count(self, records: int, requests: int, audits: int) -> None:
         """Count what others decided, who leave to this one what is set apart for asking again."""
         super().count(records, requests, audits)
+        self._bank += records * self._earned
         self._owed = min(self._owed + records * self._set_apart, self._most_owed)
 
     @property

@@ -16,6 +16,7 @@ from kafka import TopicPartition
 
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.errors import UnavailableError
 from streamboost.pipelines.apart.topics import progress_topic
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job import connect
@@ -267,3 +268,23 @@ def assert_progress_goes_on(world):
             assert entry["sequence"] == number
             assert entry["start"] >= place
             place = entry["end"]
+
+
+def until_scored(world, *scorers):
+    """Let scorers take turns until every record has its prediction."""
+    world.flush()
+
+    def is_done():
+        for one in scorers:
+            turn(one)
+        return world.predicted() >= world.sent
+
+    until(is_done, 60)
+
+
+def turn(scorer):
+    """Take a turn; what may pass is tried again, as `run` does."""
+    try:
+        scorer.turn()
+    except UnavailableError:
+        return

@@ -7,11 +7,16 @@ import numpy as np
 
 from streamboost.active.query import QueryStrategy
 from streamboost.connectors.base import Message
+from streamboost.connectors.memory import MemoryLog, MemorySink
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features import Features
 from streamboost.pipelines.apart.committees import Editions, Publisher
+from streamboost.pipelines.apart.learning import LearnerOutputs, LearningPipeline
 from streamboost.pipelines.apart.task import Settings, Task
+from streamboost.pipelines.engine.batch import Inputs
+from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.span import Span
+from streamboost.pipelines.state.versions import Versions
 from streamboost.stream.estimators import default_estimator
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Schedule
@@ -102,3 +107,44 @@ def task(newest=None, partitions=1, **more):
 
 def clock(start=1_000):
     return SimpleNamespace(tick=start)
+
+
+class Learned:
+    """A learner, one partition's task, and somebody who answers what it asks."""
+
+    def __init__(self, schema, training="inline", truth=label_of, relabel=0.0, **more):
+        learner = make_learner(schema, training=training, relabel=relabel)
+        join = Join(Span.parse("1h"), Span.parse("1d"), learner.n_features)
+        self.pipeline = LearningPipeline(schema, learner, join, Versions(None, 3), **more)
+        self.inputs, self.effects, self.progress = [], [], []
+        self.outputs = LearnerOutputs(*(MemorySink(MemoryLog()) for _ in range(4)))
+        self.step([], [])
+        self.task, self.truth, self.truth_of = task(relabel=relabel), {}, truth
+
+    def step(self, progress, labels):
+        tick = 1_000 + len(self.inputs)
+        inputs = Inputs(tick, {}, progress, labels)
+        self.inputs.append(inputs)
+        self.effects.append(self.pipeline.step(inputs, None))
+        self.effects[-1].messages.writes(self.outputs)
+        return self.effects[-1]
+
+    def finish_training(self):
+        """Let what is being trained serve."""
+        trainer = self.pipeline.learner.trainer
+        if trainer.running:
+            made = trainer.wait(trainer.running.version)
+            self.pipeline.step(Inputs(1_999, {}, [], []), made)
+
+    def edition(self):
+        return edition_of(self.pipeline.learner, self.pipeline.schema, self.pipeline.sequence)
+
+    def turn(self, messages, answering=True):
+        """Score a batch, and let the learner hear of it and of the answers to it."""
+        self.truth |= {json.loads(m.payload)["id"]: self.truth_of(m.payload) for m in messages}
+        scored = self.task.step(messages, self.edition(), 1_000, 0)
+        asked = [json.loads(r)["id"] for r in scored.messages.requests]
+        self.progress.append(message(scored.entry, len(self.progress)))
+        answers = [{"id": id, "label": self.truth[id]} for id in asked if answering]
+        self.step([self.progress[-1]], [message(a, i) for i, a in enumerate(answers)])
+        return asked

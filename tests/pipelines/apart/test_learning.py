@@ -5,66 +5,20 @@ import json
 import numpy as np
 import pytest
 
-from streamboost.connectors.memory import MemoryLog, MemorySink
 from streamboost.errors import GapError
-from streamboost.pipelines.apart.learning import LearnerOutputs, LearningPipeline
 from streamboost.pipelines.apart.progress import Progress
 from streamboost.pipelines.engine.batch import Inputs
-from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.span import Span
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.state.versions import Versions
 from tests.pipelines.apart.sharing import (
+    Learned,
     edition_of,
     label_of,
-    make_learner,
     message,
     mixed,
     numbers,
     records,
     task,
 )
-
-
-class Learned:
-    """A learner, one partition's task, and somebody who answers what it asks."""
-
-    def __init__(self, schema, training="inline", truth=label_of, relabel=0.0, **more):
-        learner = make_learner(schema, training=training, relabel=relabel)
-        join = Join(Span.parse("1h"), Span.parse("1d"), learner.n_features)
-        self.pipeline = LearningPipeline(schema, learner, join, Versions(None, 3), **more)
-        self.inputs, self.effects, self.progress = [], [], []
-        self.outputs = LearnerOutputs(*(MemorySink(MemoryLog()) for _ in range(4)))
-        self.step([], [])
-        self.task, self.truth, self.truth_of = task(relabel=relabel), {}, truth
-
-    def step(self, progress, labels):
-        tick = 1_000 + len(self.inputs)
-        inputs = Inputs(tick, {}, progress, labels)
-        self.inputs.append(inputs)
-        self.effects.append(self.pipeline.step(inputs, None))
-        self.effects[-1].messages.writes(self.outputs)
-        return self.effects[-1]
-
-    def finish_training(self):
-        """Let what is being trained serve."""
-        trainer = self.pipeline.learner.trainer
-        if trainer.running:
-            made = trainer.wait(trainer.running.version)
-            self.pipeline.step(Inputs(1_999, {}, [], []), made)
-
-    def edition(self):
-        return edition_of(self.pipeline.learner, self.pipeline.schema, self.pipeline.sequence)
-
-    def turn(self, messages, answering=True):
-        """Score a batch, and let the learner hear of it and of the answers to it."""
-        self.truth |= {json.loads(m.payload)["id"]: self.truth_of(m.payload) for m in messages}
-        scored = self.task.step(messages, self.edition(), 1_000, 0)
-        asked = [json.loads(r)["id"] for r in scored.messages.requests]
-        self.progress.append(message(scored.entry, len(self.progress)))
-        answers = [{"id": id, "label": self.truth[id]} for id in asked if answering]
-        self.step([self.progress[-1]], [message(a, i) for i, a in enumerate(answers)])
-        return asked
 
 
 @pytest.mark.parametrize("make", [numbers, mixed])
@@ -75,6 +29,7 @@ def test_every_answer_is_learned_with_the_propensity_it_was_asked_with(make):
     assert pipeline.join.counts.answered == pipeline.learner.n_labels == len(asked) > 30
     assert pipeline.learner.ledger.records == 200
     assert pipeline.learner.ledger.requests == len(asked)
+    assert pipeline.learner.ledger.tokens == pytest.approx(0.3 * 200 - len(asked))
     taught = [id for effects in learned.effects for id in effects.joined.ids]
     assert sorted(taught) == sorted(asked)
     assert not np.isnan([p for e in learned.effects for p in e.joined.propensity]).any()
