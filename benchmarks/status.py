@@ -127,6 +127,8 @@ class Turns(Watcher):
         self._began = None
 
     def committed(self, effects):
+        if not self._order:  # one more batch was under way when the last turn ended
+            return
         if self._order[0].publisher is not None:
             with self._told():
                 self._order[0].publisher.committed(effects)

@@ -7,22 +7,15 @@ import shlex
 import shutil
 import socket
 import subprocess
-import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-import typer.main
-import yaml
 from waiting import until
-
-from streamboost.pipelines.cli.__main__ import app
-from streamboost.pipelines.config.file import parse
 
 ROOT = Path(__file__).parents[1]
 STEPS = re.sub(r"\\\n", "", re.sub(r"^#.*\n", "", (ROOT / "Containerfile").read_text(), flags=re.M))
 USER = 10001
-COMMANDS = typer.main.get_command(app).commands
 
 
 def steps(word):
@@ -47,32 +40,6 @@ def test_what_is_ignored_is_neither_needed_nor_a_secret():
         assert not any(fnmatch(name, pattern) for pattern in ignored), name
     for name in (".git", ".venv", "build"):
         assert any(fnmatch(name, pattern) for pattern in ignored), name
-
-
-def test_compose_names_what_there_is():
-    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
-    for name, service in services.items():
-        for volume in service.get("volumes", []):
-            here, _ = volume.split(":", 1)
-            assert not here.startswith(".") or (ROOT / here).exists(), (name, here)
-        if service["image"] != "streamboost":
-            assert re.search(r":v?\d", service["image"]), f"{name}: which release?"
-            continue
-        (line,) = service["command"]
-        for command, words in re.findall(r"streamboost (\S+)((?: [^;&]+)?)", line):
-            known = {way for one in COMMANDS[command].params for way in one.opts}
-            assert {word for word in words.split() if word.startswith("--")} <= known, name
-            for file in re.findall(r"/(examples/\S+\.toml)", words):
-                tables = tomllib.loads((ROOT / file).read_text())
-                parse(tables, ROOT, environment={"KAFKA_SERVERS": "localhost:9092"})
-
-
-def test_grafana_s_dashboard_reads_what_compose_gives_it():
-    sources = yaml.safe_load((ROOT / "examples/containers/datasources.yml").read_text())
-    (source,) = sources["datasources"]
-    board = json.loads((ROOT / "examples/monitoring/dashboard.json").read_text())
-    (asked,) = [one for one in board["templating"]["list"] if one["type"] == "datasource"]
-    assert asked["query"] == source["type"] == "prometheus"
 
 
 class Debian:

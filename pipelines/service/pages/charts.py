@@ -239,8 +239,7 @@ def _counts(view: View, series: Sequence[Series], summary: str, *, whole: bool) 
 
 def _groups(view: View) -> list[Group]:
     """Return the moments that changed the committee; too many would hide the curves."""
-    start, end = view.span.ends(view.points)
-    groups = []
+    (start, end), groups = view.span.ends(view.points), []
     for kind, group in (
         ("drift", Group("drift", (), "bad")),
         ("promoted", Group("new version", (), "grey", ticks=True)),
