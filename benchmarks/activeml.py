@@ -1,4 +1,4 @@
-"""scikit-activeml's strategies, deciding what our learner is taught: fewer labels for the same?
+"""scikit-activeml's strategies, deciding what our learner is taught, beside our own.
 
     python -m benchmarks.activeml [--sets segments letter satimage] [--seeds 5] [--rows N]
         [--budgets 0.01 0.02 0.05 0.1]

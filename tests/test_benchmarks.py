@@ -16,11 +16,13 @@ FILES = {
 }
 HELPERS = {
     "benchmarks",
-    "benchmarks.activeml",
+    "benchmarks.few_labels",
     "benchmarks.data",
+    "benchmarks.intervals",
     "benchmarks.paper_tables.report",
     "benchmarks.paper_tables.results",
     "benchmarks.pipeline_steps",
+    "benchmarks.standing_pool",
     "benchmarks.tabs",
 }
 STARTED = [name for name in FILES if name.count(".") == 1 and name not in HELPERS]
