@@ -175,9 +175,14 @@ class LabelQueue:
                 'on_conflict = "first" says'
             )
         with self._store.writing() as connection:
-            before = next(iter(newest(connection, 1, below=number + 1)), None)
-            if before is None or (before.number, before.action) != (number, "label"):
+            found = [
+                entry
+                for entry in newest(connection, 1, below=number + 1)
+                if entry.number == number and entry.action == "label" and entry.stage != "undone"
+            ]
+            if not found:
                 raise StateError("there is no such answer to change: load the page again")
+            (before,) = found
             if person.role != "operator" and before.person != person.name:
                 raise StateError(f"record {before.id!r} was labelled by somebody else")
             (tidy,) = self._labels.check([Label(before.id, label)])

@@ -251,7 +251,9 @@ def test_only_who_said_it_or_an_operator_changes_an_answer(desk):
     boss = Person("boss", "seat 3", "operator")
     assert desk.queue.correct(boss, first.number, "right").person == "boss"
     skipped = desk.queue.skip(ANN, "1")
-    for number in (skipped.number, 77, 0, -1):
+    undone = desk.queue.answer(ANN, "2", "left")
+    desk.queue.undo(ANN)
+    for number in (skipped.number, undone.number, 77, 0, -1):
         with pytest.raises(StateError, match="no such answer"):
             desk.queue.correct(boss, number, "right")
     with pytest.raises(DataError):
