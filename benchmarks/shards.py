@@ -65,8 +65,11 @@ def measured(make, X, y, rounds, X_test, y_test):
         model = make(n).fit(X, y)
         taken.append((time.perf_counter() - wall, time.process_time() - cpu))
     (few_wall, few_cpu), (wall, cpu) = taken
-    local = model.to_local() if hasattr(model, "to_local") else model
-    error = float((np.asarray(local.predict(X_test)) != y_test).mean())
+    if type(model).__name__.startswith("Dask"):
+        import dask.array as da
+
+        X_test = da.from_array(X_test)
+    error = float((np.asarray(model.predict(X_test)) != y_test).mean())
     return (wall - few_wall) / (rounds - FEW), (cpu - few_cpu) / (rounds - FEW), wall, error
 
 

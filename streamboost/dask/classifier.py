@@ -54,8 +54,8 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
     ) -> Self:
         """Add `n_estimators` rounds trained on these rows; see `SketchLogitBoostClassifier`."""
         check_is_fitted(self, "classes_")
-        self.check_parameters()
-        rounds, known = n_estimators or self.n_estimators, self.committee_
+        rounds, known = self.n_estimators if n_estimators is None else n_estimators, self.committee_
+        copy(self).set_params(n_estimators=rounds).check_parameters()
         seed = self._seed(after=known.n_rounds)
         labels = self._train_on(X, y, sample_weight, seed, rounds, reset=False)
         warn_of_absent(known.classes, labels)
