@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from threading import BrokenBarrierError
 
 import numpy as np
@@ -80,7 +81,10 @@ def test_the_committee_is_that_of_fit_however_many_shards(settings, weight, n_sh
         assert bytes_of(committee) == expected
 
 
-UNEVEN = bytes_of(estimator().train(X, y, WEIGHTS["uneven"], seed=3))
+@cache
+def uneven():
+    """Return the bytes of one training of all rows, of uneven weights."""
+    return bytes_of(estimator().train(X, y, WEIGHTS["uneven"], seed=3))
 
 
 @settings(max_examples=15, deadline=None)
@@ -94,7 +98,7 @@ def test_any_rows_in_any_shards_make_the_same_committee(shards, seed):
     n_shards, some = shards  # those that are not named have no rows
     owner = np.random.default_rng(seed).permutation(np.resize(some, N))
     for committee in in_shards(estimator(), owner, WEIGHTS["uneven"], n_shards=n_shards):
-        assert bytes_of(committee) == UNEVEN
+        assert bytes_of(committee) == uneven()
 
 
 def test_shards_extend_as_one_does_with_a_class_that_is_new():
