@@ -2,7 +2,7 @@
 
 `RESULTS.md` beside this file is Markdown, to be read as it is: a heading, a line that says when and
 at which commit, the table, and what is to be said of it. Whoever measures a table replaces its
-section; those of other tables stay. One that was not measured since says so.
+section; those of other tables stay.
 """
 
 import re
@@ -11,10 +11,9 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
-__all__ = ["NOT_YET", "RESULTS", "commit_of", "keep", "read", "section"]
+__all__ = ["RESULTS", "commit_of", "keep", "read", "section"]
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-NOT_YET = "Not measured since results are kept."
 HEAD = """# The papers' tables: published beside measured
 
 Written by `python -m benchmarks.paper_tables`, a table at a time; each module states its protocol.
