@@ -257,7 +257,8 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
-        return self._model.probabilities(self._scores(X))
+        scores = self._scores(X)
+        return self._model.probabilities(scores)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
@@ -278,7 +279,8 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
             return np.concatenate(list(pool.map(self._model.decision, np.array_split(X, threads))))
 
     def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
-        return self._model.staged_decision(self._rows(X))
+        rows = self._rows(X)
+        return self._model.staged_decision(rows)
 
     def _as_decision(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.
