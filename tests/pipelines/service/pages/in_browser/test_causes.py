@@ -136,6 +136,7 @@ def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(jo
     page.get_by_label("Mend it").fill('{"id": "mended"}')
     page.get_by_role("button", name="Send again").click()
     page.get_by_text("Sent again, to the records").wait_for()
+    job.fed += 1
     labeller = visit("/letters?pipeline=segments&reason=missing_id")
     labeller.locator(".letters summary").click()
     labeller.get_by_text("To send it again is an operator's to do").wait_for()

@@ -43,7 +43,7 @@ def test_every_part_of_the_dashboard_shows_something(visit):
         page.locator(f"#{chart} tbody tr").first.wait_for()
     for table in ("class-mix", "confusion-matrix", "steps-of-a-batch", "committee-history"):
         assert page.locator(f"#{table} tbody tr").count() > 0, table
-    assert page.locator(".letters li").count() == 1
+    assert page.locator(".letters li").count() > 0
     page.locator(".letters summary").click()
     assert SCRIPT.replace('"', '\\"') in text_of(page, ".letters pre")
 
