@@ -124,9 +124,9 @@ class JudgedNotes:
     def take(self) -> Judged:
         """Return what came since this was called last."""
         events, self._events = list(self._events), deque(maxlen=2 * MOST_AT_ONCE)
-        features = self.pipeline.learner.features
-        names = self.pipeline.schema.features if features is None else features.names
-        return Judged(events, list(names))
+        lags = range(self.pipeline.learner.label_lags)
+        before = [f"the label {k + 1} before" for k in lags]
+        return Judged(events, [*before, *self.pipeline.columns])
 
 
 def why(
@@ -134,10 +134,9 @@ def why(
 ) -> dict[str, Any] | None:
     """Return what each feature did to the score of each of the likeliest classes.
 
-    `x` (D,) is the row, `said` the probabilities by class. None where the committee cannot tell.
+    `x` (D,) is the row, whose columns are called so, `said` the probabilities by class. None where
+    the committee cannot tell.
     """
-    lags = max(len(x) - len(columns), 0)
-    names = [*(f"the label {k + 1} before" for k in range(lags)), *columns]
     try:
         owed = committee.contributions(x[None, : committee.n_features])[0]
     except DataError:
@@ -151,10 +150,7 @@ def why(
     rest = np.setdiff1d(np.arange(owed.shape[1] - 1), most)
     return {
         "classes": [classes[k] for k in likely],
-        "features": [
-            [names[d] if d < len(names) else f"column {d}", *owed[likely, d].round(4).tolist()]
-            for d in most.tolist()
-        ],
+        "features": [[columns[d], *owed[likely, d].round(4).tolist()] for d in most.tolist()],
         "others": owed[likely][:, rest].sum(axis=1).round(4).tolist(),
         "base": owed[likely, -1].round(4).tolist(),
     }

@@ -151,7 +151,9 @@ class Publisher(Watcher):
         if pipeline.learner.n_labels == self._labels:
             return None
         self._labels = pipeline.learner.n_labels
-        return LabelledNow(*pipeline.learner.newest_labelled(LABELLED), pipeline.steady)
+        lags = pipeline.learner.label_lags
+        steady = {name: lags + column for name, column in pipeline.steady.items()}
+        return LabelledNow(*pipeline.learner.newest_labelled(LABELLED), steady)
 
     def _publish(self, state: str) -> None:
         before, loop = time.thread_time(), self._loop

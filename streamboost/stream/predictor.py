@@ -116,6 +116,11 @@ class Predictor:
             raise DataError("this learner takes arrays: give it features= to take records")
         return self.features
 
+    @property
+    def label_lags(self) -> int:
+        """How many columns of a row, the first, are the newest labels (`with_lags`)."""
+        return self._lags.n
+
     def with_lags(self, X: np.ndarray) -> np.ndarray:
         """Return `X` float32 (n, D - lags) behind the newest labels learned by now, (n, D).
 
