@@ -5,7 +5,7 @@ from typing import Any
 
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.wording import NOTHING, amount, percent
+from streamboost.pipelines.wording import NOTHING, amount, estimate
 
 __all__ = ["rivals"]
 
@@ -40,10 +40,7 @@ def rivals(view: View) -> Table:
 
 def _share(report: Mapping[str, Any] | None) -> str | Cell:
     figure = ((report or {}).get("committee") or {}).get("accuracy")
-    if figure is None:
-        return NOTHING
-    value, low, high = (figure[end] for end in ("value", "low", "high"))
-    return Cell(f"{percent(value)} ({percent(low)} to {percent(high)})", bar=value)
+    return NOTHING if figure is None else Cell(estimate(figure), bar=figure["value"])
 
 
 def _value(figures: Mapping[str, Any]) -> float:

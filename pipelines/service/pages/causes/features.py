@@ -7,7 +7,7 @@ from typing import Any
 from streamboost.pipelines.service.pages.charts import Curves, Group, Series
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table, shift
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.service.pages.widgets import Chart, DataTable, Tag
+from streamboost.pipelines.service.pages.widgets import Chart, Tag, show_told
 from streamboost.pipelines.wording import amount, clock, percent, plural
 
 __all__ = ["distribution", "moved", "overview", "show_features"]
@@ -21,7 +21,7 @@ def show_features(view: View, chosen: str | None) -> None:
     if chosen is not None and table.rows:
         with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
             Tag("h2", chosen, id="one-title")
-            _show(distribution(view, chosen))
+            show_told(distribution(view, chosen))
             curves = moved(view, chosen)
             Tag("p", curves.summary, "summary" if curves.times else "summary empty")
             if curves.times:
@@ -29,13 +29,7 @@ def show_features(view: View, chosen: str | None) -> None:
     with Tag("section", classes="panel whole", aria_labelledby="every-title", id="every"):
         Tag("h2", "All features", id="every-title")
         Tag("p", _since(view), "about")
-        _show(table)
-
-
-def _show(table: Table) -> None:
-    Tag("p", table.summary, "summary" if table.rows else "summary empty")
-    if table.rows:
-        DataTable().show_table(table)
+        show_told(table)
 
 
 def _since(view: View) -> str:

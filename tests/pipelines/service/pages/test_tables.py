@@ -89,8 +89,8 @@ def test_rivals_stand_beside_what_serves():
     found = {"nb": {"since_start": figures(0.9), "recent": {}}}
     table = rivals(seen(evaluation=own, rivals=found))
     assert [texts(row) for row in table.rows] == [
-        ["what serves", "80.0 % (75.0 % to 85.0 %)", "80.0 % (75.0 % to 85.0 %)", "300"],
-        ["nb", "90.0 % (85.0 % to 95.0 %)", tables.NOTHING, "300"],
+        ["what serves", "80.0 % (75.0 to 85.0)", "80.0 % (75.0 to 85.0)", "300"],
+        ["nb", "90.0 % (85.0 to 95.0)", tables.NOTHING, "300"],
     ]
     assert table.summary == "Ahead of what serves, as far as labels tell: nb."
 
