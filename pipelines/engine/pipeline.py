@@ -163,20 +163,6 @@ class Pipeline:
         """Return all that the next step depends on: arrays, and a manifest."""
         return pack(self)
 
-    @property
-    def columns(self) -> list[str]:
-        """What each column of `Records.X` is; in rows, the labels' lags stand before them."""
-        features = self.learner.features
-        return list(self.schema.features if features is None else features.names)
-
-    @property
-    def steady(self) -> dict[str, int]:
-        """The columns of `Records.X` that mean the same whatever is learned, by their names."""
-        features, names = self.learner.features, self.columns
-        return {
-            names[at]: at for at in (range(len(names)) if features is None else features.steady)
-        }
-
     def numbers(self) -> dict[str, Any]:
         """Return how it stands: its counters, and those of committee, ledger and join."""
         return in_numbers(self)

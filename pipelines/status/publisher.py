@@ -16,7 +16,13 @@ from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.intake import wall_clock
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.status.documents import of_schema, point_of, standing, state_of
+from streamboost.pipelines.status.documents import (
+    of_schema,
+    point_of,
+    standing,
+    state_of,
+    steady_of,
+)
 from streamboost.pipelines.status.judged import JudgedNotes
 from streamboost.pipelines.status.labelled import LABELLED, LabelledNow
 from streamboost.pipelines.status.recent import Notes, Since
@@ -73,7 +79,7 @@ class Publisher(Watcher):
         self._due, self._published, self._said = 0.0, clock(), clock()
         self._labels = 0
         self._state, self._is_still, self._has_failed = "", False, False
-        steady = loop.pipeline.steady
+        steady = steady_of(loop.pipeline)
         self._writer = Writer(folder, loop.pipeline.schema, list(steady))
         self._notes = Notes(list(steady.values()), known=self._writer.has_reference)
         self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
@@ -152,7 +158,7 @@ class Publisher(Watcher):
             return None
         self._labels = pipeline.learner.n_labels
         lags = pipeline.learner.label_lags
-        steady = {name: lags + column for name, column in pipeline.steady.items()}
+        steady = {name: lags + column for name, column in steady_of(pipeline).items()}
         return LabelledNow(*pipeline.learner.newest_labelled(LABELLED), steady)
 
     def _publish(self, state: str) -> None:
