@@ -21,7 +21,7 @@ from streamboost.pipelines.engine.join.held_records import unpacked
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.documents import columns_of
 from streamboost.pipelines.status.file import Row
-from streamboost.pipelines.status.requests import Sent, other_fields
+from streamboost.pipelines.status.requests import Sent, other_fields, shown_by
 from streamboost.stream.checks import Label
 
 if TYPE_CHECKING:
@@ -158,18 +158,10 @@ def why(
 
 
 class JudgedRows:
-    """The rows of ``records``, the newest within bounds, each by its record's id.
+    """The rows of ``records``, the newest within bounds, each by its record's id."""
 
-    Parameters
-    ----------
-    schema : that of the records
-    """
-
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
-        self._features = list(schema.features)
-        self._hidden = {schema.id, schema.time or schema.id, *schema.features}
-        self._hidden |= {schema.label_fields.label}
         self._bytes = 0
 
     def resume(self, rows: Iterable[Row]) -> None:
@@ -177,52 +169,24 @@ class JudgedRows:
         for id, *row in rows:
             self._put(id, tuple(row))
 
-    def update(self, judged: Judged) -> None:
-        """Take in what came."""
+    def update(self, judged: Judged, schema: Schema) -> None:
+        """Take in what came; `schema` is that of the records."""
         end = time.thread_time() + WORK
         for id, event in judged.events:
             if isinstance(event, Told):
-                self._tell(event)
+                self._tell(event, schema)
                 continue
-            value = self._of(event)
+            value = _asked(event, schema)
             if event.committee is not None and time.thread_time() < end:
                 said = value.get("probabilities") or {}
                 value["why"] = why(event.committee, event.x, judged.columns, said)
             self._keep(id, value, None)
 
-    def _of(self, seen: Seen) -> dict[str, Any]:
-        request, payload = seen.sent
-        return _decode(request) | {
-            "asked": True,
-            "arrived": seen.tick,
-            "version": seen.version,
-            "margin": seen.margin,
-            "fields": other_fields(payload, self._hidden),
-            "labels": [],
-        }
-
-    def _tell(self, told: Told) -> None:
+    def _tell(self, told: Told, schema: Schema) -> None:
         row = self.rows.get(told.id)
-        value = self._unasked(told) if row is None else _decode(row[-1])
+        value = _unasked(told, schema) if row is None else _decode(row[-1])
         value["labels"] = [*value["labels"], [told.tick, told.label, told.source]][-20:]
         self._keep(told.id, value, told.label)
-
-    def _unasked(self, told: Told) -> dict[str, Any]:
-        """Return what there is of a record that was labelled without being asked about."""
-        features: Mapping[str, Any] = {}
-        if told.values is not None:
-            features = dict(zip(self._features, unpacked(told.values), strict=False))
-        elif told.x is not None:
-            features = features_of(self._features, told.x[-len(self._features) :])
-        return {
-            "id": told.id,
-            "label": told.predicted,
-            "asked": False,
-            "arrived": told.tick,
-            "features": features,
-            "fields": {},
-            "labels": [],
-        }
 
     def _keep(self, id: str, value: dict[str, Any], truth: Label | None) -> None:
         said = value.get("label")
@@ -242,3 +206,33 @@ class JudgedRows:
         self.rows[id] = row
         while len(self.rows) > MOST or self._bytes > MOST_BYTES:
             self._bytes -= len(self.rows.pop(next(iter(self.rows)))[-1])
+
+
+def _asked(seen: Seen, schema: Schema) -> dict[str, Any]:
+    request, payload = seen.sent
+    return _decode(request) | {
+        "asked": True,
+        "arrived": seen.tick,
+        "version": seen.version,
+        "margin": seen.margin,
+        "fields": other_fields(payload, shown_by(schema)),
+        "labels": [],
+    }
+
+
+def _unasked(told: Told, schema: Schema) -> dict[str, Any]:
+    """Return what there is of a record that was labelled without being asked about."""
+    features: Mapping[str, Any] = {}
+    if told.values is not None:
+        features = dict(zip(schema.features, unpacked(told.values), strict=False))
+    elif told.x is not None:
+        features = features_of(schema.features, told.x[-len(schema.features) :])
+    return {
+        "id": told.id,
+        "label": told.predicted,
+        "asked": False,
+        "arrived": told.tick,
+        "features": features,
+        "fields": {},
+        "labels": [],
+    }

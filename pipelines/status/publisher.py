@@ -80,7 +80,7 @@ class Publisher(Watcher):
         self._labels = 0
         self._state, self._is_still, self._has_failed = "", False, False
         steady = steady_of(loop.pipeline)
-        self._writer = Writer(folder, loop.pipeline.schema, list(steady))
+        self._writer = Writer(folder, list(steady))
         self._notes = Notes(list(steady.values()), known=self._writer.has_reference)
         self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
         self._judged = JudgedNotes(loop.pipeline)
@@ -148,8 +148,9 @@ class Publisher(Watcher):
     def _beat(self) -> None:
         self._said, now = self._clock(), wall_clock()
         documents = {"beat": {"time": now}}
-        sequence = self._loop.pipeline.sequence
-        self._writer.take(Publication(now, sequence, documents, None, Since(), None, None))
+        of = self._loop.pipeline
+        about = now, of.sequence, of.schema
+        self._writer.take(Publication(*about, documents, None, Since(), None, None))
 
     def _newly_labelled(self) -> LabelledNow | None:
         """Return the newest labelled records, None where they are those of the last time."""
@@ -193,6 +194,7 @@ class Publisher(Watcher):
             Publication(
                 now,
                 loop.pipeline.sequence,
+                loop.pipeline.schema,
                 documents,
                 point,
                 since,
