@@ -21,6 +21,7 @@ from streamboost.pipelines.engine.join.held_records import unpacked
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.documents import columns_of
 from streamboost.pipelines.status.file import Row
+from streamboost.pipelines.status.history import text_of
 from streamboost.pipelines.status.requests import Sent, other_fields, shown_by
 from streamboost.stream.checks import Label
 
@@ -48,7 +49,6 @@ CLASSES = 8
 """Classes for which is told what they did: the likeliest."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class JudgedRows:
                 value["labels"][-1][0] if value["labels"] else value["arrived"],
                 None if truth is None else str(truth),
                 None if said is None else str(said),
-                _encode(value).decode(),
+                text_of(value),
             ),
         )
 
