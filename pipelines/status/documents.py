@@ -47,23 +47,18 @@ from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.recent import MOST_CLASSES, Since
 from streamboost.stream.evaluation.report import Report
 
-__all__ = ["about", "columns_of", "of_schema", "point_of", "standing", "state_of", "steady_of"]
+__all__ = ["about", "of_schema", "point_of", "standing", "state_of", "steady_of"]
 
 MOST_LABELS = 500
 """Of the classes that the committee knows, to choose an answer from."""
 
 
-def columns_of(pipeline: Pipeline) -> list[str]:
-    """Return what each column of `Records.X` is; in rows, the labels' lags stand before them."""
-    features = pipeline.learner.features
-    return list(pipeline.schema.features if features is None else features.names)
-
-
 def steady_of(pipeline: Pipeline) -> dict[str, int]:
-    """Return those of them that mean the same whatever is learned, by their names."""
-    features, names = pipeline.learner.features, columns_of(pipeline)
-    places = range(len(names)) if features is None else features.steady
-    return {names[at]: at for at in places}
+    """Return the columns of `Records.X` that mean the same whatever is learned, by their names."""
+    features, fields = pipeline.learner.features, pipeline.schema.features
+    if features is None:
+        return {name: at for at, name in enumerate(fields)}
+    return {features.names[at]: at for at in features.steady}
 
 
 def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:

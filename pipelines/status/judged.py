@@ -19,7 +19,6 @@ from streamboost.errors import DataError
 from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.join.held_records import unpacked
 from streamboost.pipelines.engine.pipeline import Pipeline
-from streamboost.pipelines.status.documents import columns_of
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.history import text_of
 from streamboost.pipelines.status.requests import Sent, other_fields, shown_by
@@ -125,9 +124,8 @@ class JudgedNotes:
     def take(self) -> Judged:
         """Return what came since this was called last."""
         events, self._events = list(self._events), deque(maxlen=2 * MOST_AT_ONCE)
-        lags = range(self.pipeline.learner.label_lags)
-        before = [f"the label {k + 1} before" for k in lags]
-        return Judged(events, [*before, *columns_of(self.pipeline)])
+        pipeline = self.pipeline
+        return Judged(events, pipeline.learner.columns(pipeline.schema.features))
 
 
 def why(
