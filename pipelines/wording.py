@@ -11,10 +11,12 @@ __all__ = [
     "amount",
     "clock",
     "estimate",
+    "is_number",
     "percent",
     "plural",
     "seconds",
     "sentence",
+    "shown",
     "visible",
 ]
 
@@ -57,6 +59,34 @@ def amount(value: float | None) -> str:
     if value == int(value) or abs(value) >= 10_000:
         return f"{round(value):,}"
     return f"{value:.4g}"
+
+
+_NUMBERS = 8
+"""Numbers of a list that are shown one by one."""
+
+
+def shown(given: Any) -> str:
+    """Return the value of a record's field.
+
+    >>> shown(None), shown(True), shown(0.12345), shown([0.5] * 9), shown("low")
+    ('missing', 'true', '0.1235', '9 numbers', 'low')
+    """
+    if given is None:
+        return "missing"
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, list) and len(given) > _NUMBERS:
+        return f"{len(given)} numbers"
+    return amount(given) if is_number(given) else str(given)
+
+
+def is_number(given: Any) -> bool:
+    """Tell whether the value of a field is a number, as which JSON's true and false do not count.
+
+    >>> is_number(1.5), is_number(True), is_number("1")
+    (True, False, False)
+    """
+    return isinstance(given, int | float) and not isinstance(given, bool)
 
 
 def seconds(value: float | None) -> str:

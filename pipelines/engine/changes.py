@@ -1,7 +1,9 @@
 """What changes a pipeline besides its data: commands, classes mended by them, and added fields."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.messages.decoded import Labels
 from streamboost.connectors.messages.labels import LabelKind, read_label
@@ -16,29 +18,25 @@ from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Training
 
-__all__ = ["Classes", "accepted", "decisions_of", "gain", "obey"]
+if TYPE_CHECKING:
+    from streamboost.pipelines.engine.pipeline import Pipeline
+
+__all__ = ["Classes", "accepted", "decisions_of", "obey", "take_over"]
+
+_log = logging.getLogger(__name__)
 
 
 def accepted(
-    commands: Sequence[Command],
-    learner: StreamLearner,
-    versions: Versions,
-    check: Callable[[Command], None],
-    tell: Callable[[str], None],
+    pipeline: "Pipeline", commands: Sequence[Command], tell: Callable[[str], None]
 ) -> list[Command]:
-    """Return the commands that can be obeyed, with the versions they name at hand.
+    """Return the commands that a pipeline can obey, with the versions they name at hand.
 
-    `check` raises where one cannot be obeyed for what it is about. Of what is refused, `tell` is
-    told why.
+    Of what is refused, `tell` is told why.
     """
     found = []
     for command in commands:
         try:
-            if command.version is not None:
-                versions.fetch(command.version)
-            check(command)
-            if command.command == "promote" and learner.trainer.challenger is None:
-                raise StateError("no challenger is being judged")
+            check(pipeline, command)
             found.append(command)
         except (ConfigurationError, ModelFileError, StateError) as error:
             refuse(str(command), error)
@@ -46,8 +44,49 @@ def accepted(
     return found
 
 
-def obey(command: Command, learner: StreamLearner, versions: Versions) -> tuple[Training, ...]:
-    """Obey a command that is not about classes; return the trainings it started."""
+def check(pipeline: "Pipeline", command: Command) -> None:
+    """Raise StateError or ConfigurationError where a pipeline cannot obey a command as it is.
+
+    A model of others can only be decided by.
+    """
+    is_served = pipeline.models is not None and pipeline.models.serving is not None
+    if is_served and command.command != "decide":
+        raise StateError(f"[model] serves, which knows no {command.command}")
+    if command.version is not None:
+        pipeline.versions.fetch(command.version)
+    if command.label is not None:
+        pipeline.classes.check(command, pipeline.schema.labels_are)
+    if command.decision is not None:
+        if not pipeline.decides:
+            raise StateError("scorers decide nothing: go by `probabilities` of predictions")
+        decisions_of(command.decision)
+    if command.command == "promote" and pipeline.learner.trainer.challenger is None:
+        raise StateError("no challenger is being judged")
+
+
+def obey(pipeline: "Pipeline", commands: Sequence[Command]) -> list[Training]:
+    """Have a pipeline obey `commands`; return the trainings they started."""
+    started: list[Training] = []
+    for command in commands:
+        _log.info("batch %d obeys: %s", pipeline.sequence, command)
+        if command.label is None:
+            started += _obey(command, pipeline.learner, pipeline.versions)
+        else:
+            started += _mend(pipeline, command)
+    return started
+
+
+def _mend(pipeline: "Pipeline", command: Command) -> tuple[Training, ...]:
+    """Merge or drop a class; return the trainings that were started."""
+    try:
+        label, into = pipeline.classes.obey(command, pipeline.schema.labels_are)
+    except StateError:  # another command of the batch, obeyed before it, has made it void
+        return ()
+    pipeline.join.rename(pipeline.classes.now)
+    return pipeline.learner.rename(label, into)
+
+
+def _obey(command: Command, learner: StreamLearner, versions: Versions) -> tuple[Training, ...]:
     trainer = learner.trainer
     if command.version is not None:
         return learner.swap(versions[command.version])
@@ -72,7 +111,25 @@ def decisions_of(given: Mapping[str, Any]) -> Decisions | None:
     return Decisions(**given) if given else None
 
 
-def gain(given: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
+def take_over(pipeline: "Pipeline") -> None:
+    """Have a pipeline go by what its notes say that the file says now: rules, decision, fields."""
+    notes, learner = pipeline.notes, pipeline.learner
+    if "rules" in notes:
+        pipeline.schema = replace(pipeline.schema, **notes["rules"])
+    if "decision" in notes:
+        pipeline.decision = notes["decision"]
+        learner.decisions = decisions_of(pipeline.decision)
+    if "fields" in notes:
+        fields = _gain(notes["fields"], learner)
+        pipeline.schema = pipeline.schema.extended(fields)
+        pipeline.fields.learn(fields)
+        if pipeline.models is not None:
+            pipeline.models.follow(pipeline.schema.features)
+        names = ", ".join(fields)
+        _log.info("batch %d: fields are learned from now on: %s", pipeline.sequence, names)
+
+
+def _gain(given: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
     """Let the learner take on fields that were added to the file; records before miss them."""
     assert learner.features is not None
     fields = {name: as_field(name, field) for name, field in given.items()}

@@ -244,9 +244,8 @@ class Loop:
             self.retrying = False
             if inputs is None:
                 return self.intake.empty() if self._trainer.finished() else None
-            one = self.pipeline
-            known = one.learner, one.versions, one.check_class, self.tell
-            return replace(inputs, commands=accepted(inputs.commands, *known))
+            commands = accepted(self.pipeline, inputs.commands, self.tell)
+            return replace(inputs, commands=commands)
         return None
 
     def _has_room(self) -> bool:

@@ -1,13 +1,20 @@
-"""How a pipeline stands, in numbers: its committee, and fields that came later."""
+"""How a pipeline stands: in numbers, and whole, as its snapshots hold it."""
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from streamboost.connectors.messages.schema import Schema
 from streamboost.features import Features
+from streamboost.pipelines.engine.changes import Classes
+from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
 
-__all__ = ["FieldCounts", "committee_in_numbers"]
+if TYPE_CHECKING:
+    from streamboost.pipelines.engine.pipeline import Pipeline
+
+__all__ = ["FieldCounts", "in_numbers", "pack", "restore"]
 
 MOST_NAMES = 1_000
 """Names that are told apart: a record whose names never come again cannot fill the memory."""
@@ -47,7 +54,75 @@ class FieldCounts:
         }
 
 
-def committee_in_numbers(learner: StreamLearner) -> dict[str, int]:
+def pack(pipeline: "Pipeline") -> tuple[Arrays, dict[str, Any]]:
+    """Return all that a pipeline's next step depends on: arrays, and a manifest."""
+    arrays = {f"learner.{name}": a for name, a in pipeline.learner.snapshot().items()}
+    arrays |= {f"join.{name}": a for name, a in pipeline.join.to_arrays().items()}
+    about: dict[str, Any] = {}
+    if pipeline.models is not None:
+        state, tables = pipeline.models.state()
+        about = {"models": state}
+        arrays |= {f"models.{name}": a for name, a in tables.items()}
+    manifest = pipeline.numbers() | {
+        "digest": pipeline.digest,
+        "tick": pipeline.tick,
+        "notes": pipeline.notes,
+        "schema": pipeline.schema.to_json(),
+        "classes": pipeline.classes.to_json(),
+        "decision": pipeline.decision,
+        "evaluation": pipeline.learner.evaluation.in_numbers(),
+    }
+    return arrays, manifest | about
+
+
+def restore(pipeline: "Pipeline", arrays: Arrays, manifest: dict[str, Any]) -> None:
+    """Have a pipeline become the one that was packed so."""
+    pipeline.learner = StreamLearner.restore(part(arrays, "learner."))
+    if pipeline.models is not None:
+        pipeline.models.resume(manifest["models"], part(arrays, "models."))
+    pipeline.join.restore(part(arrays, "join."))
+    pipeline.sequence = manifest["sequence"]
+    pipeline.digest = manifest["digest"]
+    pipeline.tick = manifest["tick"]
+    pipeline.dead_letters = manifest["dead_letters"]
+    pipeline.bootstrapped = manifest["bootstrapped"]
+    pipeline.lost_batches = manifest["lost_batches"]
+    pipeline.deleted_unread = manifest.get("deleted_unread", 0)  # release 0.1 knew none
+    pipeline.fields = FieldCounts(manifest.get("fields", {}).get("unknown"))
+    if "schema" in manifest:
+        pipeline.schema = Schema.from_json(manifest["schema"])
+    pipeline.classes = Classes.restore(manifest.get("classes", {}))
+    pipeline.decision = manifest.get("decision", {})
+    pipeline.notes = dict(manifest["notes"])
+
+
+def in_numbers(pipeline: "Pipeline") -> dict[str, Any]:
+    """Return a pipeline's counters, and those of committee, ledger and join."""
+    learner = pipeline.learner
+    return {
+        "sequence": pipeline.sequence,
+        "dead_letters": pipeline.dead_letters,
+        "bootstrapped": pipeline.bootstrapped,
+        "lost_batches": pipeline.lost_batches,
+        "deleted_unread": pipeline.deleted_unread,
+        "fields": pipeline.fields.in_numbers(learner.features),
+        "committee": _of_committee(learner),
+        "experts": learner.voices,
+        "annotators": learner.annotators.in_numbers(),
+        "ledger": asdict(learner.ledger),
+        "join": pipeline.join.in_numbers(),
+    } | _of_models(pipeline)
+
+
+def _of_models(pipeline: "Pipeline") -> dict[str, Any]:
+    if pipeline.models is None:
+        return {}
+    serving = pipeline.models.serving
+    failures = {} if serving is None else {"model": {"failures": serving.failures}}
+    return failures | {"rivals": pipeline.models.in_numbers()}
+
+
+def _of_committee(learner: StreamLearner) -> dict[str, int]:
     """Return how the committee stands, and what is being trained."""
     trainer = learner.trainer
     numbers = {

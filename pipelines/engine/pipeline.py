@@ -4,22 +4,20 @@ Nothing here does input or output or reads a clock: given the same batches it do
 they arrive or are replayed.
 """
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
-from streamboost.connectors.base import Carried, Following, Message
+from streamboost.connectors.base import Carried, Following
 from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.within import sort
 from streamboost.connectors.messages.written import DeadLetter
-from streamboost.errors import StateError
 from streamboost.pipelines.engine.batch import (
     Effects,
     Inputs,
@@ -29,25 +27,23 @@ from streamboost.pipelines.engine.batch import (
     predictions,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
-from streamboost.pipelines.engine.changes import Classes, decisions_of, gain, obey
+from streamboost.pipelines.engine.changes import Classes, obey, take_over
 from streamboost.pipelines.engine.join import Join
 from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
+from streamboost.pipelines.engine.join.repeated import first_ones
 from streamboost.pipelines.engine.models.models import Models
-from streamboost.pipelines.engine.numbers import FieldCounts, committee_in_numbers
+from streamboost.pipelines.engine.numbers import FieldCounts, in_numbers, pack, restore
 from streamboost.pipelines.engine.requests import requests_of
 from streamboost.pipelines.span import Moment
-from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.versions import Versions
-from streamboost.storage import Arrays, part
+from streamboost.storage import Arrays
 from streamboost.stream.doubts import Relabels
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
 
 __all__ = ["Pipeline"]
-
-_log = logging.getLogger(__name__)
 
 
 class Pipeline:
@@ -111,7 +107,7 @@ class Pipeline:
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in, and the committee a thread has trained; return all that follows."""
         before = self._begin(inputs)
-        started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
+        started = [*self.learner.swap(swap), *obey(self, inputs.commands)]
         expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
         self.learner.expire(expired)
         if self.models is not None:
@@ -165,75 +161,16 @@ class Pipeline:
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all that the next step depends on: arrays, and a manifest."""
-        arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
-        arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
-        about: dict[str, Any] = {}
-        if self.models is not None:
-            state, tables = self.models.state()
-            about = {"models": state}
-            arrays |= {f"models.{name}": a for name, a in tables.items()}
-        manifest = self.numbers() | {
-            "digest": self.digest,
-            "tick": self.tick,
-            "notes": self.notes,
-            "schema": self.schema.to_json(),
-            "classes": self.classes.to_json(),
-            "decision": self.decision,
-            "evaluation": self.learner.evaluation.in_numbers(),
-        }
-        return arrays, manifest | about
-
-    @property
-    def steady(self) -> dict[str, int]:
-        """The columns of `Records.X` that mean the same whatever is learned, by their names."""
-        features = self.learner.features
-        if features is None:
-            return {name: column for column, name in enumerate(self.schema.features)}
-        return {features.names[column]: column for column in features.steady}
+        return pack(self)
 
     def numbers(self) -> dict[str, Any]:
         """Return how it stands: its counters, and those of committee, ledger and join."""
-        return {
-            "sequence": self.sequence,
-            "dead_letters": self.dead_letters,
-            "bootstrapped": self.bootstrapped,
-            "lost_batches": self.lost_batches,
-            "deleted_unread": self.deleted_unread,
-            "fields": self.fields.in_numbers(self.learner.features),
-            "committee": committee_in_numbers(self.learner),
-            "experts": self.learner.voices,
-            "annotators": self.learner.annotators.in_numbers(),
-            "ledger": asdict(self.learner.ledger),
-            "join": self.join.in_numbers(),
-        } | self._of_models()
+        return in_numbers(self)
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Become the one that gave this snapshot."""
-        self.learner = StreamLearner.restore(part(arrays, "learner."))
+        restore(self, arrays, manifest)
         self._let_score()
-        if self.models is not None:
-            self.models.resume(manifest["models"], part(arrays, "models."))
-        self.join.restore(part(arrays, "join."))
-        self.sequence = manifest["sequence"]
-        self.digest = manifest["digest"]
-        self.tick = manifest["tick"]
-        self.dead_letters = manifest["dead_letters"]
-        self.bootstrapped = manifest["bootstrapped"]
-        self.lost_batches = manifest["lost_batches"]
-        self.deleted_unread = manifest.get("deleted_unread", 0)  # release 0.1 knew none
-        self.fields = FieldCounts(manifest.get("fields", {}).get("unknown"))
-        if "schema" in manifest:
-            self.schema = Schema.from_json(manifest["schema"])
-        self.classes = Classes.restore(manifest.get("classes", {}))
-        self.decision = manifest.get("decision", {})
-        self.notes = dict(manifest["notes"])
-
-    def _of_models(self) -> dict[str, Any]:
-        if self.models is None:
-            return {}
-        serving = self.models.serving
-        failures = {} if serving is None else {"model": {"failures": serving.failures}}
-        return failures | {"rivals": self.models.in_numbers()}
 
     def _let_score(self) -> None:
         if self.models is not None and self.models.serving is not None:
@@ -244,40 +181,8 @@ class Pipeline:
         self.sequence += 1
         self.tick = inputs.tick
         self.deleted_unread += inputs.count_deleted()
-        if "rules" in self.notes:
-            self.schema = replace(self.schema, **self.notes["rules"])
-        if "decision" in self.notes:
-            self.decision = self.notes["decision"]
-            self.learner.decisions = decisions_of(self.decision)
-        if "fields" in self.notes:
-            fields = gain(self.notes["fields"], self.learner)
-            self.schema = self.schema.extended(fields)
-            self.fields.learn(fields)
-            if self.models is not None:
-                self.models.follow(self.schema.features)
-            names = ", ".join(fields)
-            _log.info("batch %d: fields are learned from now on: %s", self.sequence, names)
+        take_over(self)
         return _Before(self.join.ignored(), self.learner.committee, self.bootstrapped)
-
-    def _obey(self, commands: Sequence[Command]) -> list[Training]:
-        """Obey `commands`; return the trainings they started."""
-        started: list[Training] = []
-        for command in commands:
-            _log.info("batch %d obeys: %s", self.sequence, command)
-            if command.label is None:
-                started += obey(command, self.learner, self.versions)
-            else:
-                started += self._mend(command)
-        return started
-
-    def _mend(self, command: Command) -> tuple[Training, ...]:
-        """Merge or drop a class; return the trainings that were started."""
-        try:
-            label, into = self.classes.obey(command, self.schema.labels_are)
-        except StateError:  # another command of the batch, obeyed before it, has made it void
-            return ()
-        self.join.rename(self.classes.now)
-        return self.learner.rename(label, into)
 
     def _told_apart(self, inputs: Inputs) -> Inputs:
         """Return a batch whose labels are labels, where they come among the records."""
@@ -290,40 +195,12 @@ class Pipeline:
         """Return the records of a batch, and in their order the dead letters of the others."""
         sound, damaged = self.schema.decode(inputs.records, source="records", time=self.tick)
         self.fields.add(sound.unknown)
-        fresh = self.join.fresh(sound.ids)
-        if all(fresh):
-            return sound, damaged
         # What is a label, too, says what became of a record that is held.
-        labels = {id(message) for message in inputs.labels} if self.schema.labels_within else ()
-        repeated = [
-            self._repeated(name, message)
-            for name, message, is_first in zip(sound.ids, sound.messages, fresh, strict=True)
-            if not is_first and id(message) not in labels
-        ]
-        records = sound.take([row for row, is_first in enumerate(fresh) if is_first])
-        return records, sorted([*damaged, *repeated], key=_place)
-
-    def _repeated(self, id: str, message: Message) -> DeadLetter:
-        detail = (
-            f"a record with the id {id!r} is held already: ids must not come again within "
-            f"join_window ({self.join.window})"
-        )
-        return DeadLetter.of(message, "duplicate_id", detail, source="records", time=self.tick)
-
-    def check_class(self, command: Command) -> None:
-        """Raise StateError where a class cannot be merged or dropped, or decided on, so.
-
-        A model of others can only be decided by.
-        """
-        is_served = self.models is not None and self.models.serving is not None
-        if is_served and command.command != "decide":
-            raise StateError(f"[model] serves, which knows no {command.command}")
-        if command.label is not None:
-            self.classes.check(command, self.schema.labels_are)
-        if command.decision is not None:
-            if not self.decides:
-                raise StateError("scorers decide nothing: go by `probabilities` of predictions")
-            decisions_of(command.decision)
+        labels = inputs.labels if self.schema.labels_within else ()
+        records, repeated = first_ones(self.join, sound, labels, self.tick)
+        return records, sorted([*damaged, *repeated], key=_place) if len(records) < len(
+            sound
+        ) else damaged
 
     def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
         """Return what is predicted of the records, and which of them are asked about."""

@@ -84,7 +84,7 @@ class Scoring:
             raise StateError("there is no committee yet to explain: the first labels train one")
         with self._scoring:
             owed = committee.contributions(X[:, : committee.n_features])
-        names = _columns(known, committee.n_features)
+        names = known.learner.columns(known.schema.features)[: committee.n_features]
         classes = [str(label) for label in committee.classes.tolist()]
         found = [
             {
@@ -175,11 +175,3 @@ def _prediction(known: _Known, id: str | None, scored: "Scored", row: int) -> Do
         "margin": float(scored.margins[row]),
         "version": scored.version,
     }
-
-
-def _columns(known: _Known, n: int) -> list[str]:
-    """Return the names of the `n` columns that a committee scores."""
-    features = known.learner.features
-    own = list(known.schema.features if features is None else features.names)
-    lags = max((known.learner.n_features or 0) - len(own), 0)
-    return [*(f"label {lag + 1} before" for lag in range(lags)), *own][:n]

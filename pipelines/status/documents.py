@@ -47,10 +47,18 @@ from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.recent import MOST_CLASSES, Since
 from streamboost.stream.evaluation.report import Report
 
-__all__ = ["about", "of_schema", "point_of", "standing", "state_of"]
+__all__ = ["about", "of_schema", "point_of", "standing", "state_of", "steady_of"]
 
 MOST_LABELS = 500
 """Of the classes that the committee knows, to choose an answer from."""
+
+
+def steady_of(pipeline: Pipeline) -> dict[str, int]:
+    """Return the columns of `Records.X` that mean the same whatever is learned, by their names."""
+    features, fields = pipeline.learner.features, pipeline.schema.features
+    if features is None:
+        return {name: at for at, name in enumerate(fields)}
+    return {features.names[at]: at for at in features.steady}
 
 
 def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:

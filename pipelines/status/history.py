@@ -11,7 +11,7 @@ import numpy as np
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.reader import COUNTED, RATES, StatusReader
 
-__all__ = ["MOST_POINTS", "SUMMED", "Board", "text_of"]
+__all__ = ["MOST_POINTS", "Board", "text_of"]
 
 MOST_POINTS = 2_000
 MOST_MARKS = 1_000
@@ -22,9 +22,6 @@ MOST_PAYLOAD = 4_096
 
 RECENT = 600_000
 """Milliseconds: points of that age may be about twice as far apart as the newest."""
-
-SUMMED = COUNTED
-"""What a point counts since the one before; all else is how things stood at its time."""
 
 encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
 
@@ -111,7 +108,7 @@ class Board:
         gone, kept = numbers[least], numbers[least + 1]
         self.points.pop(gone)
         before, after = self._values.pop(gone), self._values[kept]
-        summed = {key: before.get(key, 0) + after.get(key, 0) for key in SUMMED}
+        summed = {key: before.get(key, 0) + after.get(key, 0) for key in COUNTED}
         self._values[kept] = after | summed
         tick, sequence, _ = self.points[kept]
         self.points[kept] = (tick, sequence, text_of(self._values[kept]))

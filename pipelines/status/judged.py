@@ -20,7 +20,8 @@ from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.join.held_records import unpacked
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.file import Row
-from streamboost.pipelines.status.requests import Sent, other_fields
+from streamboost.pipelines.status.history import text_of
+from streamboost.pipelines.status.requests import Sent, other_fields, shown_by
 from streamboost.stream.checks import Label
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ CLASSES = 8
 """Classes for which is told what they did: the likeliest."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,8 @@ class JudgedNotes:
     def take(self) -> Judged:
         """Return what came since this was called last."""
         events, self._events = list(self._events), deque(maxlen=2 * MOST_AT_ONCE)
-        features = self.pipeline.learner.features
-        names = self.pipeline.schema.features if features is None else features.names
-        return Judged(events, list(names))
+        pipeline = self.pipeline
+        return Judged(events, pipeline.learner.columns(pipeline.schema.features))
 
 
 def why(
@@ -134,10 +133,9 @@ def why(
 ) -> dict[str, Any] | None:
     """Return what each feature did to the score of each of the likeliest classes.
 
-    `x` (D,) is the row, `said` the probabilities by class. None where the committee cannot tell.
+    `x` (D,) is the row, whose columns are called so, `said` the probabilities by class. None where
+    the committee cannot tell.
     """
-    lags = max(len(x) - len(columns), 0)
-    names = [*(f"the label {k + 1} before" for k in range(lags)), *columns]
     try:
         owed = committee.contributions(x[None, : committee.n_features])[0]
     except DataError:
@@ -151,28 +149,17 @@ def why(
     rest = np.setdiff1d(np.arange(owed.shape[1] - 1), most)
     return {
         "classes": [classes[k] for k in likely],
-        "features": [
-            [names[d] if d < len(names) else f"column {d}", *owed[likely, d].round(4).tolist()]
-            for d in most.tolist()
-        ],
+        "features": [[columns[d], *owed[likely, d].round(4).tolist()] for d in most.tolist()],
         "others": owed[likely][:, rest].sum(axis=1).round(4).tolist(),
         "base": owed[likely, -1].round(4).tolist(),
     }
 
 
 class JudgedRows:
-    """The rows of ``records``, the newest within bounds, each by its record's id.
+    """The rows of ``records``, the newest within bounds, each by its record's id."""
 
-    Parameters
-    ----------
-    schema : that of the records
-    """
-
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
-        self._features = list(schema.features)
-        self._hidden = {schema.id, schema.time or schema.id, *schema.features}
-        self._hidden |= {schema.label_fields.label}
         self._bytes = 0
 
     def resume(self, rows: Iterable[Row]) -> None:
@@ -180,52 +167,24 @@ class JudgedRows:
         for id, *row in rows:
             self._put(id, tuple(row))
 
-    def update(self, judged: Judged) -> None:
-        """Take in what came."""
+    def update(self, judged: Judged, schema: Schema) -> None:
+        """Take in what came; `schema` is that of the records."""
         end = time.thread_time() + WORK
         for id, event in judged.events:
             if isinstance(event, Told):
-                self._tell(event)
+                self._tell(event, schema)
                 continue
-            value = self._of(event)
+            value = _asked(event, schema)
             if event.committee is not None and time.thread_time() < end:
                 said = value.get("probabilities") or {}
                 value["why"] = why(event.committee, event.x, judged.columns, said)
             self._keep(id, value, None)
 
-    def _of(self, seen: Seen) -> dict[str, Any]:
-        request, payload = seen.sent
-        return _decode(request) | {
-            "asked": True,
-            "arrived": seen.tick,
-            "version": seen.version,
-            "margin": seen.margin,
-            "fields": other_fields(payload, self._hidden),
-            "labels": [],
-        }
-
-    def _tell(self, told: Told) -> None:
+    def _tell(self, told: Told, schema: Schema) -> None:
         row = self.rows.get(told.id)
-        value = self._unasked(told) if row is None else _decode(row[-1])
+        value = _unasked(told, schema) if row is None else _decode(row[-1])
         value["labels"] = [*value["labels"], [told.tick, told.label, told.source]][-20:]
         self._keep(told.id, value, told.label)
-
-    def _unasked(self, told: Told) -> dict[str, Any]:
-        """Return what there is of a record that was labelled without being asked about."""
-        features: Mapping[str, Any] = {}
-        if told.values is not None:
-            features = dict(zip(self._features, unpacked(told.values), strict=False))
-        elif told.x is not None:
-            features = features_of(self._features, told.x[-len(self._features) :])
-        return {
-            "id": told.id,
-            "label": told.predicted,
-            "asked": False,
-            "arrived": told.tick,
-            "features": features,
-            "fields": {},
-            "labels": [],
-        }
 
     def _keep(self, id: str, value: dict[str, Any], truth: Label | None) -> None:
         said = value.get("label")
@@ -235,7 +194,7 @@ class JudgedRows:
                 value["labels"][-1][0] if value["labels"] else value["arrived"],
                 None if truth is None else str(truth),
                 None if said is None else str(said),
-                _encode(value).decode(),
+                text_of(value),
             ),
         )
 
@@ -245,3 +204,33 @@ class JudgedRows:
         self.rows[id] = row
         while len(self.rows) > MOST or self._bytes > MOST_BYTES:
             self._bytes -= len(self.rows.pop(next(iter(self.rows)))[-1])
+
+
+def _asked(seen: Seen, schema: Schema) -> dict[str, Any]:
+    request, payload = seen.sent
+    return _decode(request) | {
+        "asked": True,
+        "arrived": seen.tick,
+        "version": seen.version,
+        "margin": seen.margin,
+        "fields": other_fields(payload, shown_by(schema)),
+        "labels": [],
+    }
+
+
+def _unasked(told: Told, schema: Schema) -> dict[str, Any]:
+    """Return what there is of a record that was labelled without being asked about."""
+    features: Mapping[str, Any] = {}
+    if told.values is not None:
+        features = dict(zip(schema.features, unpacked(told.values), strict=False))
+    elif told.x is not None:
+        features = features_of(schema.features, told.x[-len(schema.features) :])
+    return {
+        "id": told.id,
+        "label": told.predicted,
+        "asked": False,
+        "arrived": told.tick,
+        "features": features,
+        "fields": {},
+        "labels": [],
+    }

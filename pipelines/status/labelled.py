@@ -14,7 +14,7 @@ import numpy as np
 
 from streamboost.stream.checks import Label, as_wide
 
-__all__ = ["LABELLED", "LabelledNow", "Looks", "near", "quartiles", "typical"]
+__all__ = ["LABELLED", "LabelledNow", "Looks", "near", "nearest", "quartiles", "typical"]
 
 LABELLED = 1_000
 """The newest labelled records, among which to look."""
@@ -87,20 +87,29 @@ def near(known: LabelledNow, rows: Mapping[str, np.ndarray]) -> dict[str, list[d
     columns = list(known.steady.values())
     if not rows or not columns or not known.ids:
         return {}
-    wanted = as_wide(list(rows.values()), known.X.shape[1])[:, columns].astype(np.float64)
-    there = known.X[:, columns].astype(np.float64)
-    mean, deviation = _spread(there)
-    a, b = (_or_zero((part - mean) / deviation).astype(np.float32) for part in (wanted, there))
-    # Short of the term that is the same for all of a row.
-    distances = (b * b).sum(1) - 2.0 * a @ b.T
-    some = np.argpartition(distances, min(NEAR, len(b) - 1), axis=1)[:, : NEAR + 1]
-    order = np.argsort(np.take_along_axis(distances, some, axis=1), axis=1)
-    places = np.take_along_axis(some, order, axis=1)
+    wanted = as_wide(list(rows.values()), known.X.shape[1])[:, columns]
+    places, _ = nearest(wanted, known.X[:, columns], NEAR + 1)  # one may be the record itself
     found = {}
     for id, row in zip(rows, places.tolist(), strict=True):
         others = [place for place in row if known.ids[place] != id][:NEAR]
         found[id] = [{"id": known.ids[place], "label": known.labels[place]} for place in others]
     return found
+
+
+def nearest(wanted: np.ndarray, there: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows of `there` (n, D) are nearest to each that is `wanted` (m, D), and how far.
+
+    Both are (m, min(most, n)), the nearest first. How far: by how many standard deviations their
+    columns differ, the root of the mean square.
+    """
+    mean, deviation = _spread(there.astype(np.float64))
+    a, b = (_or_zero((part - mean) / deviation).astype(np.float32) for part in (wanted, there))
+    # Short of the term that is the same for all of a row.
+    distances = (b * b).sum(1) - 2.0 * a @ b.T
+    some = np.argpartition(distances, min(most, len(b)) - 1, axis=1)[:, :most]
+    order = np.argsort(np.take_along_axis(distances, some, axis=1), axis=1, kind="stable")
+    places = np.take_along_axis(some, order, axis=1)
+    return places, np.sqrt(((a[:, None] - b[places]) ** 2).mean(axis=2))
 
 
 def _or_zero(X: np.ndarray) -> np.ndarray:

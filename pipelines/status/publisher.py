@@ -16,7 +16,13 @@ from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.intake import wall_clock
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.status.documents import of_schema, point_of, standing, state_of
+from streamboost.pipelines.status.documents import (
+    of_schema,
+    point_of,
+    standing,
+    state_of,
+    steady_of,
+)
 from streamboost.pipelines.status.judged import JudgedNotes
 from streamboost.pipelines.status.labelled import LABELLED, LabelledNow
 from streamboost.pipelines.status.recent import Notes, Since
@@ -73,8 +79,8 @@ class Publisher(Watcher):
         self._due, self._published, self._said = 0.0, clock(), clock()
         self._labels = 0
         self._state, self._is_still, self._has_failed = "", False, False
-        steady = loop.pipeline.steady
-        self._writer = Writer(folder, loop.pipeline.schema, list(steady))
+        steady = steady_of(loop.pipeline)
+        self._writer = Writer(folder, list(steady))
         self._notes = Notes(list(steady.values()), known=self._writer.has_reference)
         self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
         self._judged = JudgedNotes(loop.pipeline)
@@ -142,8 +148,9 @@ class Publisher(Watcher):
     def _beat(self) -> None:
         self._said, now = self._clock(), wall_clock()
         documents = {"beat": {"time": now}}
-        sequence = self._loop.pipeline.sequence
-        self._writer.take(Publication(now, sequence, documents, None, Since(), None, None))
+        of = self._loop.pipeline
+        about = now, of.sequence, of.schema
+        self._writer.take(Publication(*about, documents, None, Since(), None, None))
 
     def _newly_labelled(self) -> LabelledNow | None:
         """Return the newest labelled records, None where they are those of the last time."""
@@ -151,7 +158,9 @@ class Publisher(Watcher):
         if pipeline.learner.n_labels == self._labels:
             return None
         self._labels = pipeline.learner.n_labels
-        return LabelledNow(*pipeline.learner.newest_labelled(LABELLED), pipeline.steady)
+        lags = pipeline.learner.label_lags
+        steady = {name: lags + column for name, column in steady_of(pipeline).items()}
+        return LabelledNow(*pipeline.learner.newest_labelled(LABELLED), steady)
 
     def _publish(self, state: str) -> None:
         before, loop = time.thread_time(), self._loop
@@ -185,6 +194,7 @@ class Publisher(Watcher):
             Publication(
                 now,
                 loop.pipeline.sequence,
+                loop.pipeline.schema,
                 documents,
                 point,
                 since,

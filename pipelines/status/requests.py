@@ -18,7 +18,7 @@ from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.labelled import Looks
 from streamboost.stream.checks import as_wide
 
-__all__ = ["Asked", "OpenRequests", "RequestRows", "Sent", "other_fields"]
+__all__ = ["Asked", "OpenRequests", "RequestRows", "Sent", "other_fields", "shown_by"]
 
 LONGEST_IMAGE = 100_000
 """Characters kept of an image that a record holds."""
@@ -184,21 +184,15 @@ def _payloads(records: Records, ids: Set[str]) -> dict[str, bytes]:
 class RequestRows:
     """The rows of open requests, each with its record's further fields.
 
-    Parameters
-    ----------
-    schema : that of the records; requests have its fields anyway
-
     Attributes
     ----------
     rows : by the record's id
     fields : the names of further fields seen, each with whether it holds text
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
         self.fields: dict[str, bool] = {}
-        self._hidden = {schema.id, schema.time or schema.id, *schema.features}
-        self._hidden |= {schema.label_fields.label}
         self._sizes: dict[str, int] = {}
         self._bytes = 0
         self._looks = Looks()
@@ -209,13 +203,18 @@ class RequestRows:
             fields, near = request.pop("fields"), request.pop("near", [])
             self._put(request["id"], _encode(request), fields, near)
 
-    def update(self, asked: Asked, near: Mapping[str, list[dict[str, Any]]]) -> None:
-        """Have the rows of those that are open now, with the labelled records `near` new ones."""
+    def update(
+        self, asked: Asked, near: Mapping[str, list[dict[str, Any]]], schema: Schema
+    ) -> None:
+        """Have the rows of those that are open now, with the labelled records `near` new ones.
+
+        `schema` is that of the records; requests have its fields anyway.
+        """
         for id in self.rows.keys() - asked.ids:
             del self.rows[id]
             self._bytes -= self._sizes.pop(id)
         for id, (request, payload) in asked.new.items():
-            fields = other_fields(payload, self._hidden)
+            fields = other_fields(payload, shown_by(schema))
             self._looks.note(id, fields)
             nearest = [one | self._looks.of(one["id"]) for one in near.get(id, ())]
             self._put(id, request, fields, nearest)
@@ -248,6 +247,12 @@ def _with(request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]) ->
 def _likeliest(probabilities: dict[str, float | None]) -> dict[str, float | None]:
     ordered = sorted(probabilities.items(), key=lambda one: -(one[1] or 0.0))
     return dict(ordered[:MOST_CLASSES])
+
+
+def shown_by(schema: Schema) -> set[str]:
+    """Return the fields of a record that are no further ones."""
+    named = schema.id, schema.time or schema.id, schema.label_fields.label
+    return {*named, *schema.features}
 
 
 def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:

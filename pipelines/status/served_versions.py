@@ -44,7 +44,7 @@ class ServedVersions:
     ) -> dict[str, float]:
         """Note at `now` how the committee does that serves; return its features' importances.
 
-        `columns` are those of the records, which come last in a committee's rows.
+        `columns` are what those of the rows are that it scores.
         """
         if committee is None:
             return {}
@@ -78,7 +78,6 @@ def _importances(committee: "Committee", columns: Sequence[str]) -> dict[str, fl
         shares = committee.feature_importances().tolist()
     except DataError:  # not all committees are made of trees
         return {}
-    lags = max(len(shares) - len(columns), 0)
-    names = [*(f"the label {k + 1} before" for k in range(lags)), *columns]
-    found = sorted(zip(names, shares, strict=False), key=lambda one: -one[1])
+    # Columns that came after it was trained it knows nothing of.
+    found = sorted(zip(columns, shares, strict=False), key=lambda one: -one[1])
     return {name: round(share, 4) for name, share in found[:FEATURES] if share > 0}

@@ -40,6 +40,7 @@ class Publication:
 
     time: int
     sequence: int
+    schema: Schema
     documents: dict[str, dict[str, Any]]
     point: dict[str, Any] | None
     since: Since
@@ -56,7 +57,6 @@ class Writer:
     Parameters
     ----------
     folder : where the file is
-    schema : that of the records
     watched : the names of the columns whose drift is looked at
 
     Attributes
@@ -65,15 +65,15 @@ class Writer:
     has_failed : whether the newest publication could not be written
     """
 
-    def __init__(self, folder: Path, schema: Schema, watched: list[str]) -> None:
+    def __init__(self, folder: Path, watched: list[str]) -> None:
         self._file = StatusFile(folder / FILE)
         self._board = Board()
         self._documents: dict[str, Row] = {}
         self._drift = FeatureDrift(watched)
         self._first: Any = None
         self._labelled: LabelledNow | None = None
-        self.requests = RequestRows(schema)
-        self._judged = JudgedRows(schema)
+        self.requests = RequestRows()
+        self._judged = JudgedRows()
         self._versions = ServedVersions()
         self._resume(StatusReader(folder))
         self._condition = threading.Condition()
@@ -159,11 +159,10 @@ class Writer:
             self._labelled = publication.labelled
             documents = documents | {"typical": typical(self._labelled)}
         if (asked := publication.requests) is not None:
-            self.requests.update(
-                asked, near(self._labelled, asked.most_useful()) if self._labelled else {}
-            )
+            found = near(self._labelled, asked.most_useful()) if self._labelled else {}
+            self.requests.update(asked, found, publication.schema)
         if publication.judged is not None:
-            self._judged.update(publication.judged)
+            self._judged.update(publication.judged, publication.schema)
         for mark in since.marks:
             board.mark(*mark)
         board.predicted(since.predictions)

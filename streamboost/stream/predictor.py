@@ -116,6 +116,16 @@ class Predictor:
             raise DataError("this learner takes arrays: give it features= to take records")
         return self.features
 
+    @property
+    def label_lags(self) -> int:
+        """How many columns of a row, the first, are the newest labels (`with_lags`)."""
+        return self._lags.n
+
+    def columns(self, fields: Sequence[str]) -> list[str]:
+        """Return what each column of a row (D,) is; without `features`, the `fields` of arrays."""
+        own = fields if self.features is None else self.features.names
+        return [*(f"the label {k + 1} before" for k in range(self._lags.n)), *own]
+
     def with_lags(self, X: np.ndarray) -> np.ndarray:
         """Return `X` float32 (n, D - lags) behind the newest labels learned by now, (n, D).
 

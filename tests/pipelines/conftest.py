@@ -56,9 +56,10 @@ class World:
         query=None,
         fields=None,
         on_conflict="last",
+        label_lags=0,
         **schedule,
     ):
-        self.on_conflict = on_conflict
+        self.on_conflict, self.label_lags = on_conflict, label_lags
         self.records, self.labels, self.commands = MemoryLog(), MemoryLog(), MemoryLog()
         self.predictions, self.requests, self.dead = MemoryLog(), MemoryLog(), MemoryLog()
         self.transaction = MemoryTransaction()
@@ -91,10 +92,11 @@ class World:
             default_estimator().set_params(n_estimators=rounds),
             schedule=self.schedule,
             query=self.query,
-            n_features=None if self.mixed else 2,
+            n_features=None if self.mixed else self.label_lags + 2,
             random_state=3,
             features=Features(self.schema.fields) if self.mixed else None,
             on_conflict=self.on_conflict,
+            label_lags=self.label_lags,
         )
         join = Join(Span.parse(window), Span.parse(expires_after), learner.n_features)
         return Loop(

@@ -290,10 +290,8 @@ def _awaited(view: View) -> str:
     if not answered:
         return "No label has come back yet. Answer requests on the Labelling page."
     has = "has" if answered == 1 else "have"
-    return (
-        f"{plural(answered, 'label')} {has} come back: the figure is there once the oldest "
-        "requests are answered too, or expire."
-    )
+    told = f"{plural(answered, 'label')} {has} come back"
+    return f"{told}: the figure is there once so many have that they tell enough."
 
 
 def _last(values: Sequence[float | None]) -> float | None:

@@ -6,10 +6,9 @@ A new one is a function in `charts` or `tables`, and a line in `PANELS`.
 from collections.abc import Callable
 from typing import Any
 
-from streamboost.pipelines.service.pages import charts, tables
-from streamboost.pipelines.service.pages.causes import figures
+from streamboost.pipelines.service.pages import charts, tables, voices
+from streamboost.pipelines.service.pages.causes import features, figures
 from streamboost.pipelines.service.pages.charts import Curves
-from streamboost.pipelines.service.pages.rivals import rivals
 from streamboost.pipelines.service.pages.tables import Table
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Changes, Chart, DataTable, Tag
@@ -61,12 +60,12 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
         figures.by_class,
     ),
     ("Calibration", "Predictions by the probability they were given.", figures.calibration),
-    ("Feature drift", _ABOUT_DRIFT, tables.feature_drift),
+    ("Feature drift", _ABOUT_DRIFT, features.feature_drift),
     ("Fields", _ABOUT_FIELDS, tables.fields),
     ("Steps of a batch", "Where a batch's time goes.", tables.latencies),
-    ("Experts", _ABOUT_EXPERTS, tables.experts),
+    ("Experts", _ABOUT_EXPERTS, voices.experts),
     ("Experts over time", "Each one's share of the weight in predictions.", charts.voices),
-    ("Rivals", "Models of River's that see the same records and labels.", rivals),
+    ("Rivals", "Models of River's that see the same records and labels.", voices.rivals),
     ("Annotators", _ABOUT_ANNOTATORS, tables.annotators),
     ("Scorers", "Who scores each partition, as of its newest batch.", tables.workers),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),

@@ -17,11 +17,8 @@ __all__ = [
     "class_mix",
     "committees",
     "confusion",
-    "experts",
-    "feature_drift",
     "fields",
     "latencies",
-    "shift",
     "workers",
 ]
 
@@ -32,10 +29,6 @@ MOST_MARKS = 100
 
 MOST_FIELDS = 50
 """Fields shown that came later or could not be read."""
-
-DRIFTED = 0.2
-"""Population stability index from which a feature is commonly said to have shifted; half of it
-counts as a slight shift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,31 +158,6 @@ def _taken_for(counts: Sequence[int], own: int, other: int, link: str) -> Cell:
     )
 
 
-def feature_drift(view: View) -> Table:
-    """Show how far each feature has moved from what the committee was taught, farthest first."""
-    features = view.document("features").get("features") or []
-    name = view.document("pipeline").get("name")
-    found = sorted(features, key=lambda one: -(one.get("psi") or 0.0))
-    columns = [Column("Feature", "words"), Column("PSI"), Column("Missing"), Column("Missing then")]
-    if not any(one.get("psi") is not None for one in found):
-        return Table("Feature drift", columns, [], "Shown once enough records have come.")
-    rows: Rows = [
-        [
-            Cell(str(one["name"]), link=page_of("/features", name, feature=one["name"])),
-            shift(one.get("psi")),
-            percent(one.get("missing")),
-            percent(one.get("missing_reference")),
-        ]
-        for one in found
-    ]
-    moved = [str(one["name"]) for one in found if (one.get("psi") or 0.0) >= DRIFTED]
-    if not moved:
-        summary = f"No feature has shifted: all indexes are below {DRIFTED}."
-    else:
-        summary = f"{plural(len(moved), 'feature')} shifted, most of all {moved[0]}."
-    return Table("Feature drift", columns, rows, summary)
-
-
 def fields(view: View) -> Table:
     """Show the fields that came later, and those with values that could not be read."""
     found = view.document("fields")
@@ -205,33 +173,6 @@ def fields(view: View) -> Table:
     lost = plural(sum(unreadable.values()), "value")
     summary = f"{plural(len(unknown), 'field')} came later, and {lost} could not be read."
     return Table("Fields", columns, rows, summary)
-
-
-_EXPERTS = {
-    "committee": "the committee",
-    "correction": "the committee, corrected by the newest 50 labels",
-    "nearest": "the most similar of the newest 200 labelled records",
-    "leaf neighbour": "the most similar of the newest 1,000, as the committee's trees see it",
-    "leaf neighbours": "the five most similar of these",
-    "sequence": "which label followed the newest known one before",
-    "linear": "a linear model of the numbers",
-    "words": "linear models of the texts",
-}
-
-
-def experts(view: View) -> Table:
-    """Show how much each expert counts."""
-    found: Mapping[str, float] = view.document("experts")
-    columns = [Column("Expert", "words"), Column("Weight"), Column("What it goes by", "words")]
-    rows: Rows = [
-        [name, Cell(percent(share), bar=share, colour="series-1"), _EXPERTS.get(name, NOTHING)]
-        for name, share in found.items()
-    ]
-    if not rows:
-        return Table("Experts", columns, [], "The committee alone decides: [committee] experts.")
-    first = max(found, key=lambda name: found[name])
-    summary = f"Of all, {first} counts most, with {percent(found[first])} of the weight."
-    return Table("Experts", columns, rows, summary)
 
 
 def annotators(view: View) -> Table:
@@ -299,15 +240,6 @@ def workers(view: View) -> Table:
 
 def _most(name: str, *parts: Mapping[str, int]) -> int:
     return max(part.get(name, 0) for part in parts)
-
-
-def shift(index: float | None) -> Cell:
-    """Show a stability index, by how much it says."""
-    if index is None:
-        return Cell(NOTHING)
-    size = "bad" if index >= DRIFTED else "warn" if index >= DRIFTED / 2 else "good"
-    note = {"bad": "shifted: ", "warn": "slightly shifted: ", "good": None}[size]
-    return Cell(f"{index:.2f}", bar=index / (2 * DRIFTED), colour=size, note=note)
 
 
 def latencies(view: View) -> Table:

@@ -35,6 +35,8 @@ __all__ = [
     "StatusLine",
     "Tag",
     "Theme",
+    "show_table",
+    "show_told",
 ]
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -207,6 +209,18 @@ class DataTable(_Followed, component=STATIC / "table.js"):
         ]
         if changed:
             self._change({"cells": changed}, rows=rows)
+
+
+def show_table(table: Table) -> None:
+    """Show a table, if it has rows."""
+    if table.rows:
+        DataTable().show_table(table)
+
+
+def show_told(table: Table) -> None:
+    """Show what a table comes to in a sentence, and it, if it has rows."""
+    Tag("p", table.summary, "summary" if table.rows else "summary empty")
+    show_table(table)
 
 
 class Spans(_Component, component=STATIC / "spans.js"):

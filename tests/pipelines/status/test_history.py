@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.status import history as boards
-from streamboost.pipelines.status.history import SUMMED, Board
+from streamboost.pipelines.status.history import Board
+from streamboost.pipelines.status.reader import COUNTED
 
 
 def counting(**counts):
-    return dict.fromkeys(SUMMED, 0) | counts
+    return dict.fromkeys(COUNTED, 0) | counts
 
 
 @pytest.fixture

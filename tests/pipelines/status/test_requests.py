@@ -152,3 +152,24 @@ def test_what_lies_beside_a_feature_in_an_object_is_shown_by_its_path():
     payload = json.dumps({"device": {"os": "ios", "name": "x"}, "tags": {"a": 1}}).encode()
     fields = other_fields(payload, {"device.os"})
     assert fields == {"tags": '{"a":1}', "device.name": "x"}
+
+
+def test_a_field_that_the_file_gained_is_a_feature_and_not_a_further_field_too(
+    make_world, make_records, tmp_path, reader
+):
+    world = make_world(fields={"a": "number", "b": "number"}, expires_after=400)
+    records, truth = make_records(60)
+    world.feed(records[:30])
+    run(world, tmp_path)
+    world.pipeline.notes["fields"] = {"late": "number"}
+    world.feed([record | {"late": 7.5} for record in records[30:]])
+    with published(world.loop, tmp_path):
+        world.run()
+        unasked = sorted({str(i) for i in range(30, 60)} - open_in(world))
+        answer(world, truth, map(int, unasked))
+        world.run()
+    asked = [one for one in reader.requests() if int(one["id"]) >= 30]
+    judged = [reader.judged(id) for id in unasked]
+    assert asked
+    assert [one["features"]["late"] for one in (*asked, *judged)] == [7.5] * len((*asked, *judged))
+    assert not any("late" in one["fields"] for one in (*asked, *judged))

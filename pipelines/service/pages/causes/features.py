@@ -5,12 +5,16 @@ from itertools import pairwise
 from typing import Any
 
 from streamboost.pipelines.service.pages.charts import Curves, Group, Series
-from streamboost.pipelines.service.pages.tables import Cell, Column, Table, shift
+from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.service.pages.widgets import Chart, DataTable, Tag
-from streamboost.pipelines.wording import amount, clock, percent, plural
+from streamboost.pipelines.service.pages.widgets import Chart, Tag, show_told
+from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
-__all__ = ["distribution", "moved", "overview", "show_features"]
+__all__ = ["distribution", "feature_drift", "moved", "overview", "show_features"]
+
+DRIFTED = 0.2
+"""Population stability index from which a feature is commonly said to have shifted; half of it
+counts as a slight shift."""
 
 
 def show_features(view: View, chosen: str | None) -> None:
@@ -21,7 +25,7 @@ def show_features(view: View, chosen: str | None) -> None:
     if chosen is not None and table.rows:
         with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
             Tag("h2", chosen, id="one-title")
-            _show(distribution(view, chosen))
+            show_told(distribution(view, chosen))
             curves = moved(view, chosen)
             Tag("p", curves.summary, "summary" if curves.times else "summary empty")
             if curves.times:
@@ -29,13 +33,7 @@ def show_features(view: View, chosen: str | None) -> None:
     with Tag("section", classes="panel whole", aria_labelledby="every-title", id="every"):
         Tag("h2", "All features", id="every-title")
         Tag("p", _since(view), "about")
-        _show(table)
-
-
-def _show(table: Table) -> None:
-    Tag("p", table.summary, "summary" if table.rows else "summary empty")
-    if table.rows:
-        DataTable().show_table(table)
+        show_told(table)
 
 
 def _since(view: View) -> str:
@@ -54,7 +52,6 @@ def _ordered(view: View) -> list[Mapping[str, Any]]:
 def overview(view: View) -> Table:
     """Show how far each feature moved, and how much the committee goes by it."""
     shares: Mapping[str, float] = view.document("importances")
-    pipeline = view.document("pipeline").get("name")
     columns = [
         Column("Feature", "words"),
         Column("PSI"),
@@ -65,10 +62,10 @@ def overview(view: View) -> Table:
         Column("Missing then"),
     ]
     most = max(shares.values(), default=0.0) or 1.0
-    rows: list[list[str | Cell]] = [
+    rows: Rows = [
         [
-            Cell(str(one["name"]), link=page_of("/features", pipeline, feature=one["name"])),
-            shift(one.get("psi")),
+            _link(view, one),
+            _shift(one.get("psi")),
             Cell(
                 percent(shares.get(one["name"], 0.0) if shares else None),
                 bar=shares.get(one["name"], 0.0) / most,
@@ -85,6 +82,43 @@ def overview(view: View) -> Table:
     return Table("Features", columns, rows, summary)
 
 
+def feature_drift(view: View) -> Table:
+    """Show how far each feature has moved from what the committee was taught, farthest first."""
+    found = _ordered(view)
+    columns = [Column("Feature", "words"), Column("PSI"), Column("Missing"), Column("Missing then")]
+    if not any(one.get("psi") is not None for one in found):
+        return Table("Feature drift", columns, [], "Shown once enough records have come.")
+    rows: Rows = [
+        [
+            _link(view, one),
+            _shift(one.get("psi")),
+            percent(one.get("missing")),
+            percent(one.get("missing_reference")),
+        ]
+        for one in found
+    ]
+    moved = [str(one["name"]) for one in found if (one.get("psi") or 0.0) >= DRIFTED]
+    if not moved:
+        summary = f"No feature has shifted: all indexes are below {DRIFTED}."
+    else:
+        summary = f"{plural(len(moved), 'feature')} shifted, most of all {moved[0]}."
+    return Table("Feature drift", columns, rows, summary)
+
+
+def _link(view: View, one: Mapping[str, Any]) -> Cell:
+    name = view.document("pipeline").get("name")
+    return Cell(str(one["name"]), link=page_of("/features", name, feature=one["name"]))
+
+
+def _shift(index: float | None) -> Cell:
+    """Show a stability index, by how much it says."""
+    if index is None:
+        return Cell(NOTHING)
+    size = "bad" if index >= DRIFTED else "warn" if index >= DRIFTED / 2 else "good"
+    note = {"bad": "shifted: ", "warn": "slightly shifted: ", "good": None}[size]
+    return Cell(f"{index:.2f}", bar=index / (2 * DRIFTED), colour=size, note=note)
+
+
 def distribution(view: View, name: str) -> Table:
     """Show how a feature's values fall into the bins of the reference, then and now."""
     found = view.document("distributions").get(name)
@@ -94,7 +128,7 @@ def distribution(view: View, name: str) -> Table:
         return Table(title, columns, [], "Its distribution is shown once enough records have come.")
     then, now = (_shares(found[key]) for key in ("then", "now"))
     longest = max(*then, *now) or 1.0
-    rows: list[list[str | Cell]] = [
+    rows: Rows = [
         [
             text,
             Cell(percent(before), bar=before / longest, colour="grey"),
@@ -134,5 +168,5 @@ def moved(view: View, name: str) -> Curves:
     times = [int(point["time"]) for point in points]
     drifts = [int(mark["time"]) for mark in view.marks if mark["kind"] == "drift"]
     groups = [Group("drift", drifts, "bad")] if drifts else []
-    summary = f"PSI {last:.2f} now; from 0.2 a feature counts as shifted."
+    summary = f"PSI {last:.2f} now; from {DRIFTED} a feature counts as shifted."
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)

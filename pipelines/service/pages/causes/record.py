@@ -8,13 +8,16 @@ from streamboost.pipelines.service.pages.desk.questions import is_long
 from streamboost.pipelines.service.pages.desk.record import show_field
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.service.pages.widgets import DataTable, Sentence, Tag
+from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table, show_told
 from streamboost.pipelines.status.reader import Status
-from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
+from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural, shown
 
 __all__ = ["chances", "reasons", "show_missing", "show_record"]
 
 Found = Mapping[str, Any]
+
+_LONGEST = 40
+"""Characters of a value that stand in a table."""
 
 
 def show_record(found: Status, view: View, others: Sequence[Status]) -> None:
@@ -24,16 +27,13 @@ def show_record(found: Status, view: View, others: Sequence[Status]) -> None:
         Tag("h2", "What was said of it", id="said-title")
         for text, *names in _story(found):
             Sentence("p").say(text, *names)
-        _table(_labels(found))
+        show_table(_labels(found))
     with Tag("div", classes="panels halves"):
         _section("Chances", "On arrival, by all that have a voice.", chances(found))
         _section("Why", _ABOUT_WHY, reasons(found, view))
         _fields(found)
-        near = nearest(
-            found.get("features") or {},
-            [one for one in others if one["id"] != found["id"]],
-            _usual(view),
-        )
+        rest = [one for one in others if one["id"] != found["id"]]
+        near = nearest(found.get("features") or {}, rest)
         _section("Nearest labelled records", _ABOUT_NEAREST, _near(near, pipeline))
 
 
@@ -44,7 +44,7 @@ _ABOUT_WHY = (
 
 _ABOUT_NEAREST = (
     "The labelled records that are kept and most like it: by how many standard deviations their "
-    "features differ on average."
+    "features differ, the root of the mean square."
 )
 
 
@@ -139,20 +139,20 @@ def reasons(found: Found, view: View) -> Table:
     truth = found.get("truth")
     rest = [name for name in classes if name != first]
     rival = truth if truth in rest else rest[0] if rest else None
-    shown = [first] if rival is None else [first, rival]
-    places = [1 + classes.index(name) for name in shown]
+    sides = [first] if rival is None else [first, rival]
+    places = [1 + classes.index(name) for name in sides]
     usual, given = _usual(view), found.get("features") or {}
     most = max((abs(row[p]) for row in why["features"] for p in places), default=0.0) or 1.0
     columns = [
         Column("Feature", "words"),
         Column("Value"),
         Column("Usually"),
-        *(Column(f"For {name}") for name in shown),
+        *(Column(f"For {name}") for name in sides),
     ]
     rows: list[list[str | Cell]] = [
         [
             str(row[0]),
-            _value(given.get(row[0])),
+            shown(given.get(row[0]))[:_LONGEST],
             _usually(usual.get(row[0])),
             *(_pull(row[p], most) for p in places),
         ]
@@ -185,13 +185,6 @@ def _main_reasons(why: Mapping[str, Any], first: str, place: int) -> str:
 def _pull(value: float, most: float) -> Cell:
     colour = "series-1" if value >= 0 else "bad"
     return Cell(f"{value:+.2f}", bar=abs(value) / most, colour=colour)
-
-
-def _value(value: Any) -> str:
-    if value is None:
-        return "missing"
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return amount(value) if number else str(value)[:40]
 
 
 def _usually(one: Mapping[str, Any] | None) -> str:
@@ -243,8 +236,8 @@ def _fields(found: Found) -> None:
                 with Tag("dd"):
                     show_field(value)
         columns = [Column("Feature", "words"), Column("Value")]
-        rows = [[str(name), _value(value)] for name, value in features.items()]
-        _table(Table("Features", columns, rows, ""))
+        rows = [[str(name), shown(value)[:_LONGEST]] for name, value in features.items()]
+        show_table(Table("Features", columns, rows, ""))
 
 
 def _section(title: str, about: str, table: Table) -> None:
@@ -252,10 +245,4 @@ def _section(title: str, about: str, table: Table) -> None:
     with Tag("section", classes="panel", id=name, aria_labelledby=f"{name}-title"):
         Tag("h2", title, id=f"{name}-title")
         Tag("p", about, "about")
-        Tag("p", table.summary, "summary" if table.rows else "summary empty")
-        _table(table)
-
-
-def _table(table: Table) -> None:
-    if table.rows:
-        DataTable().show_table(table)
+        show_told(table)

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import page_of
-from streamboost.pipelines.service.pages.widgets import DataTable, Sentence, Tag
+from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.wording import NOTHING, clock, percent, plural
 
@@ -39,8 +39,7 @@ def show_records(
         )
         if truth is not None or said is not None or since is not None:
             Tag("a", "All labelled records", href=page_of("/records", pipeline))
-        if found:
-            DataTable().show_table(listed(found, pipeline))
+        show_table(listed(found, pipeline))
 
 
 def wrong_since(found: Sequence[Status], since: int) -> list[Status]:

@@ -9,7 +9,7 @@ from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.service.pages.widgets import DataTable, Sentence, Tag
+from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_told
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.wording import NOTHING, amount, clock, estimate, percent, sentence
@@ -42,20 +42,14 @@ def show_versions(
         for wanted in (a, b):
             if wanted is not None and wanted not in known:
                 Tag("p", f"Nothing is kept of version {wanted}.", "about")
-        _show(compared(known[left], known[right], pipeline))
+        show_told(compared(known[left], known[right], pipeline))
     with Tag("section", classes="panel whole", aria_labelledby="weigh-title", id="weigh"):
         Tag("h2", "What they go by", id="weigh-title")
         Tag("p", "What the splits on each feature gain, as a share of all.", "about")
-        _show(importances(known[left], known[right]))
+        show_told(importances(known[left], known[right]))
     with Tag("section", classes="panel whole", aria_labelledby="all-title", id="all"):
         Tag("h2", "All that are known", id="all-title")
-        _show(listed(versions, kept, pipeline))
-
-
-def _show(table: Table) -> None:
-    Tag("p", table.summary, "summary" if table.rows else "summary empty")
-    if table.rows:
-        DataTable().show_table(table)
+        show_told(listed(versions, kept, pipeline))
 
 
 def _choose(numbers: Sequence[int], left: int, right: int, pipeline: str) -> None:

@@ -7,7 +7,7 @@ from streamboost.connectors.messages.labels import as_text
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.pages.desk.questions import is_long
 from streamboost.pipelines.service.pages.tables import Cell, Column, Scale, Table
-from streamboost.pipelines.wording import NOTHING, amount
+from streamboost.pipelines.wording import NOTHING, amount, is_number, shown
 
 __all__ = ["features"]
 
@@ -16,9 +16,6 @@ WIDTH = 3.0
 
 UNUSUAL = 2.0
 """The same from which on a value is called unusual."""
-
-_NUMBERS = 8
-"""Numbers of a list that are shown one by one."""
 
 Values = Mapping[str, float | None]
 
@@ -42,12 +39,12 @@ def features(
     spread = {str(one["name"]): one for one in usual if one.get("deviation")}
     marks = {} if blind else _likeliest(request, typical)
     columns = [Column("Feature", "words"), Column("Value")]
-    if not any(_is_number(value) and name in spread for name, value in values.items()):
-        rows: list[list[str | Cell]] = [[name, _shown(value)] for name, value in values.items()]
+    if not any(is_number(value) and name in spread for name, value in values.items()):
+        rows: list[list[str | Cell]] = [[name, shown(value)] for name, value in values.items()]
         return Table("Features, in the order of the schema", columns, rows, "")
     columns.append(Column("Against the usual"))
     rows = [
-        [name, _shown(value), _place(value, spread.get(name), name, marks)]
+        [name, shown(value), _place(value, spread.get(name), name, marks)]
         for name, value in values.items()
     ]
     return Table("Features, in the order of the schema", columns, rows, _legend(list(marks)))
@@ -88,7 +85,7 @@ def _place(
 
     typical = [found.get(name) for found in marks.values()]
     scale = Scale(
-        at=at(value) if _is_number(value) else None,
+        at=at(value) if is_number(value) else None,
         low=at(usual["lower"]),
         high=at(usual["upper"]),
         marks=[None if found is None else at(found) for found in typical],
@@ -99,7 +96,7 @@ def _place(
         if found is not None
     ]
     note = f"usual {amount(middle)}; {'; '.join(told)}" if told else f"usual {amount(middle)}"
-    if not _is_number(value):
+    if not is_number(value):
         return Cell(NOTHING, scale=scale, note=note)
     far = (value - middle) / usual["deviation"]
     colour = "warn" if abs(far) > UNUSUAL else "series-1"
@@ -110,17 +107,3 @@ def _departure(far: float) -> str:
     if abs(far) < 0.05:
         return "as usual"
     return f"{abs(far):.1f} sd {'above' if far > 0 else 'below'}"
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "missing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list) and len(value) > _NUMBERS:
-        return f"{len(value)} numbers"
-    return amount(value) if _is_number(value) else str(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -86,10 +86,15 @@ def test_nearness_takes_numbers_by_their_spread_and_words_as_they_are():
         {"id": "other hue", "features": {"hue": 1.0, "row": 3.0, "name": "x"}},
         {"id": "nothing", "features": {}},
     ]
-    usual = {"hue": {"deviation": 0.2}, "row": {"deviation": 1.0}}
-    found = nearest(FOUND["features"], others, usual)
-    assert [one["id"] for _, one in found] == ["same", "other hue", "other word"]
-    assert [away for away, _ in found] == [0.0, pytest.approx(0.5 / 3, abs=1e-3), 0.333]
+    found = nearest(FOUND["features"], others)
+    assert found[0][1] is others[0]
+    assert {one["id"] for _, one in found[1:]} == {"other hue", "other word"}
+    one_of_three = (1 / (2 / 9) / 3) ** 0.5  # of which one differs, whose variance is 2/9 of that
+    assert [away for away, _ in found] == pytest.approx([0.0, one_of_three, one_of_three], abs=1e-3)
+    far = {"id": "farther hue", "features": {"hue": 2.0, "row": 3.0, "name": "x"}}
+    assert nearest(FOUND["features"], [*others, far])[-1][1] is far
+    unlike = {"id": "unlike", "features": {"hue": "?", "row": None}}
+    assert [one for _, one in nearest({"hue": 0.9, "tags": ["x"]}, [unlike])] == [unlike]
 
 
 def version(number, **recalls):

@@ -71,4 +71,5 @@ def test_no_sentence_denies_the_labels_that_another_one_counts(answered, labels)
     said = [charts.accuracy(view).summary, charts.spending(view).summary]
     assert f"{answered} of them answered" in said[1]
     assert ("No label has come back" in said[0]) == (answered == 0)
+    assert "oldest" not in said[0], "figures go on past requests that are open"
     assert (f"{labels} label" in charts.committee_size(view).summary) == (labels > 0)

@@ -1,8 +1,7 @@
 """What the dashboard's tables say."""
 
-from streamboost.pipelines.service.pages import tables
-from streamboost.pipelines.service.pages.causes import figures
-from streamboost.pipelines.service.pages.rivals import rivals
+from streamboost.pipelines.service.pages import tables, voices
+from streamboost.pipelines.service.pages.causes import features, figures
 from streamboost.pipelines.service.pages.view import View
 
 
@@ -43,12 +42,12 @@ def test_of_many_classes_the_commonest_are_shown():
 
 
 def test_features_that_moved_come_first_and_are_counted():
-    features = [
+    given = [
         {"name": "still", "psi": 0.01, "missing": 0.0, "missing_reference": 0.0},
         {"name": "moved", "psi": 0.4, "missing": 0.5, "missing_reference": 0.0},
         {"name": "unknown", "psi": None, "missing": None, "missing_reference": None},
     ]
-    table = tables.feature_drift(seen(features={"features": features}))
+    table = features.feature_drift(seen(features={"features": given}))
     assert [texts(row)[0] for row in table.rows] == ["moved", "still", "unknown"]
     assert texts(table.rows[0]) == ["moved", "0.40", "50.0 %", "0.0 %"]
     assert table.rows[0][1].note == "shifted: "
@@ -71,7 +70,7 @@ def test_a_committees_history_reads_from_the_newest():
 
 
 def test_experts_are_shown_with_their_weights_and_what_they_go_by():
-    table = tables.experts(seen(experts={"committee": 0.25, "leaf neighbours": 0.75}))
+    table = voices.experts(seen(experts={"committee": 0.25, "leaf neighbours": 0.75}))
     assert [texts(row)[:2] for row in table.rows] == [
         ["committee", "25.0 %"],
         ["leaf neighbours", "75.0 %"],
@@ -87,10 +86,10 @@ def test_rivals_stand_beside_what_serves():
 
     own = {"since_start": figures(0.8), "recent": figures(0.8)}
     found = {"nb": {"since_start": figures(0.9), "recent": {}}}
-    table = rivals(seen(evaluation=own, rivals=found))
+    table = voices.rivals(seen(evaluation=own, rivals=found))
     assert [texts(row) for row in table.rows] == [
-        ["what serves", "80.0 % (75.0 % to 85.0 %)", "80.0 % (75.0 % to 85.0 %)", "300"],
-        ["nb", "90.0 % (85.0 % to 95.0 %)", tables.NOTHING, "300"],
+        ["what serves", "80.0 % (75.0 to 85.0)", "80.0 % (75.0 to 85.0)", "300"],
+        ["nb", "90.0 % (85.0 to 95.0)", tables.NOTHING, "300"],
     ]
     assert table.summary == "Ahead of what serves, as far as labels tell: nb."
 
@@ -114,8 +113,8 @@ def test_what_has_a_cause_leads_there():
     (_, _, wrong), (_, none, _) = tables.confusion(seen(pipeline=about, confusion=confusion)).rows
     assert wrong.link == "/records?pipeline=a+%26+b&true=x&predicted=y"
     assert none.link is None
-    features = [{"name": "f=1", "psi": 0.1}]
-    (row,) = tables.feature_drift(seen(pipeline=about, features={"features": features})).rows
+    given = [{"name": "f=1", "psi": 0.1}]
+    (row,) = features.feature_drift(seen(pipeline=about, features={"features": given})).rows
     assert row[0].link == "/features?pipeline=a+%26+b&feature=f%3D1"
     mark = {"id": 1, "time": 1, "sequence": 1, "kind": "promoted", "version": 7, "text": ""}
     view = View(documents={"pipeline": about}, marks=[mark])

@@ -1,15 +1,42 @@
-"""The dashboard's table of rivals: models that run beside the one that serves."""
+"""The dashboard's tables of who predicts: experts in what serves, and rivals beside it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.wording import NOTHING, amount, percent
+from streamboost.pipelines.wording import NOTHING, amount, estimate, percent
 
-__all__ = ["rivals"]
+__all__ = ["experts", "rivals"]
 
 _SERVING = "what serves"
+
+
+_EXPERTS = {
+    "committee": "the committee",
+    "correction": "the committee, corrected by the newest 50 labels",
+    "nearest": "the most similar of the newest 200 labelled records",
+    "leaf neighbour": "the most similar of the newest 1,000, as the committee's trees see it",
+    "leaf neighbours": "the five most similar of these",
+    "sequence": "which label followed the newest known one before",
+    "linear": "a linear model of the numbers",
+    "words": "linear models of the texts",
+}
+
+
+def experts(view: View) -> Table:
+    """Show how much each expert counts."""
+    found: Mapping[str, float] = view.document("experts")
+    columns = [Column("Expert", "words"), Column("Weight"), Column("What it goes by", "words")]
+    rows: Rows = [
+        [name, Cell(percent(share), bar=share, colour="series-1"), _EXPERTS.get(name, NOTHING)]
+        for name, share in found.items()
+    ]
+    if not rows:
+        return Table("Experts", columns, [], "The committee alone decides: [committee] experts.")
+    first = max(found, key=lambda name: found[name])
+    summary = f"Of all, {first} counts most, with {percent(found[first])} of the weight."
+    return Table("Experts", columns, rows, summary)
 
 
 def rivals(view: View) -> Table:
@@ -40,10 +67,7 @@ def rivals(view: View) -> Table:
 
 def _share(report: Mapping[str, Any] | None) -> str | Cell:
     figure = ((report or {}).get("committee") or {}).get("accuracy")
-    if figure is None:
-        return NOTHING
-    value, low, high = (figure[end] for end in ("value", "low", "high"))
-    return Cell(f"{percent(value)} ({percent(low)} to {percent(high)})", bar=value)
+    return NOTHING if figure is None else Cell(estimate(figure), bar=figure["value"])
 
 
 def _value(figures: Mapping[str, Any]) -> float:
