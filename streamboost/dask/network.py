@@ -11,7 +11,7 @@ import secrets
 import selectors
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
@@ -116,7 +116,7 @@ def _welcome(meeting: Meeting) -> list[socket.socket]:
 
 def _greetings(
     server: socket.socket, token: bytes
-) -> Iterator[tuple[socket.socket, dict[str, str]]]:
+) -> Generator[tuple[socket.socket, dict[str, str]]]:
     """Yield who knows the token, and what they compute with; others keep nobody waiting."""
     strangers = dict[socket.socket, bytearray]()
     with selectors.DefaultSelector() as waiting:

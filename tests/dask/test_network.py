@@ -102,11 +102,9 @@ def test_nothing_that_a_stranger_says_ends_a_training(meeting, said):
 
 
 def test_strangers_who_stay_silent_keep_nobody_waiting(meeting):
-    silent = []
     threads = ThreadPoolExecutor(1)
+    silent = [socket.create_connection((meeting.host, meeting.port)) for _ in range(4)]
     try:
-        for _ in range(4):
-            silent.append(socket.create_connection((meeting.host, meeting.port)))
         silent[0].sendall(b"\0\0")
         assert threads.submit(together, meeting, sums).result(timeout=30) == [[3]] * 3
     finally:
