@@ -1,7 +1,7 @@
 """What the pages that lead from a figure to its cause say."""
 
 import pytest
-from serving import SCRIPT, put, read, site_of
+from serving import SCRIPT, make_file, put, read, site_of
 
 from streamboost.errors import DataError
 from streamboost.pipelines.config.file import load
@@ -166,6 +166,16 @@ def test_a_mended_label_is_its_senders(site):
     (*_, last) = read(site.served.config, "labels")
     assert (last["id"], last["label"], last["source"]) == ("5", "left", "bob")
     assert site.served.queue.history(1)[0].person == "bob"
+
+
+def test_a_label_is_sent_again_also_where_its_fields_lie_deeper(tmp_path):
+    names = '[labels.fields]\nid = "ref.id"\nlabel = "truth.label"'
+    labels = '[labels]\nconnector = "sqlite"\nstream = "labels"'
+    text = '{"ref": {"id": "3"}, "truth": {"label": "left"}}'
+    with site_of(make_file(tmp_path / "deep", f"{labels}\n{names}")) as site:
+        letters.send_again({"source": "labels"}, text, site.served, BOB)
+        (sent,) = read(site.served.config, "labels")
+    assert (sent["ref.id"], sent["truth.label"], sent["source"]) == ("3", "left", "bob")
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '{"a": 1}', "null", "[" * 5_000])
