@@ -20,6 +20,9 @@ MOST_DEAD_LETTERS = 200
 MOST_PAYLOAD = 4_096
 """Characters of a dead letter's payload; a multiple of four, as base64 needs."""
 
+LONGEST_PREDICTION = 10_000
+"""Bytes from which on a prediction is kept without the record's fields that it repeats."""
+
 RECENT = 600_000
 """Milliseconds: points of that age may be about twice as far apart as the newest."""
 
@@ -66,8 +69,11 @@ class Board:
         _cut(self.marks, MOST_MARKS)
 
     def predicted(self, messages: Iterable[bytes]) -> None:
-        """Add predictions as they were sent, all in one row: there are many, and often."""
-        newest = deque(messages, maxlen=MOST_PREDICTIONS)
+        """Add predictions as they were sent, all in one row: there are many, and often.
+
+        Long ones leave out the fields of the record that they repeat.
+        """
+        newest = [_bare(message) for message in deque(messages, maxlen=MOST_PREDICTIONS)]
         if not newest:
             return
         number = self._number()
@@ -124,6 +130,14 @@ def _shortened(message: bytes) -> bytes:
         return message
     letter = msgspec.json.decode(message)
     return encode(letter | {"payload": letter["payload"][:MOST_PAYLOAD]})
+
+
+def _bare(message: bytes) -> bytes:
+    if len(message) <= LONGEST_PREDICTION:
+        return message
+    prediction = msgspec.json.decode(message, type=dict[str, msgspec.Raw])
+    prediction.pop("fields", None)
+    return msgspec.json.encode(prediction)
 
 
 def _cut(rows: dict[int, Row], most: int) -> None:

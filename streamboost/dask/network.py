@@ -8,9 +8,11 @@ attempt, not the processes of the others.
 import hmac
 import json
 import secrets
+import selectors
 import socket
 import struct
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,9 +25,14 @@ __all__ = ["Meeting", "abandon", "join", "listen"]
 
 _HEADER = struct.Struct("!q")  # bytes that follow
 _MOST_GREETING = 65_536
-_GREETING_SECONDS = 10.0  # within which who connects says who it is
-_SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
-"""After 20 seconds without a sign of a machine it is given up; one that computes still answers."""
+_MOST_STRANGERS = 50  # that are connected and have not said who they are; the oldest ends
+_LOOK_SECONDS = 0.5  # between looks at whether the attempt was given up
+_SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""After 20 seconds without a sign of a machine it is given up; one that computes still answers.
+
+No TCP_USER_TIMEOUT: that also ends a connection on which a worker that computes leaves more unread
+than the system keeps. Where a machine goes with something sent on its way, Dask tells.
+"""
 
 _OPEN: dict[str, list[socket.socket]] = {}
 """The sockets of this process, by the attempt they belong to."""
@@ -78,7 +85,7 @@ def join(meeting: Meeting, rank: int) -> Sum:
         connection = socket.create_connection((meeting.host, meeting.port))
         _OPEN.setdefault(meeting.token, []).append(connection)
         _watch(connection)
-        _send(connection, json.dumps([meeting.token, environment()]).encode())
+        _send(connection, meeting.token.encode() + json.dumps(environment()).encode())
         refusal = _receive(connection).decode()
     except OSError as error:
         raise LostWorkerError(_said(error)) from error
@@ -92,28 +99,89 @@ def _welcome(meeting: Meeting) -> list[socket.socket]:
     sockets = _OPEN.get(meeting.token)
     if sockets is None:
         raise ConnectionAbortedError("the attempt was given up before it began")
-    server, others, refusal = sockets[0], list[socket.socket](), ""
-    while len(others) < meeting.n - 1:
-        connection, _ = server.accept()
-        _watch(connection)
-        connection.settimeout(_GREETING_SECONDS)
-        try:
-            token, theirs = json.loads(_receive(connection, _MOST_GREETING))
-            known = hmac.compare_digest(str(token), meeting.token)
-        except (OSError, ValueError):
-            known = False  # none of ours
-        if not known:
-            connection.close()
-            continue
-        connection.settimeout(None)
-        sockets.append(connection)
-        others.append(connection)
-        refusal = refusal or _refusal(theirs)
+    others, refusal = list[socket.socket](), ""
+    with closing(_greetings(sockets[0], meeting.token.encode())) as greetings:
+        while len(others) < meeting.n - 1:
+            connection, theirs = next(greetings)
+            _watch(connection)
+            sockets.append(connection)
+            others.append(connection)
+            refusal = refusal or _refusal(theirs)
     for connection in others:
         _send(connection, refusal.encode())
     if refusal:
         raise ConfigurationError(refusal)
     return others
+
+
+def _greetings(
+    server: socket.socket, token: bytes
+) -> Generator[tuple[socket.socket, dict[str, str]]]:
+    """Yield who knows the token, and what they compute with; others keep nobody waiting."""
+    strangers = dict[socket.socket, bytearray]()
+    with selectors.DefaultSelector() as waiting:
+        with suppress(ValueError):  # by now it may have been closed, which is told below
+            waiting.register(server, selectors.EVENT_READ)
+        try:
+            while server.fileno() >= 0:
+                for key, _ in waiting.select(_LOOK_SECONDS):
+                    connection = key.fileobj
+                    assert isinstance(connection, socket.socket)
+                    if connection is server:
+                        _receive_stranger(server, strangers, waiting)
+                    elif connection in strangers:
+                        told = _told(connection, strangers[connection], token)
+                        if told is None:
+                            continue
+                        waiting.unregister(connection)
+                        del strangers[connection]
+                        if told:
+                            connection.setblocking(True)
+                            yield connection, json.loads(told)
+                        else:
+                            connection.close()
+            raise ConnectionAbortedError("the attempt was given up")
+        finally:
+            for connection in strangers:
+                connection.close()
+
+
+def _receive_stranger(
+    server: socket.socket,
+    strangers: dict[socket.socket, bytearray],
+    waiting: selectors.BaseSelector,
+) -> None:
+    if len(strangers) == _MOST_STRANGERS:
+        oldest = next(iter(strangers))
+        waiting.unregister(oldest)
+        del strangers[oldest]
+        oldest.close()
+    connection, _ = server.accept()
+    connection.setblocking(False)
+    strangers[connection] = bytearray()
+    waiting.register(connection, selectors.EVENT_READ)
+
+
+def _told(connection: socket.socket, heard: bytearray, token: bytes) -> bytes | None:
+    """Return what follows the token, nothing where somebody does not know it; None: not all came.
+
+    What a stranger says is read as bytes alone.
+    """
+    try:
+        came = connection.recv(_MOST_GREETING)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+    heard += came
+    begin = _HEADER.size + len(token)
+    if len(heard) < begin:
+        return None if came else b""
+    (n,) = _HEADER.unpack_from(heard)
+    is_known = hmac.compare_digest(bytes(heard[_HEADER.size : begin]), token)
+    if not came or not is_known or not len(token) < n <= _MOST_GREETING:
+        return b""
+    return bytes(heard[begin:]) if len(heard) == _HEADER.size + n else None
 
 
 def _refusal(theirs: dict[str, str]) -> str:

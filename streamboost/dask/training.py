@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -202,8 +203,15 @@ def _end(client: "Client", meeting: Meeting, futures: dict[str, Any]) -> None:
 
     if all(future.status == "finished" for future in futures.values()):
         return
-    with suppress(OSError):
-        client.run(abandon, meeting.token, on_error="ignore")
+
+    def tell() -> None:
+        with suppress(Exception):  # whoever is lost by now needs not be told
+            client.run(abandon, meeting.token, on_error="ignore")
+
+    # Dask waits for the answers of all, and a worker that stands still gives none.
+    told = Thread(target=tell, name="streamboost-end", daemon=True)
+    told.start()
+    told.join(_END_SECONDS)
     left = client.ncores()
     with suppress(TimeoutError):
         wait([future for worker, future in futures.items() if worker in left], _END_SECONDS)

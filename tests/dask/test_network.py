@@ -32,6 +32,13 @@ def together(meeting, act):
         return list(pool.map(one, range(meeting.n)))
 
 
+def sums(rank, total):
+    """Add up all ranks."""
+    values = np.array([rank])
+    total.add(values)
+    return values.tolist()
+
+
 def test_all_have_the_sum_of_all(meeting):
     def act(rank, total):
         many = np.full((200, 1000), rank + 2**40)  # more than the system keeps for who is late
@@ -77,19 +84,60 @@ def test_who_comes_after_the_end_is_told(meeting):
 
 def test_a_stranger_is_not_let_in(meeting):
     stranger = socket.create_connection((meeting.host, meeting.port))
-    network._send(stranger, json.dumps(["a guess", {}]).encode())
+    network._send(stranger, b"a guess that is as long as a token, " + json.dumps({}).encode())
     noise = socket.create_connection((meeting.host, meeting.port))
-    noise.sendall(b"GET / HTTP/1.1\r\n\r\n")
-
-    def act(rank, total):
-        values = np.array([rank])
-        total.add(values)
-        return values.tolist()
-
-    assert together(meeting, act) == [[3]] * 3
+    noise.sendall(b"GET / HTTP/1.1\r\n\r\n" * 3)
+    assert together(meeting, sums) == [[3]] * 3
     assert stranger.recv(1) == b""
     stranger.close()
     noise.close()
+
+
+@pytest.mark.parametrize("said", [b"5", b"[" * 60_000, '["\u00e9", {}]'.encode(), b"\xff" * 99])
+def test_nothing_that_a_stranger_says_ends_a_training(meeting, said):
+    with socket.create_connection((meeting.host, meeting.port)) as stranger:
+        network._send(stranger, said)
+        stranger.shutdown(socket.SHUT_WR)
+        assert together(meeting, sums) == [[3]] * 3
+
+
+def test_strangers_who_stay_silent_keep_nobody_waiting(meeting):
+    threads = ThreadPoolExecutor(1)
+    silent = [socket.create_connection((meeting.host, meeting.port)) for _ in range(4)]
+    try:
+        silent[0].sendall(b"\0\0")
+        assert threads.submit(together, meeting, sums).result(timeout=30) == [[3]] * 3
+    finally:
+        abandon(meeting.token)
+        threads.shutdown()
+        for each in silent:
+            each.close()
+
+
+def test_the_oldest_of_too_many_strangers_makes_room(meeting, monkeypatch):
+    monkeypatch.setattr(network, "_MOST_STRANGERS", 1)
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(join, meeting, 0)
+        with (
+            socket.create_connection((meeting.host, meeting.port)) as oldest,
+            socket.create_connection((meeting.host, meeting.port)),
+        ):
+            oldest.settimeout(30)
+            assert oldest.recv(1) == b""
+        abandon(meeting.token)
+        with pytest.raises(LostWorkerError):
+            first.result(timeout=30)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone has it")
+def test_who_computes_with_much_unread_is_not_taken_for_lost(meeting):
+    """Linux ends a connection with that option also where the other side only does not read yet."""
+
+    def act(rank, total):
+        ends = [total.first] if rank else total.others
+        return [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for one in ends]
+
+    assert together(meeting, act) == [[0, 0], [0], [0]]
 
 
 def test_a_worker_that_would_not_come_to_the_same_bits_is_refused(meeting, monkeypatch):

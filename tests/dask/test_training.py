@@ -9,7 +9,7 @@ import pytest
 from waiting import until
 
 from streamboost import SketchLogitBoostClassifier
-from streamboost.dask import DaskSketchLogitBoostClassifier
+from streamboost.dask import DaskSketchLogitBoostClassifier, training
 from streamboost.errors import ConfigurationError, DataError, LostWorkerError
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -161,6 +161,30 @@ def test_two_trainings_at_once_do_not_wait_for_each_other(two):
     for thread in threads:
         thread.join(120)
     assert [bytes_of(model) for model in models] == [expected] * 2
+
+
+def test_a_training_can_be_interrupted_while_a_worker_stands_still(monkeypatch):
+    monkeypatch.setattr(training, "_END_SECONDS", 1)
+    met = []
+    with started(2) as cluster, distributed.Client(cluster) as client:
+        pids = list(client.run(os.getpid).values())
+
+        def interrupted(*_):
+            os.kill(pids[1], signal.SIGSTOP)
+            raise KeyboardInterrupt
+
+        def fit():
+            try:
+                dask_model().fit(chunked(X, (90, 7)), chunked(y, 90))
+            except BaseException as error:
+                met.append(type(error))
+
+        monkeypatch.setattr(training, "_wait", interrupted)
+        thread = threading.Thread(target=fit, daemon=True)
+        thread.start()
+        thread.join(60)
+        os.kill(pids[1], signal.SIGKILL)
+    assert met == [KeyboardInterrupt]
 
 
 @pytest.mark.parametrize("seed", range(KILLS))

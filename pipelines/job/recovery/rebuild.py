@@ -95,6 +95,11 @@ def _as_copied(config: Config, copy: Copy | None, copies: Copies | None) -> Comm
     """Return what was committed at the time of the copy."""
     if copy is None:
         which = f"{copies.place} holds none" if copies else "[pipeline] checkpoint_copy names none"
+        if copies is None and config.sections.pipeline.checkpoint_copy is not None:
+            which = (
+                "those at [pipeline] checkpoint_copy hold River's models as pickles, which are "
+                "read nowhere but where they were written: begin anew, without --rebuild"
+            )
         raise StateError(
             f"there is nothing to make the state of {config.name} from: its journal was in the "
             "state folder itself, and of a copy, which would have kept what was learned and the "

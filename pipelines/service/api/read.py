@@ -89,8 +89,11 @@ def judged(
     return served.status.confused(true, predicted, limit)
 
 
-@router.get("/pipelines/{pipeline}/judged/{id}", responses=_NAMED)
-def judged_record(served: ServedPipeline, id: str) -> Document:
+# Asked after, not part of the path: an id may hold slashes, or be two dots.
+@router.get("/pipelines/{pipeline}/record", responses=_NAMED)
+def judged_record(
+    served: ServedPipeline, id: Annotated[str, Query(description="the record's")]
+) -> Document:
     """Return what is known of a record that was asked about or labelled, with its reasons."""
     found = served.status.judged(id)
     if found is None:

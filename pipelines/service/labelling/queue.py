@@ -32,6 +32,7 @@ from streamboost.pipelines.service.labelling.store import (
     EntryStage,
     LabellingEntry,
     LabellingStore,
+    labelled_since,
     newest,
     put,
     to_write,
@@ -167,7 +168,8 @@ class LabelQueue:
     def correct(self, person: Person, number: int, label: str | int) -> LabellingEntry:
         """Hold another label for the record of the entry `number`; it is durable then.
 
-        Somebody changes what they said themselves, and an operator what anybody did.
+        Somebody changes what they said themselves, and an operator what anybody did; nobody what
+        was changed meanwhile.
         """
         if not self._corrects:
             raise StateError(
@@ -186,6 +188,11 @@ class LabelQueue:
             if person.role != "operator" and before.person != person.name:
                 raise StateError(f"record {before.id!r} was labelled by somebody else")
             (tidy,) = self._labels.check([Label(before.id, label)])
+            if (since := labelled_since(connection, before)) is not None:
+                raise StateError(
+                    f"record {before.id!r} is {since.label!r} by now, as {since.person} says: "
+                    "look at the newest answer, and change that one"
+                )
             entry = replace(
                 before,
                 time=self._clock(),

@@ -17,6 +17,7 @@ __all__ = [
     "EntryStage",
     "LabellingEntry",
     "LabellingStore",
+    "labelled_since",
     "newest",
     "put",
     "to_write",
@@ -117,6 +118,16 @@ def newest(
         (seat, below, limit),
     )
     return [LabellingEntry(*row) for row in rows]
+
+
+def labelled_since(connection: Connection, entry: LabellingEntry) -> LabellingEntry | None:
+    """Return the newest label of the entry's record that was given after it and not taken back."""
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM entries WHERE id = ? AND number > ? AND action = 'label' "
+        "AND stage != 'undone' ORDER BY number DESC LIMIT 1",
+        (entry.id, entry.number),
+    ).fetchone()
+    return None if row is None else LabellingEntry(*row)
 
 
 def to_write(connection: Connection) -> list[LabellingEntry]:

@@ -159,4 +159,8 @@ def in_threads(
         return futures[0].result()
 
     with ThreadPoolExecutor(len(rounds)) as pool:
-        yield grow_all
+        try:
+            yield grow_all
+        except BaseException:
+            together.end()  # not all may have begun, and those that have would wait for the others
+            raise

@@ -1,6 +1,6 @@
 """What to do about a record, where errors cost differently: decisions beside predicted labels."""
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +13,9 @@ __all__ = ["Decisions"]
 
 _SAME = 1e-9
 """Share by which expected costs differ that are the same but for rounding."""
+
+_MOST = sys.float_info.max
+"""That whole numbers may cost, too."""
 
 
 class Decisions:
@@ -133,7 +136,7 @@ def _row_of(true: Any, row: Any) -> dict[str, float]:
     found = {}
     for decided, cost in row.items():
         where = f"costs.{true}.{decided} is {cost!r}"
-        if isinstance(cost, bool) or not isinstance(cost, int | float) or not math.isfinite(cost):
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) <= _MOST:
             raise ConfigurationError(f"{where}: give a finite number")
         if cost < 0:
             raise ConfigurationError(

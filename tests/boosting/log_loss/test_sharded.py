@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from threading import BrokenBarrierError
+from threading import BrokenBarrierError, Thread
 
 import numpy as np
 import pytest
@@ -189,6 +189,29 @@ def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
     monkeypatch.setattr(sharded.ShardRounds, "_grow", fail_once)
     with pytest.raises(MemoryError, match="no room"):
         estimator(n_jobs=3).fit(X, y)
+
+
+def test_an_interruption_while_threads_begin_ends_the_training(monkeypatch):
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, work, drawn, i):
+            if i == 1:
+                raise KeyboardInterrupt
+            return super().submit(work, drawn, i)
+
+    monkeypatch.setattr(sharded, "ThreadPoolExecutor", Interrupted)
+    monkeypatch.setattr(sketch, "_ROWS_A_THREAD", 100)
+    met = []
+
+    def train():
+        try:
+            estimator(n_jobs=3).fit(X, y)
+        except BaseException as error:
+            met.append(type(error))
+
+    training = Thread(target=train, daemon=True)
+    training.start()
+    training.join(30)
+    assert met == [KeyboardInterrupt]
 
 
 def test_who_waits_for_a_thread_that_ended_is_told():

@@ -234,6 +234,18 @@ def test_a_pickle_that_is_not_the_manifests_is_not_read(make, make_records, monk
         run(config, until_idle=True)
 
 
+def test_a_copy_with_pickles_is_not_gone_on_from_and_it_is_said_why(make, make_records):
+    file = make(MODEL)
+    copied = 'checkpoint_every = 4\ncheckpoint_copy = "copies"'
+    file.write_text(file.read_text().replace("checkpoint_every = 4", copied))
+    config = load(file)
+    feed(config, make_records, 40)
+    run(config, until_idle=True)
+    config.state.rename(config.state.with_name("lost"))
+    with pytest.raises(StateError, match="checkpoint_copy hold River's models as pickles"):
+        run(config, rebuild=True, until_idle=True)
+
+
 def test_a_file_that_asks_for_no_river_model_unpickles_none(make, make_records, monkeypatch):
     config = load(make(""))
     feed(config, make_records, 100)

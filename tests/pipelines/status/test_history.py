@@ -78,3 +78,15 @@ def test_of_a_long_dead_letter_the_beginning_is_shown(payload):
     assert len(shown["payload"]) == 4_096
     assert (shown["size"], shown["encoding"]) == (60_000, letter.encoding)
     assert letter.payload.startswith(shown["payload"])
+
+
+def test_predictions_do_not_hold_on_to_the_long_texts_that_they_repeat():
+    board = Board()
+    short = {"id": "0", "label": "a", "probabilities": {"a": 1.0}, "fields": {"city": "Rome"}}
+    long = short | {"fields": {"text": "so much " * 100_000}}
+    board.predicted([json.dumps(one).encode() for one in (short, *[long] * 600)])
+    board.predicted([json.dumps(short).encode()])
+    kept = [one for (row,) in board.content()["predictions"].values() for one in json.loads(row)]
+    assert kept[-1] == short
+    assert kept[0] == {name: short[name] for name in ("id", "label", "probabilities")}
+    assert sum(len(row) for (row,) in board.content()["predictions"].values()) < 100_000

@@ -58,6 +58,7 @@ def test_nothing_is_decided_before_a_class_is_known():
         ({"costs": {"fraud": 10}}, r"costs\.fraud is 10: name the classes"),
         ({"costs": {"fraud": {"ok": -1}}}, r"costs\.fraud\.ok is -1: costs are not negative"),
         ({"costs": {"fraud": {"ok": np.inf}}}, "give a finite number"),
+        ({"costs": {"fraud": {"ok": 10**400}}}, "give a finite number"),
         ({"costs": {"fraud": {"ok": "10"}}}, "give a finite number"),
         ({"costs": {"fraud": {"fraud": 1}}}, "the right decision costs nothing"),
         ({"threshold": {"ok": 0}}, r"threshold\.ok is 0: give a probability"),

@@ -11,6 +11,7 @@ from nicegui.events import GenericEventArguments
 from streamboost.connectors.messages.labels import as_text
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import DataError, StreamBoostError
+from streamboost.features.paths import getter
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.view import page_of
@@ -115,7 +116,7 @@ def send_again(letter: Mapping[str, Any], text: str, served: Served, person: Per
         return
     schema = served.config.sections.build_schema()
     of_id, of_label = schema.label_fields.id or schema.id, schema.label_fields.label
-    id, label = message.get(of_id), message.get(of_label)
+    id, label = getter(of_id)(message), getter(of_label)(message)
     if not isinstance(id, str | int) or not isinstance(label, str | int):
         raise DataError(f"a label needs {of_id!r} and {of_label!r}: mend it")
     # Whoever sends it says so: only a program speaks for others.

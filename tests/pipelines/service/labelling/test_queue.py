@@ -260,6 +260,16 @@ def test_only_who_said_it_or_an_operator_changes_an_answer(desk):
         desk.queue.correct(ANN, first.number, "")
 
 
+def test_nobody_changes_what_was_changed_while_they_looked_at_it(desk):
+    first = desk.queue.answer(ANN, "0", "left")
+    boss = Person("boss", "seat 3", "operator")
+    second = desk.queue.correct(boss, first.number, "right")
+    with pytest.raises(StateError, match="'0' is 'right' by now, as boss says"):
+        desk.queue.correct(ANN, first.number, "left")
+    desk.queue.undo(boss)
+    assert desk.queue.correct(ANN, first.number, "left").number > second.number
+
+
 def test_where_the_first_label_stays_none_can_be_changed(desk):
     first = desk.queue.answer(ANN, "0", "left")
     desk.queue._corrects = False

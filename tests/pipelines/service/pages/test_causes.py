@@ -1,9 +1,11 @@
 """What the pages that lead from a figure to its cause say."""
 
 import pytest
-from serving import read
+from serving import SCRIPT, make_file, put, read, site_of
 
 from streamboost.errors import DataError
+from streamboost.pipelines.config.file import load
+from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages.causes import features, letters, record, records, versions
 from streamboost.pipelines.service.pages.causes.nearest import nearest
@@ -171,6 +173,16 @@ def test_a_mended_label_is_its_senders(site):
     assert site.served.queue.history(1)[0].person == "bob"
 
 
+def test_a_label_is_sent_again_also_where_its_fields_lie_deeper(tmp_path):
+    names = '[labels.fields]\nid = "ref.id"\nlabel = "truth.label"'
+    labels = '[labels]\nconnector = "sqlite"\nstream = "labels"'
+    text = '{"ref": {"id": "3"}, "truth": {"label": "left"}}'
+    with site_of(make_file(tmp_path / "deep", f"{labels}\n{names}")) as site:
+        letters.send_again({"source": "labels"}, text, site.served, BOB)
+        (sent,) = read(site.served.config, "labels")
+    assert (sent["ref.id"], sent["truth.label"], sent["source"]) == ("3", "left", "bob")
+
+
 @pytest.mark.parametrize("text", ["", "[1]", "{", '{"a": 1}', "null", "[" * 5_000])
 @pytest.mark.parametrize("source", ["records", "labels"])
 def test_what_cannot_be_used_either_is_refused_and_written_nowhere(site, text, source):
@@ -180,6 +192,17 @@ def test_what_cannot_be_used_either_is_refused_and_written_nowhere(site, text, s
     assert read(site.served.config, source) == before
 
 
+@pytest.mark.parametrize("id", ["https://example.org/a?b#c", "..", "a\nb", "\u00e9 %2F", SCRIPT])
+def test_a_record_is_told_of_whatever_its_id_is(file, id):
+    config = load(file)
+    put(config, "records", [{"id": id, "a": 0.1, "b": 0.9}])
+    put(config, "labels", [{"id": id, "label": "left"}])
+    run(config, until_idle=True)
+    with site_of(file) as site:
+        told = site.program().get("/api/v1/pipelines/test/record", params={"id": id})
+    assert (told.status_code, told.json()["id"]) == (200, id)
+
+
 def test_the_api_tells_of_labelled_records_and_of_one_with_its_reasons(site):
     program = site.program()
     found = program.get("/api/v1/pipelines/test/judged", params={"limit": 500}).json()
@@ -187,9 +210,9 @@ def test_the_api_tells_of_labelled_records_and_of_one_with_its_reasons(site):
     truth = found[0]["truth"]
     some = program.get("/api/v1/pipelines/test/judged", params={"true": truth}).json()
     assert {one["truth"] for one in some} == {truth} < {one["truth"] for one in found}
-    one = program.get(f"/api/v1/pipelines/test/judged/{found[0]['id']}").json()
-    assert one == found[0]
-    missing = program.get("/api/v1/pipelines/test/judged/nobody")
+    record = "/api/v1/pipelines/test/record"
+    assert program.get(record, params={"id": found[0]["id"]}).json() == found[0]
+    missing = program.get(record, params={"id": "nobody"})
     assert (missing.status_code, "no longer kept" in missing.json()["detail"]) == (404, True)
     served = program.get("/api/v1/pipelines/test/served_versions").json()
     assert served[-1]["version"] > 0
