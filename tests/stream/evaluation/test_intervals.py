@@ -7,7 +7,7 @@ from stream.evaluation.judging import made
 
 from streamboost.stream.evaluation.intervals import Estimate, difference, naive
 from streamboost.stream.evaluation.report import report
-from streamboost.stream.evaluation.tally import Judged, Tally
+from streamboost.stream.evaluation.tally import MEAN_COLUMNS, Judged, Tally
 from streamboost.stream.evaluation.windows import Evaluation
 
 
@@ -78,8 +78,8 @@ def test_the_interval_is_that_of_the_records_linearized_residuals(name, drawn):
     assert (found.high - found.low) / 2.0 == pytest.approx(half, rel=1e-4)
 
 
-def judged_of(mistakes, chance=0.05, n=4000, seed=0):
-    """Return figures of a committee that is sure of itself, and wrong on so many records.
+def tally_of(mistakes, chance=0.05, n=4000, seed=0):
+    """Return sums of a committee that is sure of itself, and wrong on so many records.
 
     Every one has the same chance of being asked about.
     """
@@ -92,11 +92,15 @@ def judged_of(mistakes, chance=0.05, n=4000, seed=0):
     others = np.full(n, 1.0 / chance - 1.0)
     predicted = np.zeros((n, 3), dtype=np.int64)
     tally.add(Judged(P, predicted, np.where(asked, truth, -1), others))
-    return report(tally, ["a", "b", "c"], 0)
+    return tally
+
+
+def figures_of(*arguments, **settings):
+    return report(tally_of(*arguments, **settings), ["a", "b", "c"], 0)
 
 
 def test_labels_without_a_mistake_leave_room_for_some():
-    figures = judged_of(0)
+    figures = figures_of(0)
     for found in (
         figures.committee.accuracy,
         figures.repeat_last.accuracy,
@@ -108,15 +112,29 @@ def test_labels_without_a_mistake_leave_room_for_some():
 
 
 def test_a_mistake_that_was_caught_widens_the_interval_but_little_more():
-    caught = judged_of(400).committee.accuracy
+    caught = figures_of(400).committee.accuracy
     width = 2.0 * 1.96 * np.sqrt(0.1 * 0.9 * 19.0 / 4000)
     assert caught.high - caught.low == pytest.approx(width, rel=0.15)
 
 
 def test_a_committee_that_is_too_sure_is_covered_though_few_of_its_mistakes_are_caught():
-    found = [judged_of(60, seed=seed).committee.accuracy for seed in range(200)]
+    found = [figures_of(60, seed=seed).committee.accuracy for seed in range(200)]
     held = np.mean([one.low <= 1.0 - 60 / 4000 <= one.high for one in found])
     assert held >= 0.9
+
+
+def test_a_tally_of_before_mistakes_were_added_leaves_the_same_room():
+    now = tally_of(0)
+    before = now.state() | {"means": now.means[:, :-1].copy()}
+    del before["stands"], before["cost"]
+    for name in ("model", "model_own"):
+        before[name] = before[name] / 19.0
+    resumed = Tally.resume(before)
+    resumed.weigh_model(19.0)
+    for tally in (now, resumed):
+        assert tally.means.shape == (14, len(MEAN_COLUMNS))
+    lows = [report(tally, ["a", "b", "c"], 0).committee.accuracy.low for tally in (now, resumed)]
+    assert 1.0 - lows[1] == pytest.approx(1.0 - lows[0], rel=0.01)
 
 
 def test_tallies_of_parts_add_up_to_that_of_the_whole():

@@ -18,7 +18,6 @@ from stream.evaluation.judging import made
 
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.storage import read_arrays, write_arrays
-from streamboost.stream.evaluation.tally import MEAN_COLUMNS
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.scoring import Scored
 
@@ -385,26 +384,3 @@ def test_a_state_survives_the_file_that_snapshots_are_kept_in(tmp_path):
     for evaluation in (kept, resumed):
         stream.feed(evaluation, start=500)
     assert kept.in_numbers() == resumed.in_numbers()
-
-
-def test_a_state_of_before_mistakes_were_added_goes_on_with_about_the_same_intervals():
-    stream = made(15, n=900, drawn=False)
-    kept = stream.feed(Evaluation(stream.block), stop=600)
-    state, arrays = kept.state()
-    del state["model"]
-    earlier = {name: array for name, array in arrays.items() if not name.endswith("stands")}
-    for name in (name for name in arrays if name.endswith(("means", "cost"))):
-        earlier[name] = arrays[name][:, :-1].copy()
-        earlier[name][:, MEAN_COLUMNS.index("model")] /= stream.block - 1
-    for name in (name for name in arrays if name.endswith(("model", "model_own"))):
-        earlier[name] = arrays[name] / (stream.block - 1)
-    resumed = Evaluation(stream.block)
-    resumed.resume(state, earlier)
-    for evaluation in (kept, resumed):
-        stream.feed(evaluation, start=600)
-    for name in ("accuracy", "balanced_accuracy", "kappa"):
-        one, other = (
-            getattr(evaluation.since_start().committee, name) for evaluation in (kept, resumed)
-        )
-        assert one.value == other.value
-        assert other.high - other.low == pytest.approx(one.high - one.low, rel=0.05)
