@@ -109,6 +109,7 @@ def difference(
 def estimate(tally: Tally, predictor: int, question: Question) -> Estimate | None:
     """Return the figure with an interval from its linearization (Särndal et al., §5.5)."""
     sums, t, w = tally.sums, question.t, question.w
+    model = _squares(t, w, sums["model"], sums["model_own"][predictor])
     found = difference(
         rest=tally.rest,
         known=0.0,
@@ -118,8 +119,8 @@ def estimate(tally: Tally, predictor: int, question: Question) -> Estimate | Non
         - float(w @ sums["truth_shift"]),
         first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),
         second=_squares(t, w, sums["second"], sums["second_own"][predictor]),
-        model=_squares(t, w, sums["model"], sums["model_own"][predictor]),
-        doubt=_squares(t, w, *_doubt(sums, predictor)),
+        model=model,
+        doubt=_doubt(sums, predictor, t, w, model),
     )
     if found is None:
         return None
@@ -132,20 +133,18 @@ def _squares(t: np.ndarray, w: np.ndarray, whole: np.ndarray, own: np.ndarray) -
     return float(w @ whole @ w - 2.0 * t @ own @ w + t**2 @ np.einsum("aa->a", own))
 
 
-def _doubt(sums: Arrays, predictor: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return "second" and "second_own" of v alone, were all labels known to be mistakes.
+def _doubt(sums: Arrays, predictor: int, t: np.ndarray, w: np.ndarray, model: float) -> float:
+    """Return the sum of v r² over all records, were all labels mistakes; see `difference`.
 
     A label that is any class with the same chance U = 1/K is a mistake K - 1 times in K, and has
     E[d dᵀ] = diag(U) - U Pᵀ - P Uᵀ + P Pᵀ. What `Tally` holds of P Pᵀ is diag(P) less the model.
     """
-    stands = sums["stands"][predictor]
-    K = len(stands)
-    P, size = sums["stands"][0].sum(axis=0), stands.sum(axis=1)
-    whole = np.diag(P.sum() / K + P) - (P[:, None] + P) / K - sums["model"]
-    sure = np.einsum("aa->a", stands)
-    own = np.diag(size / K + sure) - (stands + sure[:, None]) / K - sums["model_own"][predictor]
-    times = K / max(K - 1, 1)
-    return times * whole, times * own
+    K, stands = len(t), sums["stands"][predictor]
+    P, own, size = sums["stands"][0].sum(axis=0), np.einsum("aa->a", stands), stands.sum(axis=1)
+    whole = (P.sum() / K + P) @ w**2 - 2.0 * w.sum() * (P @ w) / K
+    cross = t @ ((size / K + own) * w - (stands @ w + own * w.sum()) / K)
+    alone = t**2 @ (size / K + own - 2.0 * own / K)
+    return float(whole - 2.0 * cross + alone - model) * K / max(K - 1, 1)
 
 
 def naive(hits: float, answered: float) -> Estimate | None:
