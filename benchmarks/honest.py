@@ -154,7 +154,7 @@ def intervals(arguments, console):
 
 
 def draw(path, budgets, found):
-    """Draw coverage and width over the budget: means over streams, and the least and the most.
+    """Draw coverage over the budget: means over streams, and of "chance" the least and the most.
 
     `found` (streams, budgets, ways, 5) are the means of `judged`.
     """
@@ -166,7 +166,7 @@ def draw(path, budgets, found):
             for i, way in enumerate(WAYS)
             for bounds in [(np.nanmin, np.nanmax) if way == "chance" else ()]
         }
-    curves(path, panels, "labels asked for, %", "intervals that held, %", log=True, level=95.0)
+    curves(path, panels, "labels asked for, %", "intervals that held, %", level=95.0)
 
 
 def sets_and_losses(X, y, query, coverage, seed):

@@ -153,7 +153,7 @@ def draw(found, lines, arguments):
             each[strategy] = (xs, means, *bounds)
         each["every label"] = (xs, [lines[name][0]] * len(xs))
     y = "accuracy on arrival, second half, %"
-    curves(arguments.plot, panels, "labels asked for, %", y, log=True)
+    curves(arguments.plot, panels, "labels asked for, %", y)
 
 
 def parse():
