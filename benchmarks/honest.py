@@ -1,7 +1,7 @@
 """Do the honest figures tell the truth? Intervals, label sets and temperatures against all labels.
 
     python -m benchmarks.honest [--tables intervals sets] [--runs 50] [--seeds 20] [--records 10000]
-        [--budgets 0.02 0.05 0.1 0.2] [--processes 1]
+        [--budgets 0.02 0.05 0.1 0.2] [--processes 1] [--plot FILE]
 
 The learner sees only the labels it asks for, each 20 records late; this file knows them all. First
 table: how often the 95 % interval of the accuracy covers the true accuracy on arrival, over runs
@@ -23,6 +23,7 @@ import argparse
 from collections import deque
 from itertools import islice, product
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -30,6 +31,7 @@ from rich.table import Table
 from river.datasets import synth
 
 from benchmarks.data import load
+from benchmarks.plots import curves
 from streamboost import (
     QueryStrategy,
     Schedule,
@@ -147,6 +149,24 @@ def intervals(arguments, console):
         width = np.nanmean(after[:, i, 1] / before[:, i, 1])
         gain = 100 * np.mean(after[:, i, 4] - before[:, i, 4])
         console.print(f"{budget:.0%}: after, as wide {width:.2f} times; {gain:+.2f} points")
+    if arguments.plot:
+        draw(arguments.plot, arguments.budgets, found)
+
+
+def draw(path, budgets, found):
+    """Draw coverage over the budget: means over streams, and of "chance" the least and the most.
+
+    `found` (streams, budgets, ways, 5) are the means of `judged`.
+    """
+    found, xs = 100.0 * found, [100.0 * budget for budget in budgets]
+    panels = {}
+    for title, column in (("since the start", 0), ("newest 2,000 records", 2)):
+        panels[title] = {
+            way: (xs, *(of(found[:, :, i, column], axis=0) for of in (np.nanmean, *bounds)))
+            for i, way in enumerate(WAYS)
+            for bounds in [(np.nanmin, np.nanmax) if way == "chance" else ()]
+        }
+    curves(path, panels, "labels asked for, %", "intervals that held, %", level=95.0)
 
 
 def sets_and_losses(X, y, query, coverage, seed):
@@ -247,6 +267,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--sets", nargs="*", default=SETS)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw how often intervals held")
     parser.add_argument("--targets", nargs="+", type=float, default=[0.9])
     arguments = parser.parse_args()
     console = Console(width=130)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.label_efficiency [--sets segments letter satimage] [--seeds 5]
         [--budgets 0.01 0.02 0.05 0.1 0.2] [--strategies ...] [--rows N] [--delay N] [--out FOLDER]
-        [--tables few strategies pool] [--streams segments keystroke ...]
+        [--plot FILE] [--tables few strategies pool] [--streams segments keystroke ...]
 
 Streams: one pass in batches of ten records. Each record is predicted, then labels are asked for,
 and those that are due (at once, or `--delay` records later) are learned. The figure is the
@@ -20,7 +20,6 @@ import argparse
 from collections import deque
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -28,12 +27,9 @@ from rich.table import Table
 from benchmarks.data import load
 from benchmarks.few_labels import few
 from benchmarks.intervals import cell, interval
-from streamboost import QueryStrategy, StreamLearner
-
-mpl.use("agg")
-from matplotlib import pyplot as plt
-
+from benchmarks.plots import curves
 from benchmarks.standing_pool import pool
+from streamboost import QueryStrategy, StreamLearner
 
 try:
     from benchmarks.activeml import PEERS, Peer
@@ -142,63 +138,22 @@ def tabulate(console, title, accuracy, bought, arguments):
     console.print(table)
 
 
-def draw(found, lines, arguments, path):
-    """Draw accuracy over budget, a panel per set, with the two lines that frame it.
+def draw(found, lines, arguments):
+    """Draw accuracy over budget, a panel per set, with that of every label.
 
-    Intervals are drawn for margin and random, side by side; the others' stand in the table.
+    Intervals are drawn for margin and random; the others' stand in the table.
     """
-    beside = {"margin": 0.98, "random": 1.02}
-    size = (4.6 * len(found) + 2.2, 4.4)
-    figure, panels = plt.subplots(1, len(found), figsize=size, squeeze=False, layout="constrained")
-    colours = plt.get_cmap("tab10")
-    mine = [strategy for strategy in arguments.strategies if strategy in OURS]
-    budgets = 100 * np.array(arguments.budgets)
-    for panel, (name, accuracy) in zip(panels[0], found.items(), strict=True):
+    xs, panels = [100 * budget for budget in arguments.budgets], {}
+    for name, accuracy in found.items():
+        each = panels[name] = {}
         for strategy in arguments.strategies:
-            means, halves = zip(
-                *(interval(accuracy[strategy, b]) for b in arguments.budgets), strict=True
-            )
-            ours = strategy in OURS
-            group = mine if ours else list(PEERS)
-            panel.errorbar(
-                budgets * beside.get(strategy, 1.0),
-                means,
-                np.nan_to_num(halves) if strategy in beside else None,
-                label=strategy,
-                color="black" if strategy == "random" else colours(group.index(strategy)),
-                linestyle="-" if ours else ":",
-                marker="o" if ours else "s",
-                markersize=3,
-                linewidth=2.2 if strategy == "margin" else 1.2,
-                capsize=2,
-            )
-        every, repeated = lines[name]
-        panel.axhline(every, color="0.4", linestyle="--", linewidth=1)
-        panel.annotate(
-            "every label", (budgets[0], every), xytext=(0, -3), textcoords="offset points",
-            va="top", fontsize=8, color="0.3",
-        )  # fmt: skip
-        panel.set(xscale="log", title=name, xlabel="budget, % of the records")
-        panel.set_xticks(budgets, [f"{b:g}" for b in budgets])
-        panel.minorticks_off()
-        low = min(np.mean(values) for values in accuracy.values())
-        panel.set_ylim(low - 4, every + 2)  # a wide interval may reach beyond
-        if repeated > low - 4:
-            panel.axhline(repeated, color="0.4", linestyle="-.", linewidth=1)
-            panel.text(budgets[-1], repeated, "repeat last", va="bottom", ha="right", fontsize=8)
-        else:
-            panel.text(
-                0.98, 0.02, f"repeat last: {repeated:.1f} %", transform=panel.transAxes,
-                ha="right", fontsize=8, color="0.3",
-            )  # fmt: skip
-        panel.grid(alpha=0.25)
-    panels[0, 0].set_ylabel("accuracy on arrival, second half, %")
-    handles, names = panels[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles, names, loc="outside right center", fontsize=8, frameon=False,
-        title="bars: 95 % intervals", title_fontsize=8,
-    )  # fmt: skip
-    figure.savefig(path, dpi=130)
+            pairs = [interval(accuracy[strategy, budget]) for budget in arguments.budgets]
+            means, halves = np.transpose(pairs)
+            bounds = (means - halves, means + halves) if strategy in ("margin", "random") else ()
+            each[strategy] = (xs, means, *bounds)
+        each["every label"] = (xs, [lines[name][0]] * len(xs))
+    y = "accuracy on arrival, second half, %"
+    curves(arguments.plot, panels, "labels asked for, %", y)
 
 
 def parse():
@@ -215,6 +170,7 @@ def parse():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, help="only so many records of each set")
     parser.add_argument("--delay", type=int, default=0, help="records until a label comes")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the table of strategies")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     return parser.parse_args()
 
@@ -233,20 +189,21 @@ def strategies(console, arguments):
     if found:
         mean = {key: np.mean([a[key] for a in found.values()], axis=0) for key in shares}
         tabulate(console, "mean over the sets", mean, shares, arguments)
-        draw(found, lines, arguments, arguments.out / "label_efficiency.png")
+    if found and arguments.plot:
+        draw(found, lines, arguments)
 
 
 def main():
     arguments = parse()
-    arguments.out.mkdir(parents=True, exist_ok=True)
     console = Console(width=100)
     if "few" in arguments.tables:
         few(console, arguments.streams, arguments.rows, arguments.seeds)
     if "strategies" in arguments.tables:
         strategies(console, arguments)
     if "pool" in arguments.tables:
+        arguments.out.mkdir(parents=True, exist_ok=True)
         pool(console, arguments.seeds, arguments.out / "label_efficiency_pool.png")
-    console.print(f"drawn into {arguments.out}")
+        console.print(f"drawn into {arguments.out}")
 
 
 if __name__ == "__main__":

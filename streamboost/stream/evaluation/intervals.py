@@ -13,6 +13,12 @@ Its variance is that of Horvitz and Thompson (1952), sum v (v + 1) r² over the 
 labels that is uncertain, and small where none of them happened to be wrong; what the committee's
 probabilities expect of it, sum v E[r²] over all records, each of which has its v, asked about or
 not, counts as `PSEUDO` labels more and is the least it can be.
+
+Where a committee is too sure of itself, neither shows it until one of its few mistakes is asked
+about. To what it expects is therefore added what `MISTAKES` mistakes more among the labels would
+have come to, over records of all chances, as Agresti and Coull (1998) add to what was counted: e
+labels of one chance, none of them wrong, leave room for about 2 / e, and as labels come it fades
+beside what they show.
 """
 
 from dataclasses import dataclass
@@ -20,12 +26,16 @@ from math import sqrt
 
 import numpy as np
 
+from streamboost.storage import Arrays
 from streamboost.stream.evaluation.tally import Tally
 
 __all__ = ["Estimate", "Question", "difference", "estimate", "naive"]
 
 PSEUDO = 10.0
 """Labels by whose number the variance that the probabilities expect counts beside the one seen."""
+
+MISTAKES = 1.0
+"""Mistakes, beside those that the probabilities expect, among as many labels as are effective."""
 
 FEWEST = 5.0
 """Residuals, by Kish's effective number (sum v)² / sum v², without which there is no figure."""
@@ -69,10 +79,12 @@ def difference(
     first: float,
     second: float,
     model: float,
+    doubt: float,
 ) -> Estimate | None:
     """Return a total's estimate; see `Tally` for what the sums are.
 
-    None where there are too few residuals to tell.
+    `doubt` is the sum of v r² over all records, were each predicted wrongly. None where there are
+    too few residuals to tell.
     """
     from scipy.special import stdtrit  # longer to load than all else that a short command needs
 
@@ -86,6 +98,7 @@ def difference(
     mean = shift / weight
     squares = max(second - 2.0 * mean * first + mean**2 * weight_square, 0.0) / weight_square
     seen = squares * weight_square * (rest / weight) ** 2
+    model += MISTAKES / effective * doubt
     variance = max((effective * seen + PSEUDO * model) / (effective + PSEUDO), model, 0.0)
     scale = sqrt(variance)
     half = stdtrit(effective + PSEUDO - 1.0, _TAIL) * scale
@@ -96,8 +109,7 @@ def difference(
 def estimate(tally: Tally, predictor: int, question: Question) -> Estimate | None:
     """Return the figure with an interval from its linearization (Särndal et al., §5.5)."""
     sums, t, w = tally.sums, question.t, question.w
-    own = np.einsum("aa->a", sums["second_own"][predictor])
-    model = np.einsum("aa->a", sums["model_own"][predictor])
+    model = _squares(t, w, sums["model"], sums["model_own"][predictor])
     found = difference(
         rest=tally.rest,
         known=0.0,
@@ -106,17 +118,33 @@ def estimate(tally: Tally, predictor: int, question: Question) -> Estimate | Non
         shift=float(t @ np.einsum("aa->a", sums["cells_shift"][predictor]))
         - float(w @ sums["truth_shift"]),
         first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),
-        second=float(
-            w @ sums["second"] @ w - 2.0 * t @ sums["second_own"][predictor] @ w + t**2 @ own
-        ),
-        model=float(
-            w @ sums["model"] @ w - 2.0 * t @ sums["model_own"][predictor] @ w + t**2 @ model
-        ),
+        second=_squares(t, w, sums["second"], sums["second_own"][predictor]),
+        model=model,
+        doubt=_doubt(sums, predictor, t, w, model),
     )
     if found is None:
         return None
     half = (found.high - found.low) / 2.0
     return Estimate(question.value, question.value - half, question.value + half)
+
+
+def _squares(t: np.ndarray, w: np.ndarray, whole: np.ndarray, own: np.ndarray) -> float:
+    """Return the sum of r², of sums of d dᵀ and, by the class a predicted, of d[a] d."""
+    return float(w @ whole @ w - 2.0 * t @ own @ w + t**2 @ np.einsum("aa->a", own))
+
+
+def _doubt(sums: Arrays, predictor: int, t: np.ndarray, w: np.ndarray, model: float) -> float:
+    """Return the sum of v r² over all records, were all labels mistakes; see `difference`.
+
+    A label that is any class with the same chance U = 1/K is a mistake K - 1 times in K, and has
+    E[d dᵀ] = diag(U) - U Pᵀ - P Uᵀ + P Pᵀ. What `Tally` holds of P Pᵀ is diag(P) less the model.
+    """
+    K, stands = len(t), sums["stands"][predictor]
+    P, own, size = sums["stands"][0].sum(axis=0), np.einsum("aa->a", stands), stands.sum(axis=1)
+    whole = (P.sum() / K + P) @ w**2 - 2.0 * w.sum() * (P @ w) / K
+    cross = t @ ((size / K + own) * w - (stands @ w + own * w.sum()) / K)
+    alone = t**2 @ (size / K + own - 2.0 * own / K)
+    return float(whole - 2.0 * cross + alone - model) * K / max(K - 1, 1)
 
 
 def naive(hits: float, answered: float) -> Estimate | None:

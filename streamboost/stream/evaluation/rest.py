@@ -21,7 +21,10 @@ from streamboost.stream.scoring import Scored
 
 __all__ = ["Blocks", "Rest"]
 
-_MEANS = [MEAN_COLUMNS.index(name) for name in ("records", "rest", "known", "model", "confidence")]
+_MEANS = [
+    MEAN_COLUMNS.index(name)
+    for name in ("records", "rest", "known", "model", "doubt", "confidence")
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +78,7 @@ class Rest:
             sums["cells"][0],
             sums["model"],
             sums["model_own"][0],
+            sums["stands"][0],
             self.tally.means[:, _MEANS],
         ]
         return zlib.compress(np.concatenate([p.ravel() for p in parts]).astype("<f4").tobytes(), 1)
@@ -90,6 +94,7 @@ class Rest:
             "cells": (K, K),
             "model": (K, K),
             "model_own": (K, K),
+            "stands": (K, K),
             "means": (BINS + 1 + K, len(_MEANS)),
         }
         try:
@@ -105,7 +110,7 @@ class Rest:
         tally.sums["counts"][0] = found["records"][0]
         tally.sums["truth"] += found["truth"]
         tally.sums["model"] += found["model"]
-        for name in ("predicted", "cells", "model_own"):
+        for name in ("predicted", "cells", "model_own", "stands"):
             tally.sums[name][0] += found[name]
         tally.means[:, _MEANS] = found["means"]
         return cls(list(classes), tally)
@@ -124,11 +129,14 @@ class Rest:
         whole.sums["predicted"][0, places] = own.sums["predicted"][0]
         whole.sums["cells"][0][square] = own.sums["cells"][0]
         whole.sums["model_own"][0][square] = own.sums["model_own"][0]
+        whole.sums["stands"][0][square] = own.sums["stands"][0]
+        stands = whole.sums["stands"][0].sum(axis=0)
         for j, label in enumerate(baselines, start=1):
             if label >= 0:
                 whole.sums["predicted"][j, label] = own.records
                 whole.sums["cells"][j, label] = whole.sums["truth"]
                 whole.sums["model_own"][j, label] = whole.sums["model"][label]
+                whole.sums["stands"][j, label] = stands
         rows = np.concatenate([np.arange(BINS + 1), BINS + 1 + places])
         whole.means[rows] = own.means[: BINS + 1 + K]
         return whole

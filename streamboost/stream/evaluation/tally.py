@@ -40,6 +40,7 @@ MEAN_COLUMNS = (
     "second",  # sum of v (v + 1) r²
     "model",  # sum of 1/pi - 1 times the variance of the value that P expects
     "confidence",  # sum of the predicted label's probability
+    "doubt",  # sum of 1/pi - 1 times the square of r that a mistake gives
 )
 
 _SHAPES = {
@@ -57,6 +58,7 @@ _SHAPES = {
     "second_own": "JKK",  # sums of v (v + 1) d[a] d, by a
     "model": "KK",  # sum of 1/pi - 1 times the covariance of d that P expects
     "model_own": "JKK",
+    "stands": "JKK",  # sums of (1/pi - 1) P, by a
 }
 
 
@@ -139,6 +141,8 @@ class Tally:
         for name in ("model", "model_own"):
             self.sums[name] *= others
         self.means[:, MEAN_COLUMNS.index("model")] *= others
+        # What stands for what was not kept apart from the records themselves.
+        self.sums["stands"] = others * self.sums["cells"]
 
     def add(self, judged: Judged) -> None:
         """Add a run of records."""
@@ -169,8 +173,9 @@ class Tally:
         value = np.full(n, np.nan)
         value[truth >= 0] = paid[truth >= 0, truth[truth >= 0]]
         spread = np.maximum((P * paid**2).sum(axis=1) - mean**2, 0.0)
+        doubt = self._mistaken(paid, mean)
         others, slots = judged.others[decided], np.zeros(n, dtype=np.intp)
-        self._add_mean(self.cost, slots, value, mean, spread, others, np.zeros(n))
+        self._add_mean(self.cost, slots, value, mean, spread, doubt, others, np.zeros(n))
 
     def _add_predicted(self, judged: Judged, values: np.ndarray, d: np.ndarray) -> None:
         """Add what is counted by the class that each predictor gave."""
@@ -190,8 +195,10 @@ class Tally:
         _add_at(sums["cells_shift"], at, v[:, None] * d)
         _add_at(sums["first_own"], at, shift)
         _add_at(sums["second_own"], at, shift[:, None] * d)
-        chance = judged.others[rows] * judged.P[rows, own]
-        _add_at(sums["model_own"], slots, -chance[:, None] * judged.P[rows])
+        others, P = judged.others[rows], judged.P[rows]
+        chance = others * P[np.arange(len(rows)), own]
+        _add_at(sums["stands"], slots, others[:, None] * P)
+        _add_at(sums["model_own"], slots, -chance[:, None] * P)
         _add_at(sums["model_own"], slots * K + own, chance)
 
     def _add_means(self, judged: Judged) -> None:
@@ -216,9 +223,16 @@ class Tally:
             value=np.concatenate([right, right, loss]),
             expected=np.concatenate([sure, sure, entropy]),
             spread=np.concatenate([unsure, unsure, spread]),
+            doubt=np.concatenate([sure**2, sure**2, self._mistaken(cost, entropy)]),
             others=np.concatenate([others] * 3),
             sure=np.concatenate([sure] * 3),
         )
+
+    @staticmethod
+    def _mistaken(value: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        """Return r² (n,) of a mistake: any class (n, K) does, one of which is none."""
+        K = value.shape[1]
+        return np.asarray(((value - expected[:, None]) ** 2).sum(axis=1) / max(K - 1, 1))
 
     @staticmethod
     def _add_mean(
@@ -227,6 +241,7 @@ class Tally:
         value: np.ndarray,
         expected: np.ndarray,
         spread: np.ndarray,
+        doubt: np.ndarray,
         others: np.ndarray,
         sure: np.ndarray,
     ) -> None:
@@ -246,6 +261,7 @@ class Tally:
             u * residual**2,
             others * spread,
             sure,
+            others * doubt,
         )
         for total, values in zip(means.T, columns, strict=True):
             np.add.at(total, slots, values)
@@ -258,9 +274,10 @@ class Tally:
     def resume(cls, arrays: Arrays) -> "Tally":
         """Go on from what `state` returned."""
         tally = cls(len(arrays["truth"]))
-        tally.sums = {name: arrays[name].copy() for name in _SHAPES}
-        tally.means = arrays["means"].copy()
-        tally.cost = arrays.get("cost", tally.cost).copy()
+        tally.sums |= {name: arrays[name].copy() for name in _SHAPES if name in arrays}
+        for name, total in (("means", tally.means), ("cost", tally.cost)):
+            if name in arrays:  # earlier releases had no costs, and fewer columns
+                total[:, : arrays[name].shape[1]] = arrays[name]
         return tally
 
 

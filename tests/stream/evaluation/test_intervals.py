@@ -6,7 +6,8 @@ from scipy.stats import t as student
 from stream.evaluation.judging import made
 
 from streamboost.stream.evaluation.intervals import Estimate, difference, naive
-from streamboost.stream.evaluation.tally import Judged, Tally
+from streamboost.stream.evaluation.report import report
+from streamboost.stream.evaluation.tally import MEAN_COLUMNS, Judged, Tally
 from streamboost.stream.evaluation.windows import Evaluation
 
 
@@ -67,12 +68,73 @@ def test_the_interval_is_that_of_the_records_linearized_residuals(name, drawn):
     others = 1.0 / np.where(asked, stream.propensity, 1.0 / stream.block) - 1.0
     model = others @ ((P * steep**2).sum(axis=1) - (P * steep).sum(axis=1) ** 2)
     effective = v.sum() ** 2 / (v**2).sum()
+    doubt = others @ ((steep - (P * steep).sum(axis=1, keepdims=True)) ** 2).sum(axis=1) / 2.0
+    model += doubt / effective
     mean = (v * residual).sum() / v.sum()
     seen = (u * (residual - mean) ** 2).sum() * (rest / v.sum()) ** 2
     variance = max((effective * seen + 10.0 * model) / (effective + 10.0), model)
     half = student.ppf(0.975, effective + 9.0) * np.sqrt(variance)
     assert found.value == pytest.approx(figure(name, cells))
     assert (found.high - found.low) / 2.0 == pytest.approx(half, rel=1e-4)
+
+
+def tally_of(mistakes, chance=0.05, n=4000, seed=0):
+    """Return sums of a committee that is sure of itself, and wrong on so many records.
+
+    Every one has the same chance of being asked about.
+    """
+    rng = np.random.default_rng(seed)
+    truth = np.zeros(n, dtype=np.int64)
+    truth[rng.choice(n, mistakes, replace=False)] = 1
+    P = np.tile([0.999, 0.0006, 0.0004], (n, 1))
+    asked = rng.random(n) < chance
+    tally = Tally(3)
+    others = np.full(n, 1.0 / chance - 1.0)
+    predicted = np.zeros((n, 3), dtype=np.int64)
+    tally.add(Judged(P, predicted, np.where(asked, truth, -1), others))
+    return tally
+
+
+def figures_of(*arguments, **settings):
+    return report(tally_of(*arguments, **settings), ["a", "b", "c"], 0)
+
+
+def test_labels_without_a_mistake_leave_room_for_some():
+    figures = figures_of(0)
+    for found in (
+        figures.committee.accuracy,
+        figures.repeat_last.accuracy,
+        figures.classes[0].precision,
+        figures.reliability[9].accuracy,
+        figures.classes[0].share,
+    ):
+        assert 1.5 < figures.answered * (1.0 - found.low) < 3.0
+
+
+def test_a_mistake_that_was_caught_widens_the_interval_but_little_more():
+    caught = figures_of(400).committee.accuracy
+    width = 2.0 * 1.96 * np.sqrt(0.1 * 0.9 * 19.0 / 4000)
+    assert caught.high - caught.low == pytest.approx(width, rel=0.15)
+
+
+def test_a_committee_that_is_too_sure_is_covered_though_few_of_its_mistakes_are_caught():
+    found = [figures_of(60, seed=seed).committee.accuracy for seed in range(200)]
+    held = np.mean([one.low <= 1.0 - 60 / 4000 <= one.high for one in found])
+    assert held >= 0.9
+
+
+def test_a_tally_of_before_mistakes_were_added_leaves_the_same_room():
+    now = tally_of(0)
+    before = now.state() | {"means": now.means[:, :-1].copy()}
+    del before["stands"], before["cost"]
+    for name in ("model", "model_own"):
+        before[name] = before[name] / 19.0
+    resumed = Tally.resume(before)
+    resumed.weigh_model(19.0)
+    for tally in (now, resumed):
+        assert tally.means.shape == (14, len(MEAN_COLUMNS))
+    lows = [report(tally, ["a", "b", "c"], 0).committee.accuracy.low for tally in (now, resumed)]
+    assert 1.0 - lows[1] == pytest.approx(1.0 - lows[0], rel=0.01)
 
 
 def test_tallies_of_parts_add_up_to_that_of_the_whole():
@@ -108,7 +170,7 @@ def test_room_for_more_classes_changes_no_sum():
 
 def test_a_total_without_unknown_parts_is_certain():
     nothing = dict.fromkeys(
-        ("rest", "weight", "weight_square", "shift", "first", "second", "model"), 0.0
+        ("rest", "weight", "weight_square", "shift", "first", "second", "model", "doubt"), 0.0
     )
     assert difference(known=7.0, **nothing) == Estimate(7.0, 7.0, 7.0)
 
