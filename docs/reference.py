@@ -78,13 +78,15 @@ def file_page() -> str:
     parts = [FILE]
     for name, field in Sections.model_fields.items():
         key = field.alias or name
+        model = (get_args(field.annotation) or (field.annotation,))[0]
+        if get_origin(model) is dict and key not in PARAMETERS:
+            key, model = f"{key}.NAME", get_args(model)[1]
         parts.append(f"## [{key}]")
         if key in USES:
             parts.extend(connectors(key))
         elif key in PARAMETERS:
             parts.append(parameters_of(key))
         else:
-            model = (get_args(field.annotation) or (field.annotation,))[0]
             parts.append(about(model) + "\n\n" + keys(model))
     return "\n\n".join(parts) + "\n"
 
@@ -92,7 +94,7 @@ def file_page() -> str:
 def about(model: type[Section]) -> str:
     """Return what a section is, in a sentence."""
     first = inspect.cleandoc(model.__doc__ or "").split("\n\n")[0]
-    text = re.sub(r"^\[[\w.]+\]: ", "", first).replace("\n", " ")
+    text = re.sub(r"^\[[\w.]+\](?: and \[[\w.]+\])*: ", "", first).replace("\n", " ")
     return text[:1].upper() + text[1:]
 
 

@@ -15,6 +15,7 @@ import typer.main
 
 from streamboost.pipelines.cli.__main__ import app
 from streamboost.pipelines.config.file import parse
+from streamboost.pipelines.config.sections import Sections
 from tests.pipelines.command import Command
 from tests.slow import slow
 
@@ -150,6 +151,17 @@ def test_examples_run(path, tmp_path):
     shares = [float(share) for share in re.findall(r"([\d.]+)%", said)]
     assert shares, said
     assert shares[-1] > 85
+
+
+def test_the_pages_made_from_the_code_name_every_section_and_command():
+    pytest.importorskip("griffe", reason="the pages made from the code want griffelib")
+    made = dict(runpy.run_path(str(ROOT / "docs" / "reference.py"))["pages"]())
+    headings = re.findall(r"^#+ \[([\w.]+)\]", made["reference/file.md"], flags=re.MULTILINE)
+    sections = {field.alias or name for name, field in Sections.model_fields.items()}
+    assert {heading.split(".")[0] for heading in headings} == sections
+    assert "rivals.NAME" in headings
+    for name in COMMANDS:
+        assert f"`streamboost {name}`" in made["reference/commands.md"], name
 
 
 def test_no_figure_is_left_to_fill_in():
