@@ -17,7 +17,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import features_of
 from streamboost.errors import DataError
 from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.join.held_records import unpacked
+from streamboost.pipelines.engine.join.values import as_fields
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.requests import Sent, other_fields
@@ -214,7 +214,7 @@ class JudgedRows:
         """Return what there is of a record that was labelled without being asked about."""
         features: Mapping[str, Any] = {}
         if told.values is not None:
-            features = dict(zip(self._features, unpacked(told.values), strict=False))
+            features = as_fields(self._features, told.values)
         elif told.x is not None:
             features = features_of(self._features, told.x[-len(self._features) :])
         return {
