@@ -22,6 +22,7 @@ HELPERS = {
     "benchmarks.paper_tables.report",
     "benchmarks.paper_tables.results",
     "benchmarks.pipeline_steps",
+    "benchmarks.predicting",
     "benchmarks.standing_pool",
     "benchmarks.tabs",
 }
