@@ -5,6 +5,7 @@ import json
 import pickle
 import shutil
 
+import numpy as np
 import pytest
 from river import compose, preprocessing, stats, utils
 from river import feature_extraction as fx
@@ -79,6 +80,15 @@ def picky():
 
 def a_class():
     return Picky
+
+
+class Greedy(Picky):
+    def transform_one(self, x):
+        return {"amount": x.pop("amount")}
+
+
+def greedy():
+    return Greedy()
 
 
 def broken():
@@ -393,3 +403,47 @@ def test_the_example_runs_with_its_transformer(tmp_path):
     checkpoint = describe(config.state)["checkpoint"]
     assert checkpoint["transformer"] == {"failures": 0}
     assert checkpoint["evaluation"]["since_start"]["committee"]["accuracy"]["value"] > 0.5
+
+
+class Odd:
+    """Makes what no JSON holds, and changes what it is given."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def learn_one(self, x):
+        x.clear()
+
+    def transform_one(self, x):
+        return self.made
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"a": np.float32(1.5), "b": np.int64(3), "c": np.bool_(True)}, {"a": 1.5, "b": 3, "c": 1}),
+        ({"a": float("nan"), "b": float("inf")}, {"a": None, "b": None}),
+        ({("free", "prize"): 1, 7: 2}, {"free_prize": 1, "7": 2}),
+        ({"a.b": {"c": [1, 2]}}, {"a.b": {"c": [1, 2]}}),
+        ({"a": 10**30}, {"a": 10**30}),
+        ({"a": dt.date(2026, 1, 2)}, {"a": "2026-01-02"}),
+    ],
+)
+def test_what_is_made_becomes_what_json_would_have_held(given, made):
+    transformer = Transformer(Odd(given))
+    assert transformer.arrive({"x": 1}) == made
+    assert transformer.failures == 0
+
+
+@pytest.mark.parametrize("given", [None, 3, {"a": "\ud800"}])
+def test_what_cannot_be_a_record_is_a_failure_and_no_end(given):
+    transformer = Transformer(Odd(given))
+    assert transformer.arrive({"x": 1}) == {}
+    assert transformer.failures == 1
+
+
+def test_a_transformer_that_changes_its_record_does_not_change_what_is_held(make):
+    config = load(make("greedy"))
+    feed(config, 20)
+    run(config, until_idle=True)
+    assert read(config, "requests")[0]["features"]["amount"] == 10.0
