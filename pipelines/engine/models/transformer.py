@@ -8,9 +8,10 @@ import inspect
 import logging
 import pickle
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -192,15 +193,18 @@ def _teach(
 def _takes_time(part: Any) -> bool:
     """Tell whether a part learns of times: it takes `t`, and what it updates, if anything, too."""
     updated = getattr(part, "how", None)
-    methods = [part.learn_one] if updated is None else [part.learn_one, updated.update]
-    return all("t" in _names(method) for method in methods)
+    return _has_t(part.__class__, "learn_one") and (
+        updated is None or _has_t(updated.__class__, "update")
+    )
 
 
-def _names(method: Any) -> Collection[str]:
+@lru_cache(maxsize=1_000)
+def _has_t(kind: type, method: str) -> bool:
+    """Tell whether a method of a class takes `t`; finding out takes longer than most methods."""
     try:
-        return inspect.signature(method).parameters
-    except (TypeError, ValueError):  # one that is compiled may tell none
-        return ()
+        return "t" in inspect.signature(getattr(kind, method)).parameters
+    except (AttributeError, TypeError, ValueError):  # one that is compiled may tell nothing
+        return False
 
 
 def _plain(made: Mapping[Any, Any]) -> Document:
