@@ -1,16 +1,18 @@
-"""What it costs a pipeline to publish its status, and to be watched.
+"""What it costs a pipeline to publish its status, to be watched, and to be asked for predictions.
 
-    python -m benchmarks.status [--turns 10] [--clients 5]
+    python -m benchmarks.status [--turns 10] [--clients 5] [--predictions 200]
 
 A pipeline with the embedded default whose committee is trained predicts records of letter's width
 and number of classes (16 features, 26 classes), made here, as fast as it can, asks for labels and
-commits, batch by batch (and takes no checkpoints, which would fall on some turns only). It does so
-without a status, with one a second, and with `streamboost serve` and `--clients` open dashboards,
-to which changes are pushed (0 leaves that out). In turns of two seconds within one run; each turn
-is compared with that without a status just before it, and medians are shown. Wall-clock throughput
-and the process's CPU time per record, which need two cores with nothing else on them; and, which
-does not, the share of its own CPU time that the loop spends on publishing. Below that, what the
-dashboards cost: the share of a core that `serve` takes, and what is pushed to each of them.
+commits, batch by batch (and takes one checkpoint, before the turns, as others would fall on some of
+them only). It does so without a status, with one a second, with `streamboost serve` and `--clients`
+open dashboards, to which changes are pushed (0 leaves that out), and with a `serve` that is asked
+for `--predictions` of one record a second (0 leaves that out; aim: less than 5 % slower). In turns
+of two seconds within one run; each turn is compared with that without a status just before it, and
+medians are shown. Wall-clock throughput and the process's CPU time per record, which need two cores
+with nothing else on them; and, which does not, the share of its own CPU time that the loop spends
+on publishing. Below that, what the dashboards cost: the share of a core that `serve` takes, and
+what is pushed to each of them; and how many predictions were answered a second, and how soon.
 """
 
 import argparse
@@ -119,16 +121,19 @@ class Arm:
 class Turns(Watcher):
     """Lets the arms take turns at watching a pipeline, and notes how fast it was meanwhile."""
 
-    def __init__(self, arms, n_turns, stop):
+    def __init__(self, arms, n_turns, stop, checkpoint):
+        self._checkpoint = checkpoint
         self._order = [arm for _ in range(n_turns + 1) for arm in arms]  # the first are to warm up
         self._stop = stop
         self._records = 0
         self._spent = 0.0
         self._began = None
+        self._is_trained = False
 
     def committed(self, effects):
-        if not self._order:  # one more batch was under way when the last turn ended
-            return
+        self._is_trained = effects.committee is not None
+        if self._checkpoint is not None or not self._order:
+            return  # it is not ready yet, or a batch was under way when the last turn ended
         if self._order[0].publisher is not None:
             with self._told():
                 self._order[0].publisher.committed(effects)
@@ -149,6 +154,9 @@ class Turns(Watcher):
                 self._stop.request()
 
     def between_batches(self):
+        if self._checkpoint is not None and self._is_trained:
+            self._checkpoint()
+            self._checkpoint, self._began = None, None
         if self._order and self._order[0].publisher is not None:
             with self._told():
                 self._order[0].publisher.between_batches()
@@ -177,8 +185,8 @@ def clocks():
     return time.perf_counter(), time.process_time(), time.thread_time()
 
 
-def measure(folder, n_turns, n_clients):
-    """Return the arms by their names, with what was measured, and bytes a second a dashboard."""
+def measure(folder, n_turns, n_clients, rate):
+    """Return the arms by their names, with what was measured, and what their clients say of it."""
     bodies, labels = make_records(20_000)
     with (folder / "taught.jsonl").open("w") as file:
         for i, (body, label) in enumerate(zip(bodies[:TAUGHT], labels, strict=False)):
@@ -196,26 +204,31 @@ def measure(folder, n_turns, n_clients):
         publisher = Publisher(loop, state.path, about(config, loop.pipeline))
         stack.enter_context(closing(publisher))
         arms = {"without a status": Arm(), "a status every second": Arm(publisher)}
-        if n_clients:
-            processes = stack.enter_context(watching(folder, n_clients))
-            arms[f"and {n_clients} open dashboards"] = Arm(publisher, processes)
-        turns = Turns(list(arms.values()), n_turns, loop.stop)
+        said = {}
+        for name, module, n in (
+            (f"and {n_clients} open dashboards", "benchmarks.tabs", n_clients),
+            (f"and {rate} predictions a second", "benchmarks.predicting", rate),
+        ):
+            if n:
+                said[name] = stack.enter_context(watching(folder, module, n))
+                arms[name] = Arm(publisher, said[name])
+        turns = Turns(list(arms.values()), n_turns, loop.stop, loop.checkpoint)
         loop.watchers.append(turns)
         loop.run()
-        pushed = pushed_to(processes[1]) if n_clients else 0
-    return arms, pushed / max(n_clients, 1) / (n_turns * SECONDS)
+        told = {name: said_by(clients) for name, (_, clients) in said.items()}
+    return arms, told
 
 
-def pushed_to(clients):
-    """Return how many bytes came to all dashboards."""
+def said_by(clients):
+    """Return the numbers that clients tell when they are told to end."""
     clients.send_signal(signal.SIGTERM)
     clients.send_signal(signal.SIGCONT)
-    return int(clients.stdout.readline())
+    return [float(word) for word in clients.stdout.readline().split()]
 
 
 @contextmanager
-def watching(folder, n):
-    """Start what serves the pipeline in `folder`, and `n` clients of that, in two processes."""
+def watching(folder, module, n):
+    """Start what serves the pipeline in `folder`, and clients of that, in two processes."""
     with ExitStack() as stack:
         serve = [
             sys.executable,
@@ -228,7 +241,7 @@ def watching(folder, n):
         server = stack.enter_context(started(serve, folder))
         address = server.stdout.readline().split(": ", 1)[1].split("/login")[0].strip()
         token = (folder / "state" / "serve.token").read_text().strip()
-        look = [sys.executable, "-m", "benchmarks.tabs", address, str(n)]
+        look = [sys.executable, "-m", module, address, str(n)]
         clients = stack.enter_context(started(look, None, TOKEN=token))
         clients.stdout.readline()
         yield server, clients
@@ -247,7 +260,7 @@ def started(command, folder, **environment):
         process.communicate()
 
 
-def show(arms, pushed):
+def show(arms, told, n_clients):
     table = Table(title="A pipeline that publishes its status", title_justify="left")
     table.add_column("")
     for column in ("records a second", "of that without", "CPU, of that without", "of the loop"):
@@ -259,19 +272,26 @@ def show(arms, pushed):
         shown, spent = (median(turn[i] for turn in arm.turns[1:]) for i in (0, 2))
         table.add_row(name, f"{shown:,.0f}", f"{rate:.3f}", f"{cpu:.3f}", f"{spent:.1%}")
     Console().print(table)
-    *_, (name, watched) = arms.items()
-    if pushed:
-        share = median(watched.serving[1:])
-        print(f"{name}: serve takes {share:.1%} of a core, and pushes {pushed:,.0f} B/s to each")
+    for name, (count, *took) in told.items():
+        share = median(arms[name].serving[1:])
+        rate = count / (len(arms[name].turns) * SECONDS)  # the first, to warm up, are counted, too
+        does = f"pushes {rate / max(n_clients, 1):,.0f} B/s to each"
+        if took:
+            does = (
+                f"answers {rate:,.0f} predictions a second, each within {took[0]:.1f} ms (median)"
+            )
+        print(f"{name}: serve takes {share:.1%} of a core, and {does}")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--clients", type=int, default=5)
+    parser.add_argument("--predictions", type=int, default=200)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        show(*measure(Path(name), given.turns, given.clients))
+        measured = measure(Path(name), given.turns, given.clients, given.predictions)
+        show(*measured, given.clients)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ HELPERS = {
     "benchmarks.paper_tables.results",
     "benchmarks.pipeline_steps",
     "benchmarks.plots",
+    "benchmarks.predicting",
     "benchmarks.standing_pool",
     "benchmarks.tabs",
 }

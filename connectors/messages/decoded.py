@@ -38,6 +38,9 @@ class Records:
     unknown: Counter[str] = field(default_factory=Counter)
     """Records that have a value in a field the schema does not know, by its path; also those that
     `take` leaves out."""
+    wholes: list[bytes] | None = None
+    """The records before something made `values` of them (`join.values.whole_of`); None: they came
+    as they are."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -51,6 +54,7 @@ class Records:
             [self.messages[row] for row in rows],
             None if self.values is None else [self.values[row] for row in rows],
             self.unknown,
+            None if self.wholes is None else [self.wholes[row] for row in rows],
         )
 
 

@@ -1,6 +1,15 @@
-"""River's models for the pipeline beside this file, one function each."""
+"""River's models for the pipelines beside this file, one function each."""
 
-from river import base, compose, linear_model, naive_bayes, preprocessing, tree
+from river import (
+    base,
+    compose,
+    feature_extraction,
+    linear_model,
+    naive_bayes,
+    preprocessing,
+    stats,
+    tree,
+)
 
 
 def hoeffding() -> base.Classifier:
@@ -16,3 +25,13 @@ def bayes() -> base.Classifier:
 def softmax() -> base.Classifier:
     """Return a linear model of scaled features."""
     return compose.Pipeline(preprocessing.StandardScaler(), linear_model.SoftmaxRegression())
+
+
+def risks() -> base.Transformer:
+    """Return what adds to each site's fields how often sites like it were phishing so far."""
+    prior = stats.BayesianMean(prior=0.5, prior_weight=5)
+    return (
+        compose.FuncTransformer(dict)
+        + feature_extraction.TargetAgg(["https", "age_of_domain"], prior)
+        + feature_extraction.TargetAgg(["anchor_from_other_domain", "is_popular"], prior)
+    )

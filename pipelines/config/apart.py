@@ -44,7 +44,7 @@ def refused(sections: Sections) -> Iterator[Problem]:
                 'must be "kafka" with [pipeline] scoring = "apart": a group shares its topics out'
             )
             yield Problem(name, "connector", text)
-    for section in ("model", "rivals"):
+    for section in ("model", "rivals", "features"):
         if getattr(sections, section):
             text = (
                 'does not go with [pipeline] scoring = "apart": scorers hold committees alone; '

@@ -256,7 +256,7 @@ def _changes(config: Config, state: State, old: Tables) -> list[str]:
                 continue
             now = config.written[section].get(key, now)
             changes.append(f"[{section}] {key} was {_shown(before)} and is {_shown(now)}")
-    left = {"model", "rivals"} & (old.keys() - config.written.keys())
+    left = {"model", "rivals", "features"} & (old.keys() - config.written.keys())
     changes += [f"[{section}] was set and is not" for section in sorted(left)]
     names = ", ".join(config.variables.names)
     if changes or not names:

@@ -205,13 +205,14 @@ def _check_decision(sections: Sections) -> Iterator[Problem]:
 
 def _check_models(sections: Sections, query: Mapping[str, Any]) -> Iterator[Problem]:
     """See that models of others can be given what they need, and do what is asked of them."""
-    for name in ("model", "rivals"):
+    for name in ("model", "rivals", "features"):
         if not getattr(sections, name):
             continue
         if sections.schema_.numeric != "auto":
             text = "reads fields as they come: leave [schema] numeric out, or name [schema.fields]"
             yield Problem(name, None, text)
-        if isinstance(query, dict) and query.get("mode") == "pool":
+        is_pool = isinstance(query, dict) and query.get("mode") == "pool"
+        if is_pool and name != "features":
             yield Problem("query", "mode", f'must be "stream" with [{name}]')
     if sections.model and isinstance(query, dict) and query.get("strategy") == "vote_entropy":
         text = "needs votes, which a River classifier does not show: choose another"

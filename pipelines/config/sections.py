@@ -179,6 +179,12 @@ class ModelSection(Section):
     river: Text = Field(description='what makes it, as "module:function"')
 
 
+class FeaturesSection(Section):
+    """[features]: a transformer of River's before the fields, or one with its methods."""
+
+    river: Text = Field(description='what makes it, as "module:function"')
+
+
 class LabelStudioSection(Section):
     """[label_studio]: the project in which people answer; `streamboost label-studio` serves it."""
 
@@ -231,6 +237,7 @@ class Sections(Section):
     label_studio: LabelStudioSection | None = None
     decision: DecisionSection | None = None
     model: ModelSection | None = None
+    features: FeaturesSection | None = None
     rivals: dict[Annotated[str, AfterValidator(_check_rival)], ModelSection] | None = None
 
     @model_validator(mode="before")

@@ -1,6 +1,6 @@
 """Records whose labels are known beforehand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamboost.connectors.base import Message
+from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.engine.changes import Classes
-from streamboost.pipelines.engine.join.held_records import HeldRecord, held_values
+from streamboost.pipelines.engine.join.held_records import HeldRecord
 from streamboost.pipelines.engine.join.joined import Joined
+from streamboost.pipelines.engine.join.values import held_values
 from streamboost.pipelines.span import Moment
 from streamboost.stream.checks import Label
 from streamboost.stream.learner import StreamLearner
@@ -56,11 +58,15 @@ def training_once(trainer: Trainer, started: list[Training]) -> Iterator[None]:
 
 
 def known_beforehand(
-    schema: Schema, messages: Sequence[Message], tick: int, classes: Classes | None = None
+    schema: Schema,
+    messages: Sequence[Message],
+    tick: int,
+    classes: Classes | None = None,
+    made_of: Callable[[Records], Records] = lambda records: records,
 ) -> tuple[Known, list[DeadLetter]]:
     """Decode messages that are a record and its label in one, in their order.
 
-    Labels are of the classes that `classes` make of them.
+    Labels are of the classes that `classes` make of them, and values those that `made_of` makes.
     Each that cannot be used is one dead letter, even if both its halves are wrong.
 
     >>> lines = [b'{"id": 1, "a": 2, "label": "x"}', b'{"id": 2, "a": "wide"}']
@@ -77,7 +83,7 @@ def known_beforehand(
     # A message is the same object in both; equal ones at two places are not.
     label_of = {id(m): label for m, label in zip(labels.messages, labels.labels, strict=True)}
     rows = [row for row, message in enumerate(records.messages) if id(message) in label_of]
-    usable = records.take(rows)
+    usable = made_of(records.take(rows))
     named = [label_of[id(message)] for message in usable.messages]
     known = Known(usable.ids, usable.X, held_values(usable), named, labels.kind)
     dead = {tuple(letter.position.items()): letter for letter in (*unread, *dropped, *damaged)}

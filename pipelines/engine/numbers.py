@@ -119,6 +119,8 @@ def _of_models(pipeline: "Pipeline") -> dict[str, Any]:
         return {}
     serving = pipeline.models.serving
     failures = {} if serving is None else {"model": {"failures": serving.failures}}
+    if pipeline.models.transformer is not None:
+        failures["transformer"] = {"failures": pipeline.models.transformer.failures}
     return failures | {"rivals": pipeline.models.in_numbers()}
 
 

@@ -29,9 +29,9 @@ from streamboost.pipelines.engine.batch import (
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
 from streamboost.pipelines.engine.changes import Classes, obey, take_over
 from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.join.held_records import held_values
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.engine.join.repeated import first_ones
+from streamboost.pipelines.engine.join.values import held_values
 from streamboost.pipelines.engine.models.models import Models
 from streamboost.pipelines.engine.numbers import FieldCounts, in_numbers, pack, restore
 from streamboost.pipelines.engine.requests import requests_of
@@ -127,7 +127,7 @@ class Pipeline:
         with training_once(self.learner.trainer, started) if inputs.bootstrap else nullcontext():
             started += joined.teach(self.learner, self.tick)
             if self.models is not None:
-                self.models.learn(joined)
+                self.models.learn(joined, self.schema.labels_are)
         self.lap("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
@@ -194,7 +194,8 @@ class Pipeline:
     def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
         """Return the records of a batch, and in their order the dead letters of the others."""
         sound, damaged = self.schema.decode(inputs.records, source="records", time=self.tick)
-        self.fields.add(sound.unknown)
+        if self.models is None or self.models.transformer is None:
+            self.fields.add(sound.unknown)
         # What is a label, too, says what became of a record that is held.
         labels = inputs.labels if self.schema.labels_within else ()
         records, repeated = first_ones(self.join, sound, labels, self.tick)
@@ -253,7 +254,9 @@ class Pipeline:
 
     def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the records whose labels are known beforehand to those that are learned."""
-        known, unusable = known_beforehand(self.schema, inputs.bootstrap, inputs.tick, self.classes)
+        known, unusable = known_beforehand(
+            self.schema, inputs.bootstrap, inputs.tick, self.classes, self._made_of
+        )
         self.schema = self.schema.settled(known.kind)
         known.give(joined, self.learner, Moment(self.join.counts.records, inputs.tick))
         self.bootstrapped += len(known.ids)
@@ -262,9 +265,14 @@ class Pipeline:
     def _arrive(self, records: Records) -> tuple[Records, np.ndarray]:
         """Return records with their columns made, and their rows (n, D) behind the labels' lags."""
         features = self.learner.features
+        records = self._made_of(records)
         if features is not None and records.values is not None:
             records = replace(records, X=features.arrive(records.values))
         return records, self.learner.with_lags(records.X)
+
+    def _made_of(self, records: Records) -> Records:
+        """Return records that have arrived, their values made by a transformer, if there is one."""
+        return records if self.models is None else self.models.made_of(records, self.schema)
 
     def _keep(self, swap: Committee | None, served: Committee | None) -> int | None:
         """Keep the committees of this batch; return the version that came to serve in it."""

@@ -12,7 +12,8 @@ from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Request, features_of
 from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.join.held_records import HeldRecord, unpacked
+from streamboost.pipelines.engine.join.held_records import HeldRecord
+from streamboost.pipelines.engine.join.values import as_fields
 from streamboost.stream.checks import as_wide
 from streamboost.stream.doubts import Relabels
 from streamboost.stream.learner import StreamLearner
@@ -103,5 +104,5 @@ def request_of(
 def shown(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
     """Return what a record holds, as it came, or by its row where nothing else is kept."""
     if record.values is not None:
-        return dict(zip(features, unpacked(record.values), strict=False))
+        return as_fields(features, record.values)
     return features_of(features, record.x[-len(features) :])  # behind the labels' lags

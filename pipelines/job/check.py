@@ -14,10 +14,11 @@ from streamboost.pipelines.config.binding import verify
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.endpoints.base import Output, writable
 from streamboost.pipelines.engine.bootstrap import known_beforehand
+from streamboost.pipelines.engine.models.transformer import before
 from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
 from streamboost.pipelines.job.apart import records_themselves, shares
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
-from streamboost.pipelines.job.factories import named, tried
+from streamboost.pipelines.job.factories import made_of, named, tried
 from streamboost.pipelines.job.first_records import first_messages
 from streamboost.pipelines.job.recovery.copying import copies_of
 from streamboost.pipelines.job.recovery.rebuild import refuse_lost
@@ -152,7 +153,7 @@ def _settled(config: Config, state: State, messages: list[Message]) -> str:
     schema = state.schema() or named
     if not messages and not schema.resolved:
         return "what the fields hold will be found out from the first records"
-    schema, sentence = schema.infer(messages)
+    schema, sentence = schema.infer(made_of(config, schema, messages))
     dead = _few(schema.decode(messages).dead, len(messages))
     if named.resolved and (missing := absent([m.payload for m in messages], named.features)):
         raise DataError(missing)
@@ -163,9 +164,15 @@ def _models(config: Config, state: State, messages: list[Message]) -> str:
     """Say what models there are; ConfigurationError where one cannot be made."""
     schema = state.schema() or config.sections.build_schema()
     if messages and not schema.resolved:
-        schema, _ = schema.infer(messages)
-    values = (schema.decode(messages).records.values or []) if schema.resolved else []
-    return tried(config, [dict(zip(schema.features, one, strict=False)) for one in values])
+        schema, _ = schema.infer(made_of(config, schema, messages))
+    records = schema.decode(messages).records if schema.resolved else None
+    if records is None:
+        return tried(config, [])
+    if config.sections.features is not None:
+        pairs = zip(records.messages, records.times, strict=True)
+        return tried(config, [(before(message.payload, schema), time) for message, time in pairs])
+    values = records.values or []
+    return tried(config, [(dict(zip(schema.features, one, strict=False)), None) for one in values])
 
 
 def _labels(config: Config, source: Source) -> str:
@@ -189,12 +196,13 @@ def _known(state: State, records: list[Message], config: Config, connectors: Con
     messages = first_messages(connectors.bootstrap)
     schema = state.schema() or config.sections.build_schema()
     if not schema.resolved and records:
-        schema, _ = schema.infer(records)
+        schema, _ = schema.infer(made_of(config, schema, records))
     if not messages or not schema.resolved:
         return _amount(len(messages))
     known, dead = known_beforehand(schema, messages, 0)
     said = _few(dead, len(messages))
-    if missing := absent([m.payload for m in messages], schema.features):
+    made = made_of(config, schema, messages)
+    if missing := absent([m.payload for m in made], schema.features):
         raise DataError(missing)
     return f"{_amount(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
 

@@ -1,25 +1,37 @@
-"""Models that a pipeline file names by their factories: importing, making and trying them."""
+"""Models and the transformer that a pipeline file names: importing, making and trying them."""
 
 import hashlib
 import json
+import logging
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from streamboost.connectors.base import Message
 from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.written import Time
 from streamboost.errors import ConfigurationError, StateError
+from streamboost.features.fields import Field
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.engine.models.model import Classifier, Model
+from streamboost.pipelines.engine.join.values import whole_of
+from streamboost.pipelines.engine.models.model import Model
 from streamboost.pipelines.engine.models.models import Models
+from streamboost.pipelines.engine.models.transformer import Transformer, before
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["STEADY", "is_steady", "make", "models_of", "named", "tried"]
+__all__ = ["STEADY", "is_steady", "made_of", "make", "models_of", "named", "tried"]
+
+_log = logging.getLogger(__name__)
 
 STEADY = "the same whatever the seed of Python's hashes"
 _MOST = 100
@@ -28,19 +40,35 @@ _MOST = 100
 _PATIENCE = 120
 """Seconds that making and trying models may take."""
 
+_FEATURES = "[features]"
+_ASKED = {
+    _FEATURES: (
+        ("transform_one", "learn_one"),
+        "a River transformer, or a union or pipeline of some",
+    ),
+}
+_ASKED_OF_MODELS = (
+    ("predict_proba_one", "learn_one"),
+    "a River classifier with probabilities, those of scikit-learn in river.compat's wrapper",
+)
+
+_WIDEST = 256
+"""Fields that a transformer may make: those that most of the first records show."""
+
 
 def named(config: Config) -> dict[str, str]:
     """Return the factories that the file names, by the places where it does."""
     sections = config.sections
     found = {} if sections.model is None else {"[model]": sections.model.river}
+    found |= {} if sections.features is None else {_FEATURES: sections.features.river}
     return found | {f"[rivals.{name}]": one.river for name, one in (sections.rivals or {}).items()}
 
 
-def make(place: str, factory: str, folder: Path) -> Classifier:
+def make(place: str, factory: str, folder: Path) -> Any:
     """Return what a factory makes, `module:function`, of a module in `folder` or installed.
 
-    ConfigurationError where it cannot be imported or called, or makes no classifier; `place` is
-    where the file names it.
+    That is a classifier, or a transformer where `place`, at which the file names it, is
+    "[features]". ConfigurationError where it cannot be imported or called, or makes something else.
     """
     where = f"{place} river = {factory!r}"
     module, _, function = factory.partition(":")
@@ -55,14 +83,15 @@ def make(place: str, factory: str, folder: Path) -> Classifier:
             f"{where} cannot be made: {type(error).__name__}: {error}; modules are looked for in "
             f"{folder} and where packages are installed"
         ) from error
-    lacking = [name for name in ("predict_proba_one", "learn_one") if not hasattr(made, name)]
+    asked, what = _ASKED.get(place, _ASKED_OF_MODELS)
+    lacking = [name for name in asked if not hasattr(made, name)]
+    if not lacking and isinstance(made, type):
+        raise ConfigurationError(f"{where} makes a class: call it, `return {made.__name__}(...)`")
     if lacking:
         raise ConfigurationError(
-            f"{where} makes a {type(made).__name__}, which has no {lacking[0]}: give a River "
-            "classifier with probabilities, those of scikit-learn in river.compat's wrapper"
+            f"{where} makes a {type(made).__name__}, which has no {lacking[0]}: give {what}"
         )
-    classifier: Classifier = made
-    return classifier
+    return made
 
 
 def models_of(config: Config, schema: Schema, state: State) -> Models | None:
@@ -73,13 +102,16 @@ def models_of(config: Config, schema: Schema, state: State) -> Models | None:
     made = {
         place: Model(make(place, factory, config.folder), schema.features)
         for place, factory in factories.items()
+        if place != _FEATURES
     }
+    transformer = _transformer(config)
     rivals = {name: made[f"[rivals.{name}]"] for name in config.sections.rivals or {}}
     block = config.core.learner(schema, 0).evaluation.block
-    samples = partial(_samples, made)
+    samples = partial(_samples, made, transformer)
     return Models(
         made.get("[model]"),
         rivals,
+        transformer,
         block,
         state.path,
         _release(),
@@ -99,8 +131,55 @@ def _close(folder: Path) -> None:
         folder.chmod(0o700)
 
 
-def is_steady(config: Config, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether two processes whose hashes differ make models that say the same of `records`."""
+def _transformer(config: Config) -> Transformer | None:
+    """Return the transformer that the file names, which knows nothing yet."""
+    section = config.sections.features
+    made = None if section is None else make(_FEATURES, section.river, config.folder)
+    return None if made is None else Transformer(made)
+
+
+def made_of(config: Config, schema: Schema, messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the first records as a new transformer makes them, for their fields to be found.
+
+    Without one they stay as they are. Of the fields made, those stay that most of the records show.
+    """
+    if (transformer := _transformer(config)) is None:
+        return messages
+    # A name that no record has: a schema needs a feature, which may be absent.
+    bare = replace(schema, fields={f"{schema.id} and nothing else": Field("number")}, named={})
+    records = bare.decode(messages).records
+    if not len(records):
+        return messages
+    made = [
+        transformer.arrive(before(message.payload, schema), time)
+        for message, time in zip(records.messages, records.times, strict=True)
+    ]
+    if transformer.failures == len(made):
+        raise ConfigurationError(
+            f"{_FEATURES} river = {named(config)[_FEATURES]!r} transforms none of the "
+            f"{len(made)} records at the start, as the log says: try it on one of them"
+        )
+    shown = Counter(name for one in made for name in one)
+    if len(shown) > _WIDEST:
+        _log.warning(
+            "the transformer makes %d fields: the %d that most records show are learned from",
+            len(shown),
+            _WIDEST,
+        )
+    widest = dict(shown.most_common(_WIDEST))
+    found = []
+    for id, message, one in zip(records.ids, records.messages, made, strict=True):
+        told = {name: value for name, value in one.items() if name in widest}
+        payload = json.dumps(told | {schema.id: id}).encode()
+        found.append(msgspec.structs.replace(message, payload=payload, size=len(payload)))
+    return found
+
+
+def is_steady(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> bool:
+    """Tell whether two processes whose hashes differ make models that say the same of `records`.
+
+    These are given with their times.
+    """
     told = {
         "factories": named(config),
         "folder": str(config.folder),
@@ -128,17 +207,27 @@ def is_steady(config: Config, records: Sequence[Mapping[str, Any]]) -> bool:
 def told() -> None:
     """Print a hash of what models say that were made and taught in this process."""
     given = json.load(sys.stdin)
-    said = []
-    for place, factory in given["factories"].items():
-        model = make(place, factory, Path(given["folder"]))
-        for n, record in enumerate(given["records"]):
+    said: list[Any] = []
+    factories, folder = given["factories"], Path(given["folder"])
+    records = [record for record, _ in given["records"]]
+    if (factory := factories.pop(_FEATURES, None)) is not None:
+        transformer = Transformer(make(_FEATURES, factory, folder))
+        pairs = list(enumerate(given["records"]))
+        records = []
+        for n, (record, time) in pairs:
+            records.append(transformer.arrive(record, time))
+            transformer.learn(whole_of(record, time), n % 2)
+        said += records
+    for place, factory in factories.items():
+        model = make(place, factory, folder)
+        for n, record in enumerate(records):
             chances = model.predict_proba_one(record)
             said.append(sorted((str(label), float(p)) for label, p in chances.items()))
             model.learn_one(record, "ab"[n % 2])
     print(hashlib.sha256(json.dumps(said).encode()).hexdigest())
 
 
-def tried(config: Config, records: Sequence[Mapping[str, Any]]) -> str:
+def tried(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> str:
     """Say that models can be made, and whether a replay of them is compared."""
     for place, factory in named(config).items():
         make(place, factory, config.folder)
@@ -150,8 +239,12 @@ def tried(config: Config, records: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _samples(models: Mapping[str, Model]) -> list[dict[str, Any]]:
-    return next(iter(models.values())).newest(_MOST)
+def _samples(
+    models: Mapping[str, Model], transformer: Transformer | None
+) -> list[tuple[dict[str, Any], Time]]:
+    if transformer is not None:
+        return transformer.newest(_MOST)
+    return [(record, None) for record in next(iter(models.values())).newest(_MOST)]
 
 
 def _release() -> str:

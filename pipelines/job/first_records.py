@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from streamboost.connectors.base import Message, Source
@@ -10,6 +11,7 @@ from streamboost.connectors.messages.inference import Inferred
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import DataError
 from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.job.factories import made_of
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.stop import Stop
 
@@ -45,7 +47,8 @@ def settle_schema(
     schema = config.sections.build_schema()
     if not schema.resolved:
         interval = config.sections.pipeline.poll_interval
-        if (found := _infer(schema, records, stop, interval, until_idle)) is None:
+        infer = partial(_infer_made, config, schema)
+        if (found := _infer(infer, records, stop, interval, until_idle)) is None:
             return None
         schema, sentence = found
         _log.info("%s", sentence)
@@ -53,8 +56,17 @@ def settle_schema(
     return schema
 
 
+def _infer_made(config: Config, schema: Schema, messages: Sequence[Message]) -> Inferred:
+    """Find the fields of records, or of what a transformer makes of them."""
+    return schema.infer(made_of(config, schema, messages))
+
+
 def _infer(
-    schema: Schema, records: Source, stop: Stop, interval: float, until_idle: bool
+    infer: Callable[[Sequence[Message]], Inferred],
+    records: Source,
+    stop: Stop,
+    interval: float,
+    until_idle: bool,
 ) -> Inferred | None:
     """Find the features once enough records are there, or no more come for a while.
 
@@ -67,12 +79,12 @@ def _infer(
         if len(messages) > seen:
             seen, since = len(messages), time.monotonic()
         if until_idle and not records.is_open:
-            return schema.infer(messages) if messages else None
+            return infer(messages) if messages else None
         if seen >= INFERRED_FROM:
-            return schema.infer(messages)
+            return infer(messages)
         if seen and time.monotonic() - since >= QUIET:
             try:
-                return schema.infer(messages)
+                return infer(messages)
             except DataError as error:
                 _log.warning("%s. It is tried again when more records come", error)
                 since = math.inf

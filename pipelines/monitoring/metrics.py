@@ -19,12 +19,13 @@ from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.join.joined import IGNORED
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
+from streamboost.stream.evaluation.intervals import Estimate
 from streamboost.stream.training.schedule import Kind
 
 __all__ = ["Metrics"]
 
 _BOUNDS = {"": "", "low_": ", least", "high_": ", most"}
-"""Of the accuracy and the ends of its 95 % interval."""
+"""Of accuracy and cost, and the ends of their 95 % intervals."""
 
 _EVERY = 1.0
 """Seconds from one look at the accuracy to the next: it takes about one in a thousand of them."""
@@ -118,7 +119,16 @@ class Metrics(Watcher):
         self._naive = self._gauge(
             "asked_accuracy_ratio", "The same among the labels asked for, which are the hard ones."
         )
-        self._naive.set(math.nan)
+        self._cost = [
+            self._gauge(
+                f"decision_cost{'_' * bool(bound)}{bound.rstrip('_')}",
+                f"What a decision about the newest records has cost in the mean{text}; NaN: "
+                "unknown, or nothing costs.",
+            )
+            for bound, text in _BOUNDS.items()
+        ]
+        for gauge in (self._naive, *self._cost):
+            gauge.set(math.nan)
 
     def committed(self, effects: Effects) -> None:
         """Count one batch."""
@@ -150,12 +160,13 @@ class Metrics(Watcher):
         self._is_stale, self._judged = False, self._clock()
         report = self._loop.pipeline.learner.evaluation.recent()
         for predictor in ("committee", "repeat_last", "majority"):
-            found = getattr(report, predictor).accuracy
-            known = (found.value, found.low, found.high) if found else (math.nan,) * 3
+            known = _ends(getattr(report, predictor).accuracy)
             for gauge, value in zip(self._accuracy.values(), known, strict=True):
                 gauge.labels(predictor).set(value)
         asked = report.committee.naive_accuracy
         self._naive.set(asked.value if asked else math.nan)
+        for gauge, value in zip(self._cost, _ends(report.cost), strict=True):
+            gauge.set(value)
 
     def expose(self) -> bytes:
         """Return all of it in Prometheus' text format."""
@@ -193,6 +204,11 @@ class Metrics(Watcher):
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"streamboost_{name}", text, labels, registry=self.registry)
+
+
+def _ends(found: Estimate | None) -> tuple[float, float, float]:
+    """Return an estimate and the ends of its interval; NaN where there is none."""
+    return (found.value, found.low, found.high) if found else (math.nan,) * 3
 
 
 _OF_PARTITIONS = {

@@ -154,9 +154,11 @@ class Scoring:
         if found is None:
             return
         arrays, manifest = found
-        if manifest.get("models", {}).get("serves"):
+        models = manifest.get("models", {})
+        if models.get("serves") or models.get("transforms"):
+            does = "serves" if models.get("serves") else "makes the fields of"
             raise StateError(
-                "a River model serves this pipeline, whose pickle no other process reads: ask the "
+                f"a River model {does} this pipeline, whose pickle no other process reads: ask the "
                 "predictions it writes"
             )
         schema = Schema.from_json(manifest["schema"])

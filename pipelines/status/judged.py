@@ -17,7 +17,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import features_of
 from streamboost.errors import DataError
 from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.join.held_records import unpacked
+from streamboost.pipelines.engine.join.values import as_fields
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.history import text_of
@@ -222,7 +222,7 @@ def _unasked(told: Told, schema: Schema) -> dict[str, Any]:
     """Return what there is of a record that was labelled without being asked about."""
     features: Mapping[str, Any] = {}
     if told.values is not None:
-        features = dict(zip(schema.features, unpacked(told.values), strict=False))
+        features = as_fields(schema.features, told.values)
     elif told.x is not None:
         features = features_of(schema.features, told.x[-len(schema.features) :])
     return {

@@ -258,6 +258,10 @@ estimator = "sketch"        # or "gamble"
 #   [rivals.nb]
 #   river = "models:bayes"
 
+# A transformer of River's may make the fields of records before anything learns of them:
+#   [features]
+#   river = "models:aggregates"
+
 # What is decided on beside the predicted label, by what errors cost or how sure one has to be of a
 # class. It may change at any time, also by `streamboost tell ... decide`:
 #   [decision]

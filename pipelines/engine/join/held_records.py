@@ -3,16 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from streamboost.connectors.base import Carried
-from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.written import Time
-from streamboost.features.layout import Values
-from streamboost.features.words import LONGEST
 from streamboost.pipelines.span import Moment, Span
-from streamboost.storage import Arrays
 from streamboost.stream.checks import Label, as_wide
 
 __all__ = [
@@ -21,14 +16,7 @@ __all__ = [
     "Window",
     "carried_as_json",
     "carried_of_json",
-    "held_values",
-    "packed",
-    "unpacked",
-    "values_from_arrays",
-    "values_in_arrays",
 ]
-
-_LONGEST_NESTED = 100_000
 
 
 class HeldRecord(NamedTuple):
@@ -39,63 +27,10 @@ class HeldRecord(NamedTuple):
     predicted: Label | None
     time: Time = None
     values: bytes | None = None
-    """Its fields' values as they came (`packed`), where it has fields of several kinds."""
+    """Its fields' values as they came (`packed`), where it has fields of several kinds; behind
+    them, on a line of its own, the record of which a transformer made them (`whole_of`)."""
     carried: Carried = Carried()
     """What its message bore, where it may be asked about later."""
-
-
-def packed(values: Values) -> bytes:
-    """Return a record's values as JSON, without what of them is too long to be of use.
-
-    >>> unpacked(packed((1.5, None, "a" * 20_000)))[2] == "a" * 10_000
-    True
-    """
-    return msgspec.json.encode([_kept(value) for value in values])
-
-
-def _kept(value: Any) -> Any:
-    if isinstance(value, str):
-        return value[:LONGEST]
-    if isinstance(value, list | dict):
-        try:
-            return value if len(str(value)) <= _LONGEST_NESTED else None
-        except RecursionError:  # it could be decoded, just
-            return None
-    return value
-
-
-def held_values(records: Records) -> list[bytes | None]:
-    """Return what is held of each record's values."""
-    if records.values is None:
-        return [None] * len(records)
-    return [packed(values) for values in records.values]
-
-
-def unpacked(held: bytes) -> Values:
-    """Return the values that `packed` packed."""
-    return tuple(msgspec.json.decode(held))
-
-
-def values_in_arrays(values: Sequence[bytes | None]) -> Arrays:
-    """Return values held, for `values_from_arrays`; nothing where no record has any."""
-    if not any(one is not None for one in values):
-        return {}
-    return {
-        "values": np.frombuffer(b"".join(filter(None, values)), dtype=np.uint8),
-        "values.lengths": np.array([-1 if one is None else len(one) for one in values]),
-    }
-
-
-def values_from_arrays(arrays: Arrays, n: int) -> list[bytes | None]:
-    """Return the values held of `n` records."""
-    if "values" not in arrays:
-        return [None] * n
-    held, start = arrays["values"].tobytes(), 0
-    values: list[bytes | None] = []
-    for length in arrays["values.lengths"].tolist():
-        values.append(held[start : start + length] if length >= 0 else None)
-        start += max(length, 0)
-    return values
 
 
 def carried_as_json(carried: Mapping[str, Carried]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from streamboost.pipelines.engine.join.held_records import HeldRecord, unpacked
+from streamboost.pipelines.engine.join.held_records import HeldRecord
+from streamboost.pipelines.engine.join.values import unpacked
 from streamboost.pipelines.span import Moment
 from streamboost.stream.checks import Label
 from streamboost.stream.learner import StreamLearner

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 from streamboost.pipelines.engine.join.held_records import (
     HeldRecord,
     Window,
-    values_from_arrays,
-    values_in_arrays,
 )
 from streamboost.pipelines.engine.join.joined import Gone, JoinCounts, Request, Waiting
+from streamboost.pipelines.engine.join.values import values_from_arrays, values_in_arrays
 from streamboost.pipelines.span import Lived, Moment
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_wide

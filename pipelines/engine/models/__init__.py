@@ -1,1 +1,1 @@
-"""Models of others: the one that serves in the place of the committee, and rivals beside it."""
+"""Models of others: before the fields, in the place of the committee, and rivals beside it."""

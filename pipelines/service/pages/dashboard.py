@@ -92,20 +92,37 @@ class Tiles:
     """The few figures that matter most."""
 
     NAMES = ("Accuracy", "Repeat last label", "Labels asked", "Open requests", "Records", "Version")
+    COST = "Cost of a decision"
+    """There where decisions have costs, and labels tell what they came to."""
 
     def __init__(self) -> None:
         self._tiles: dict[str, tuple[Tag, Tag]] = {}
         with Tag("dl", classes="tiles"):
-            for name in self.NAMES:
-                with Tag("div", classes="tile"):
+            for name in (*self.NAMES, self.COST):
+                with Tag("div", classes="tile") as tile:
                     Tag("dt", name)
                     self._tiles[name] = Tag("dd", NOTHING, "value"), Tag("dd", "", "note")
+        self._cost = tile
+        tile.set_visibility(False)
 
     def show(self, view: View) -> None:
         """Show a status."""
-        for name, (value, note) in zip(self.NAMES, _figures(view), strict=True):
-            self._tiles[name][0].text = value
-            self._tiles[name][1].text = note
+        cost = cost_of(view)
+        self._cost.set_visibility(cost is not None)
+        shown = [*_figures(view), cost or (NOTHING, "")]
+        for (figure, below), (value, note) in zip(self._tiles.values(), shown, strict=True):
+            figure.text, below.text = value, note
+
+
+def cost_of(view: View) -> tuple[str, str] | None:
+    """Return what a decision about the newest records has cost in the mean, and its interval.
+
+    None where nothing costs, or too few labels tell.
+    """
+    found = (view.document("evaluation").get("recent") or {}).get("cost")
+    if found is None:
+        return None
+    return f"{found['value']:.3f}", f"{found['low']:.3f} to {found['high']:.3f}, in the mean"
 
 
 def _figures(view: View) -> list[tuple[str, str]]:

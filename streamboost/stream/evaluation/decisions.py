@@ -105,6 +105,8 @@ class Decisions:
         """
         if not self.costs:
             return None
+        if not classes:  # records have come, and no label yet
+            return np.empty((len(P), 0))
         chosen = self.choose(P, classes)
         paid: np.ndarray = self.matrix(classes).T[chosen]
         paid[chosen < 0] = np.nan

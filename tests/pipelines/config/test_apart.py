@@ -56,6 +56,7 @@ def test_without_it_nothing_changes(tmp_path):
         ("labels", {"connector": "records"}, 'connector: must be "kafka" .* scoring'),
         ("model", {"river": "models:one"}, "scorers hold committees alone"),
         ("rivals", {"nb": {"river": "models:one"}}, "scorers hold committees alone"),
+        ("features", {"river": "models:one"}, "scorers hold committees alone"),
         ("decision", {"threshold": {"a": 0.9}}, "decide by `probabilities` of .predictions"),
     ],
 )

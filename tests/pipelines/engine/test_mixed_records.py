@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.pipelines.engine import replay as recovery
 from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.join.held_records import (
+from streamboost.pipelines.engine.join.values import (
     packed,
     unpacked,
     values_from_arrays,

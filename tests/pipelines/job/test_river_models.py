@@ -341,6 +341,7 @@ def test_a_command_for_committees_is_refused_where_a_model_serves(make, make_rec
     ("more", "said"),
     [
         ('[schema]\nnumeric = ["a"]\n' + MODEL, "reads fields as they come"),
+        ('[schema]\nnumeric = ["a"]\n[features]\nriver = "x:y"\n', "reads fields as they come"),
         (MODEL.replace("river =", "creek ="), "creek"),
         ('[rivals."a.b"]\nriver = "x:y"\n', "letters, digits"),
     ],

@@ -26,6 +26,7 @@ from streamboost.pipelines.engine.join.joined import IGNORED
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.stop import Stop
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.training.schedule import Kind
 
 FOLDER = Path(__file__).parents[3] / "examples" / "monitoring"
@@ -185,11 +186,11 @@ def value_of(text, sample):
     return float(line.split()[-1])
 
 
-def test_accuracy_is_told_with_its_interval(world, make_records):
+def fed(world, make_records):
+    """Return what metrics tell of a pipeline that was given records and the labels it asked for."""
     records, truth = make_records(300)
     metrics = Metrics(world.loop, clock=itertools.count().__next__)
     world.loop.watchers.append(metrics)
-    assert math.isnan(value_of(metrics.expose().decode(), "streamboost_asked_accuracy_ratio"))
     for start in range(0, 300, 10):
         rows, labels = records[start : start + 10], truth[start : start + 10]
         world.feed(rows)
@@ -204,7 +205,13 @@ def test_accuracy_is_told_with_its_interval(world, make_records):
             ],
         )
         world.run()
-    text = metrics.expose().decode()
+    return metrics.expose().decode(), truth
+
+
+def test_accuracy_is_told_with_its_interval(world, make_records):
+    before = Metrics(world.loop).expose().decode()
+    assert math.isnan(value_of(before, "streamboost_asked_accuracy_ratio"))
+    text, truth = fed(world, make_records)
     low, value, high = (
         value_of(text, f'streamboost_accuracy_{bound}ratio{{predictor="committee"}}')
         for bound in ("low_", "", "high_")
@@ -214,3 +221,17 @@ def test_accuracy_is_told_with_its_interval(world, make_records):
     assert low <= np.mean(right) <= high
     assert value_of(text, "streamboost_budget_ratio") == 0.5
     assert value_of(text, "streamboost_budget_tokens") <= 20
+    assert math.isnan(value_of(text, "streamboost_decision_cost")), "nobody decides"
+
+
+def test_the_cost_of_decisions_is_told_with_its_interval(world, make_records):
+    world.loop.pipeline.learner.decisions = Decisions(costs={"left": {"right": 10}})
+    text, truth = fed(world, make_records)
+    low, value, high = (
+        value_of(text, f"streamboost_decision_cost{end}") for end in ("_low", "", "_high")
+    )
+    decided = [one["decision"] for one in world.read("predictions")]
+    pairs = list(zip(decided, truth, strict=True))
+    paid = [(10 if true == "left" else 1) * (true != said) for said, true in pairs if said]
+    assert low < value < high
+    assert low <= np.mean(paid) <= high

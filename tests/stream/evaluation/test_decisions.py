@@ -192,3 +192,7 @@ def test_a_river_model_decides_by_costs():
 def test_a_river_model_without_decisions_says_how_to_have_some():
     with pytest.raises(ConfigurationError, match="Decisions"):
         StreamBoostClassifier().decide_one({"a": 1})
+
+
+def test_before_the_first_label_nothing_is_paid_and_figures_can_be_asked_for():
+    assert Decisions(costs={"a": {"b": 10}}).paid(np.empty((3, 0)), []).shape == (3, 0)

@@ -11,12 +11,12 @@ import pytest
 from slow import slow
 from waiting import until
 
+from streamboost.pipelines.state.commands import Command, queue_command
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     SCRIPT,
     assert_accessible,
     in_a_browser,
-    text_of,
     tile,
 )
 from tests.pipelines.service.pages.in_browser.conftest import log_in
@@ -33,6 +33,23 @@ def test_the_charts_move_while_records_come(job, visit):
         "before => document.querySelector('#throughput .chart').dataset.last > before", arg=before
     )
     until(lambda: tile(page, "Records") == f"{job.fed:,}")
+
+
+def test_what_decisions_cost_has_a_tile_while_they_cost_something(job, visit):
+    page = visit(DASHBOARD)
+    cost = page.locator(".tile", has_text="Cost of a decision")
+    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+    assert not cost.is_visible()
+    queue_command(job.config.state, Command("decide", decision={"costs": {"sky": {"path": 10}}}))
+    job.feed(300)
+    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+    job.answer(job.open_ids())
+    job.feed(100)
+    cost.wait_for()
+    assert " to " in cost.locator(".note").inner_text()
+    queue_command(job.config.state, Command("decide", decision={}))
+    job.feed(50)
+    cost.wait_for(state="hidden")
 
 
 def test_every_part_of_the_dashboard_shows_something(visit):
