@@ -91,6 +91,7 @@ def debian(tmp_path_factory):
     )
     if made.returncode:
         pytest.skip(f"no Debian could be made here: {made.stdout.splitlines()[-1:]}")
+    path.chmod(0o755)  # it is the root folder, which a user without rights looks into
     fresh = Debian(path)
     (path / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     for name in ("/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"):

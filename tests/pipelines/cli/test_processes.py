@@ -264,5 +264,6 @@ def test_a_killed_pipeline_shows_the_open_requests_exactly_when_it_runs_again(
     assert shown.keys() == asked.keys() - answered != set()
     for id, request in shown.items():
         assert request.pop("fields") == {}
+        assert all(one["label"] in {"left", "right"} for one in request.pop("near", ()))
         assert request["features"]["text"] == f"This is record {id}."
         assert request == asked[id]
