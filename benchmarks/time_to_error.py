@@ -35,7 +35,6 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from benchmarks.data import FOLDER, load
-from benchmarks.plots import curves
 from streamboost import SketchLogitBoostClassifier
 
 SETS = ["satimage", "letter", "usps", "segment", "dna180"]
@@ -264,6 +263,8 @@ def main():
             cells, ratios[name], panels[name] = compared
             table.add_row(*cells)
     if arguments.plot:
+        from benchmarks.plots import curves  # which another state may lack
+
         curves(arguments.plot, panels, "CPU seconds of training", "test error, %", log=True)
     console = Console(width=160)
     console.print(table)
