@@ -26,7 +26,9 @@ PATIENCE = 1.0
 
 
 def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
-    """Train, extend and score a small committee of each kind; return the seconds it took.
+    """Train, extend, score and explain a small committee of each kind, and blend experts.
+
+    Returns the seconds it took.
 
     `say` is told, from another thread, when this means compiling.
     """
@@ -44,10 +46,24 @@ def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KIND
             committee = estimator.train(X, y, np.ones(64), seed=0, n_estimators=2)
             committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
             committee.probabilities(committee.decision(X))
+            committee.contributions(X[:1])
         _follow_labels(X, y)
+        _blend(X, y)
         return time.perf_counter() - start
     finally:
         timer.cancel()
+
+
+def _blend(X: np.ndarray, y: np.ndarray) -> None:
+    """Have experts say something of records, and learn from what these turn out to be."""
+    estimator = default_estimator()
+    estimator.set_params(n_estimators=1)
+    learner = StreamLearner(estimator, random_state=0)
+    for turn in range(2):  # the first time there is no committee yet
+        ids = [f"{turn}.{row}" for row in range(len(X))]
+        learner.query(X, learner.score(X), ids)
+        learner.learn(ids, X, y)
+    learner.score(X)
 
 
 def _follow_labels(X: np.ndarray, y: np.ndarray) -> None:
