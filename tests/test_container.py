@@ -52,8 +52,8 @@ class Debian:
     def popen(self, command, *, user=0, **more):
         """Start a command; `user` is who runs it."""
         who = ["--userspec", f"{user}:{user}"] if user else []
-        inside = ["/bin/sh", "-c", f"cd {'/work' if user else '/'} && {command}"]
-        env = self.env | {"HOME": "/work" if user else "/root"}
+        inside = ["/bin/sh", "-c", f"cd {'/data' if user else '/'} && {command}"]
+        env = self.env | {"HOME": "/data" if user else "/root"}
         chroot = ["/usr/sbin/chroot", *who, str(self.path), *inside]
         return subprocess.Popen(
             chroot, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more
@@ -130,12 +130,12 @@ def test_a_pipeline_runs_to_its_end_with_the_kernels_of_the_image(debian):
 def test_its_health_is_that_of_the_pipeline(debian):
     (line,) = steps("HEALTHCHECK")
     check = shlex.join(json.loads(line[line.index("[") :]))
-    file = debian.path / "work" / "followed.toml"
+    file = debian.path / "data" / "followed.toml"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    (debian.path / "work" / "records.jsonl").touch()
-    (debian.path / "work" / "labels.jsonl").touch()
+    (debian.path / "data" / "records.jsonl").touch()
+    (debian.path / "data" / "labels.jsonl").touch()
     file.write_text(
         '[pipeline]\nname = "followed"\nstate = "followed"\n[schema]\nnumeric = ["x"]\n'
         '[source]\nconnector = "files"\npath = "records.jsonl"\nfollow = true\n'
