@@ -174,11 +174,20 @@ class JudgedRows:
             if isinstance(event, Told):
                 self._tell(event, schema)
                 continue
+            before = self.rows.get(id)
             value = _asked(event, schema)
+            if before is not None:  # asked about again: what was said of it stays
+                fields = value["fields"] or self.fields(id)
+                value |= {"labels": _decode(before[-1])["labels"], "fields": fields}
             if event.committee is not None and time.thread_time() < end:
                 said = value.get("probabilities") or {}
                 value["why"] = why(event.committee, event.x, judged.columns, said)
-            self._keep(id, value, None)
+            self._keep(id, value, None if before is None else before[1])
+
+    def fields(self, id: str) -> dict[str, Any]:
+        """Return the further fields of a record, none where it is not kept."""
+        row = self.rows.get(id)
+        return {} if row is None else dict(_decode(row[-1])["fields"])
 
     def _tell(self, told: Told, schema: Schema) -> None:
         row = self.rows.get(told.id)

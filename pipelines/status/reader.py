@@ -147,10 +147,10 @@ class StatusReader:
         """Return labelled records, the newest first: of those that are `truth`, or were `said`."""
         query = (
             "SELECT truth, value FROM records WHERE truth IS NOT NULL "
-            "AND (?1 IS NULL OR truth = ?1) AND (?2 IS NULL OR said = ?2) "
-            "ORDER BY time DESC, id LIMIT ?3"
+            "AND (:truth IS NULL OR truth = :truth) AND (:said IS NULL OR said = :said) "
+            "ORDER BY time DESC, id LIMIT :limit"
         )
-        return self._read(query, (truth, said, limit), _judged)
+        return self._read(query, {"truth": truth, "said": said, "limit": limit}, _judged)
 
     def ids_like(self, start: str, limit: int = 20) -> list[str]:
         """Return the ids of kept records that begin with `start`, the newest first."""
@@ -181,7 +181,10 @@ class StatusReader:
             self._look.connection = None
 
     def _read(
-        self, query: str, values: tuple[Any, ...], make: Callable[[tuple[Any, ...]], Found]
+        self,
+        query: str,
+        values: tuple[Any, ...] | dict[str, Any],
+        make: Callable[[tuple[Any, ...]], Found],
     ) -> list[Found]:
         """Return what `make` makes of each row, nothing where the file cannot be made sense of."""
         try:

@@ -1,6 +1,6 @@
 """The open requests, each with what a person needs to answer it."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Any
@@ -204,17 +204,22 @@ class RequestRows:
             self._put(request["id"], _encode(request), fields, near)
 
     def update(
-        self, asked: Asked, near: Mapping[str, list[dict[str, Any]]], schema: Schema
+        self,
+        asked: Asked,
+        near: Mapping[str, list[dict[str, Any]]],
+        schema: Schema,
+        kept: Callable[[str], dict[str, Any]] = lambda id: {},
     ) -> None:
         """Have the rows of those that are open now, with the labelled records `near` new ones.
 
-        `schema` is that of the records; requests have its fields anyway.
+        `schema` is that of the records; requests have its fields anyway. `kept` gives the further
+        fields of a record that was asked about before, which is not at hand any more.
         """
         for id in self.rows.keys() - asked.ids:
             del self.rows[id]
             self._bytes -= self._sizes.pop(id)
         for id, (request, payload) in asked.new.items():
-            fields = other_fields(payload, shown_by(schema))
+            fields = other_fields(payload, shown_by(schema)) or kept(id)
             self._looks.note(id, fields)
             nearest = [one | self._looks.of(one["id"]) for one in near.get(id, ())]
             self._put(id, request, fields, nearest)

@@ -158,11 +158,11 @@ class Writer:
         if publication.labelled is not None:
             self._labelled = publication.labelled
             documents = documents | {"typical": typical(self._labelled)}
-        if (asked := publication.requests) is not None:
-            found = near(self._labelled, asked.most_useful()) if self._labelled else {}
-            self.requests.update(asked, found, publication.schema)
         if publication.judged is not None:
             self._judged.update(publication.judged, publication.schema)
+        if (asked := publication.requests) is not None:
+            found = near(self._labelled, asked.most_useful()) if self._labelled else {}
+            self.requests.update(asked, found, publication.schema, self._judged.fields)
         for mark in since.marks:
             board.mark(*mark)
         board.predicted(since.predictions)

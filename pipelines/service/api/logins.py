@@ -1,6 +1,6 @@
 """The API's logins: letting people in, seeing who is, and ending it."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,6 +16,9 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/logins", dependencies=FOR_OPERATORS)
 
+Invited = Literal["labeller", "operator"]
+"""What people can be; programs that only have records predicted send a token."""
+
 _WRITES = described(403, 409, 413, 422)
 
 
@@ -25,7 +28,7 @@ class LoginIn(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-    role: Role = Field("labeller", description="an operator may do all that the token may")
+    role: Invited = Field("labeller", description="an operator may do all that the token may")
 
 
 class Login(BaseModel):

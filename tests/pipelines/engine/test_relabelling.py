@@ -13,9 +13,10 @@ def made(make_world, **more):
     return make_world(window=100, expires_after=100, rounds=10, query=query, **more)
 
 
-def streamed(world, n=400, answers=True):
+def streamed(world, n=400, answers=True, **more):
     """Feed records, answering every request; dan and eve are wrong half the time."""
     records, truth = make_records(n)
+    records = [record | more for record in records]
     rng, answered = np.random.default_rng(3), 0
     for start in range(0, n, 10):
         world.feed(records[start : start + 10])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from streamboost.pipelines.status import judged
+from tests.pipelines.engine import test_relabelling as relabelling
 from tests.pipelines.publishing import answer, open_in, published, run
 from tests.pipelines.status.test_publisher import replayed
 
@@ -79,6 +80,21 @@ def test_a_correction_is_added_to_what_was_said_before(judged_world, tmp_path, r
     found = reader.judged(id)
     assert [one[1] for one in found["labels"]] == [truth[int(id)], other]
     assert (found["truth"], found["labels"][-1][2]) == (other, "eve")
+
+
+def test_a_record_that_is_asked_about_again_keeps_what_was_said_of_it(make_world, tmp_path, reader):
+    world = relabelling.made(make_world)
+    with published(world.loop, tmp_path) as publisher:
+        relabelling.streamed(world, answers=False, text="seen by whoever answers")
+        publisher.between_batches()
+        publisher._writer.wait(10)
+    again = [one for one in reader.requests() if "not_by" in one]
+    assert again
+    for one in again:
+        found = reader.judged(one["id"])
+        assert [found["truth"]] == [label for _, label, _ in found["labels"]]
+        assert found["asked"]
+        assert one["fields"] == found["fields"] == {"text": "seen by whoever answers"}
 
 
 def test_what_was_kept_outlives_the_run(judged_world, tmp_path, reader):

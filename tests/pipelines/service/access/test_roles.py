@@ -67,6 +67,13 @@ def test_the_token_for_predictions_opens_nothing_else(site):
     assert scorer.get("/api/v1/openapi.json").status_code == 403
 
 
+def test_nobody_is_let_in_as_a_scorer(site):
+    given = {"name": "ann", "role": "scorer"}
+    answer = site.program().post("/api/v1/logins", json=given)
+    assert answer.status_code == 422
+    assert "role" in answer.json()["detail"]
+
+
 def test_only_the_token_names_another_as_the_source_of_a_label(site):
     def post(who, **more):
         return who.post(LABELS, json={"labels": [{"id": "1", "label": "left"} | more]})
