@@ -21,6 +21,13 @@ from streamboost.stream.scoring import Scored
 
 __all__ = ["Blocks", "Rest"]
 
+MOST = 256
+"""Batches that wait before neighbours are put together."""
+
+FINEST = 10
+"""Neighbours are put together to at most this part of the records that came after them: the newest
+stay apart, so that a window can begin between them."""
+
 _MEANS = [
     MEAN_COLUMNS.index(name)
     for name in ("records", "rest", "known", "model", "doubt", "confidence")
@@ -143,7 +150,12 @@ class Rest:
 
 
 class Blocks:
-    """Sums of batches, each to be counted once the records asked about in it are settled."""
+    """Sums of batches, each to be counted once the records asked about in it are settled.
+
+    One answer that is long in coming holds up all batches since. Of many, neighbours are put
+    together, the coarser the older they are: so there are O(log n) of n that wait (exponential
+    histograms, Datar, Gionis, Indyk and Motwani, 2002).
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Tally]] = deque()
@@ -154,6 +166,22 @@ class Blocks:
     def add(self, end: int, tally: Tally) -> None:
         """Add a batch whose last record that was asked about is the one before number `end`."""
         self._waiting.append((end, tally))
+        if len(self._waiting) > MOST:
+            self._put_together()
+
+    def _put_together(self) -> None:
+        """Put neighbours together, where what results is small beside what came after it."""
+        kept: deque[tuple[int, Tally]] = deque()
+        newer = 0.0  # records after the oldest batch that is kept so far
+        while self._waiting:
+            end, tally = self._waiting.pop()
+            if kept and FINEST * (kept[0][1].records + tally.records) <= newer:
+                tally.widen(kept[0][1].n_classes)
+                kept[0][1].merge(tally)
+                continue
+            newer += kept[0][1].records if kept else 0.0
+            kept.appendleft((end, tally))
+        self._waiting = kept
 
     def whole(self, settled: int) -> tuple[int, float]:
         """Return up to which number batches are settled as a whole, and how many records' sums.

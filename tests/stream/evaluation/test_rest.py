@@ -5,6 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from streamboost.stream.evaluation import rest
 from streamboost.stream.evaluation.rest import Rest
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.scoring import Scored
@@ -106,6 +107,43 @@ def test_sums_go_on_past_a_request_that_stays_open_and_leave_the_window():
     assert (recent.records, recent.waiting) == (2_000, 0)
     right = (CLASSES[P.argmax(axis=1)] == labels)[1_000:].mean()
     assert recent.committee.accuracy.low <= right <= recent.committee.accuracy.high
+
+
+def test_sums_that_wait_for_long_take_little_room_and_the_figures_stay(monkeypatch):
+    def judged():
+        P, labels, chance, asked = stream(20_000)
+        evaluation = Evaluation(block=10)
+        for start in range(0, len(P), 5):
+            part = slice(start, start + 5)
+            rows = np.flatnonzero(asked[part]) + start
+            ids = [str(i) for i in rows]
+            evaluation.arrive(ids, scored_as(P[rows]), chance[rows])
+            others = Rest.of(scored_as(P[part]), rows - start, 10)
+            evaluation.arrive_unasked(others)
+            answered = rows > 100  # what was asked for before stays open
+            evaluation.label(
+                [id for id, is_in in zip(ids, answered, strict=True) if is_in],
+                labels[rows[answered]],
+            )
+        return evaluation
+
+    found = judged()
+    meta, arrays = found.state()
+    assert len(meta["blocks"]) <= rest.MOST
+    assert sum(array.nbytes for array in arrays.values()) < 2_000_000
+    monkeypatch.setattr(rest, "MOST", 1_000_000)
+    apart = judged()
+    assert len(apart.state()[0]["blocks"]) > 3_000
+    one, other = (each.since_start() for each in (found, apart))
+    assert one.records == other.records == 20_000
+    assert flat(asdict(one.committee.accuracy)) == pytest.approx(
+        flat(asdict(other.committee.accuracy)), abs=1e-9
+    )
+    newest = found.recent()
+    assert 1_800 <= newest.records <= 2_000  # it moves on by tenths
+    assert newest.committee.accuracy.value == pytest.approx(
+        apart.recent().committee.accuracy.value, abs=0.02
+    )
 
 
 def test_an_evaluation_goes_on_with_sums_that_wait():
