@@ -21,6 +21,8 @@ _PLAIN: dict[type, str] = {
     inspect.LiteralType: "string",
 }
 
+_JSON_SCHEMA = "https://json-schema.org/draft/2020-12/schema"
+
 _INT64 = 2**63
 
 
@@ -32,7 +34,10 @@ def schema_of(struct: type[msgspec.Struct], kind: str) -> str:
     >>> schema_of(msgspec.defstruct("A", [("b", int | None), ("c", str, "x")]), "AVRO")
     '{"type":"record","name":"A","namespace":"streamboost","fields":[{"name":"b","type":["null","long"]},{"name":"c","type":["null","string"],"default":null}]}'
     """
-    made = _record(struct) if kind == "AVRO" else _undescribed(msgspec.json.schema(struct))
+    if kind == "AVRO":
+        made = _record(struct)
+    else:
+        made = {"$schema": _JSON_SCHEMA} | _undescribed(msgspec.json.schema(struct))
     return json.dumps(made, separators=(",", ":"))
 
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import threading
+import time
 from contextlib import closing
 from functools import partial
 
@@ -24,6 +25,9 @@ pytest.importorskip("confluent_kafka")
 
 from tests.pipelines import registered
 from tests.pipelines.registered import LABEL, LATER, RECORD, formatted, in_avro, put
+
+JSON = {"type": "object", "properties": {"id": {"type": "string"}, "a": {"type": "number"}}}
+SENT = int(time.time() * 1000) - 3_600_000
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -55,7 +59,7 @@ def labelled(place, records, truth):
 def test_records_and_labels_in_avro_are_learned_and_replayed(kept, registry, make_records):
     place, config = kept
     records, truth = make_records(120)
-    put(place, as_avro(place, records[:60]), key=b"k", headers=[("h", b"1")], timestamp_ms=10**12)
+    put(place, as_avro(place, records[:60]), key=b"k", headers=[("h", b"1")], timestamp_ms=SENT)
     run(config, until_idle=True)
     put(place, labelled(place, records[:60], truth[:60]), topic="labels")
     put(place, as_avro(place, records[60:]))
@@ -67,7 +71,7 @@ def test_records_and_labels_in_avro_are_learned_and_replayed(kept, registry, mak
     assert all(one["features"] == {n: by_id[one["id"]][n] for n in "ab"} for one in asked)
     assert State(config.state).checkpoints.newest()[1]["committee"]["labels"] == 60
     borne = {(m.key, m.headers, m.time) for m in registered.taken(place, "predictions")}
-    assert (b"k", (("h", b"1"),), 10**12) in borne
+    assert (b"k", (("h", b"1"),), SENT) in borne
     assert "bit for bit" in verify(config)
 
 
@@ -75,7 +79,7 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_bytes(kept, registry, mak
     place, config = kept
     good = as_avro(place, make_records(30)[0])
     bad = [b'{"id": "x", "a": 1, "b": 2}', good[0][:-3], b"\0\xff\xff\xff\x01ab", good[0] + b"!"]
-    put(place, [*good, *bad, None])
+    put(place, [*good, *bad, None], key=b"k")
     run(config, until_idle=True)
     letters = registered.values(place, registry.url, "dead_letters")
     raw = [
@@ -145,7 +149,7 @@ def test_json_by_a_schema_is_read_and_written(made, registry, make_records):
     place = made()
     config = formatted(place, registry.url, "json-schema")
     subject = f"{place.name}.records-value"
-    id = registered.register(registry.url, subject, {"type": "object"}, "JSON")
+    id = registered.register(registry.url, subject, JSON, "JSON")
     records = make_records(30)[0]
     put(place, [registered.framed(id, json.dumps(record).encode()) for record in records])
     put(place, [b'{"id": "x", "a": 1, "b": 2}'])
