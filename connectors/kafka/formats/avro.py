@@ -24,6 +24,9 @@ _LONGEST_DECIMAL = 128
 _MOST_FREE = 16
 """Values of a record that may take no bytes: they are made for each byte that repeats it."""
 
+_AROUND: dict[str, Any] = {"type": "record", "name": "StreamboostValue"}
+_INNER: dict[str, Any] = {"name": "value"}
+
 _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8}
 """Bytes that a value takes at least; strings and bytes: that of their length."""
 
@@ -61,7 +64,11 @@ class Avro:
         try:
             for one in named:
                 self._library.parse_schema(_prepared(json.loads(one)), known)
-            self._schema = self._library.parse_schema(_prepared(json.loads(text)), known)
+            whole = _prepared(json.loads(text))
+            # The library finds named types within a record alone, which takes no bytes of its own.
+            self._is_record = isinstance(whole, dict) and whole.get("type") == "record"
+            whole = whole if self._is_record else {**_AROUND, "fields": [_INNER | {"type": whole}]}
+            self._schema = self._library.parse_schema(whole, known)
             _Sizes(known).of(self._schema)
         except UnusableError:
             raise
@@ -73,7 +80,7 @@ class Avro:
         file = io.BytesIO(payload)
         try:
             value = self._library.schemaless_reader(file, self._schema, None)
-            text = _encode(value)
+            text = _encode(value if self._is_record else value["value"])
         except Exception as error:  # it raises whatever its walk through wrong bytes ends with
             raise UnusableError(f"not of its schema: {_said(error)}") from error
         if (rest := len(payload) - file.tell()) > 0:
@@ -83,6 +90,7 @@ class Avro:
     def write(self, value: Any) -> bytes:
         """Return a value in bytes; UnusableError where it is none of the schema."""
         file = io.BytesIO()
+        value = value if self._is_record else {"value": value}
         try:
             self._library.schemaless_writer(file, self._schema, value)
         except Exception as error:

@@ -19,6 +19,9 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA = 40401, 40402, 40403
 """The API's codes of what is not there."""
 
+_OF_ANOTHER = (ValueError, LookupError, TypeError, AttributeError)
+"""What its client raises of an answer that it does not understand."""
+
 _NOT_THERE = (_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA)
 
 
@@ -174,6 +177,11 @@ class Registry:
                 raise ConnectorError(
                     f"the schema registry {self.url} is not trusted: {said}; name in "
                     "[schema_registry] `ca` the certificate that signs its own"
+                ) from error
+            if isinstance(error, _OF_ANOTHER):
+                raise ConnectorError(
+                    f"the schema registry {self.url} does not answer as Confluent's API does: "
+                    f"{said}; see whether `url` of [schema_registry] is where that begins"
                 ) from error
             raise UnavailableError(
                 f"the schema registry {self.url} cannot be reached: {said}"
