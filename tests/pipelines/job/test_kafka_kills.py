@@ -205,7 +205,7 @@ def test_kills_lose_nothing_of_river_s_transformer_model_and_rival(make_feed):
     newest = run(config, until_idle=True)
     predicted = read(config, config.sections.predictions)
     assert sorted(p["id"] for p in predicted) == sorted(feed.sound)
-    checkpoint = describe(file)["checkpoint"]
+    checkpoint = describe(config.state, config)["checkpoint"]
     assert checkpoint["transformer"] == {"failures": 0}
     assert checkpoint["rivals"]["nb"]["since_start"]["records"] == len(feed.sound)
     assert checkpoint["rivals"]["nb"]["failures"] == 0
