@@ -167,15 +167,11 @@ class KafkaInput(KafkaTopic, Input):
 
     def registered(self, around: Surroundings) -> str:
         """Say which schema the topic's newest messages may have, and its fields."""
-        from streamboost.connectors.kafka.formats.encoding import subject_of
+        from streamboost.connectors.kafka.formats.decoding import described
 
-        subject = subject_of(self.topic)
+        assert self.format != "json"
         with closing(registry_of(around)) as registry:
-            newest = registry.newest(subject)
-        if newest is None:
-            return f"{subject} is not registered yet"
-        names = ", ".join(newest.fields)
-        return f"{subject} has version {newest.version}: {names}"
+            return described(registry, self.format, self.topic)
 
 
 class KafkaOutput(KafkaTopic, Output):

@@ -18,13 +18,37 @@ from streamboost.connectors.kafka.formats.registry import Registry
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["FRAME", "DecodedSource", "Decoder", "Format"]
+__all__ = ["FRAME", "KINDS", "DecodedSource", "Decoder", "Format", "described", "subject_of"]
 
 Format = Literal["avro", "json-schema"]
 
 FRAME = Struct(">bI")
 
-_KINDS = {"AVRO": "avro", "JSON": "json-schema"}
+KINDS: dict[Format, str] = {"avro": "AVRO", "json-schema": "JSON"}
+"""What a registry calls them."""
+
+
+def subject_of(topic: str) -> str:
+    """Return what a registry calls the schemas of a topic's values."""
+    return f"{topic}-value"
+
+
+def described(registry: Registry, format: Format, topic: str) -> str:
+    """Say what a registry has of a topic that is read.
+
+    Raises ConnectorError where it is of another format.
+    """
+    subject = subject_of(topic)
+    newest = registry.newest(subject)
+    if newest is None:
+        return f"{subject} is not registered yet"
+    if newest.kind != KINDS[format]:
+        raise ConnectorError(
+            f"{subject} version {newest.version} is of {newest.kind}, and the format is "
+            f'"{format}": mend the format, or the topic'
+        )
+    names = f": {', '.join(newest.fields)}" if newest.fields else ""
+    return f"{subject} has version {newest.version}{names}"
 
 
 class Decoder:
@@ -106,7 +130,7 @@ class Decoder:
         kept = self._registry.schema(id)
         if kept is None:
             raise UnusableError(f"the schema registry {self._registry.url} has none of that id")
-        if _KINDS.get(kept.kind) != self._format:
+        if kept.kind != KINDS[self._format]:
             raise UnusableError(f'it is of {kept.kind}, and the format is "{self._format}"')
         return Avro(kept.text, kept.named)
 

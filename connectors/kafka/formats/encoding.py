@@ -11,19 +11,14 @@ import msgspec
 from streamboost.connectors.base import Following
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.formats.avro import Avro, UnusableError
-from streamboost.connectors.kafka.formats.decoding import FRAME, Format
+from streamboost.connectors.kafka.formats.decoding import FRAME, KINDS, Format, subject_of
 from streamboost.connectors.kafka.formats.registry import Registry
 from streamboost.connectors.kafka.formats.written import as_avro, schema_of, tables_in
 from streamboost.connectors.kafka.sending import Dispatch
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError
 
-__all__ = ["EncodedSink", "Encoder", "subject_of"]
-
-
-def subject_of(topic: str) -> str:
-    """Return what a registry calls the schemas of a topic's values."""
-    return f"{topic}-value"
+__all__ = ["EncodedSink", "Encoder"]
 
 
 class Encoder:
@@ -44,7 +39,7 @@ class Encoder:
         self._registry = registry
         self._tables = tables_in(struct)
         self._subject = subject_of(topic)
-        self._kind = "AVRO" if format == "avro" else "JSON"
+        self._kind = KINDS[format]
         self._text = schema_of(struct, self._kind)
         self._avro: Avro | None = None
         self._head: bytes | None = None

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from streamboost.connectors.kafka.formats.avro import Avro
+from streamboost.connectors.kafka.formats.decoding import described
 from streamboost.connectors.kafka.formats.registry import Kept, Registry
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
@@ -41,6 +42,14 @@ ANSWERS = {
     "/subjects/r/versions/1": (
         200,
         {"subject": "r", "id": 1, "version": 1, "schema": json.dumps(RECORD)},
+    ),
+    "/subjects/t-value/versions/latest": (
+        200,
+        {"subject": "t-value", "id": 1, "version": 3, "schema": json.dumps(RECORD)},
+    ),
+    "/subjects/u-value/versions/latest": (
+        404,
+        {"error_code": 40401, "message": "Subject not found"},
     ),
     "/schemas/ids/8": (
         200,
@@ -118,3 +127,11 @@ def test_a_registry_that_does_not_answer_may_do_so_later(tmp_path):
             registry.schema(1)
     with pytest.raises(ConfigurationError, match="in the PEM format"):
         Registry("https://a:1", ca=str(tmp_path / "none.pem")).schema(1)
+
+
+def test_what_is_registered_of_a_topic_that_is_read_is_said(answering):
+    registry, _ = answering
+    assert described(registry, "avro", "t") == "t-value has version 3: id, a"
+    assert described(registry, "avro", "u") == "u-value is not registered yet"
+    with pytest.raises(ConnectorError, match=r"t-value version 3 is of AVRO, and the format is"):
+        described(registry, "json-schema", "t")
