@@ -46,8 +46,9 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     `payload` may be cut short when the message is larger than the source was told to hold;
     `size` is the length in bytes it had where it came from. `time` is when it was written, in
     milliseconds since the epoch, where its source knows. `damage` says what keeps the message, and
-    perhaps some after it, from being read at all: its payload is empty then. `is_row` says that it
-    was a row of a table, in which null is an empty cell. `key` and `headers` are those of a topic.
+    perhaps some after it, from being read: its payload is what could be had of it, often nothing.
+    `is_row` says that it was a row of a table, in which null is an empty cell. `key` and `headers`
+    are those of a topic; `name` is what the key says, where it is no text.
     """
 
     payload: bytes
@@ -59,6 +60,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     is_row: bool = False
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
+    name: str | None = None
 
 
 class Following(list[bytes]):

@@ -129,6 +129,19 @@ def broker(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def registry(tmp_path_factory):
+    """A schema registry of our own, which may be killed, as long as it is started again."""
+    from tests.broker import registry as registry_module
+
+    if lacking := registry_module.missing():
+        pytest.skip(lacking)
+    registry = registry_module.SchemaRegistry(tmp_path_factory.mktemp("registry"))
+    registry.start()
+    yield registry
+    registry.kill()
+
+
+@pytest.fixture(scope="session")
 def kafka_servers(request):
     """Where a broker is: the one that KAFKA_BOOTSTRAP_SERVERS names, or one of our own."""
     return os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or request.getfixturevalue("broker").servers

@@ -61,8 +61,10 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 """Who imports what against these rules; each to be taken out of here once it does not."""
 
 FOREIGN = {
+    "confluent_kafka": {"connectors/kafka"},
     "dask": {"streamboost/dask"},
     "distributed": {"streamboost/dask"},
+    "fastavro": {"connectors/kafka"},
     "fsspec": {"pipelines/state"},
     "kafka": {"connectors/kafka"},
     "narwhals": {"streamboost/adapters", "streamboost/boosting"},

@@ -157,7 +157,7 @@ class Desk:
                     codecs.utf_8_decode(payload, "strict", True)  # msgspec skips unread text unseen
                 values = astuple(decode(payload))
                 if self.by_key:
-                    values = (_text_of(message.key), *values[1:])
+                    values = (message.name or _text_of(message.key), *values[1:])
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 self.reject(index, *explain(payload, error))
                 continue

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from streamboost.connectors.base import Message
 from streamboost.errors import DataError
 from streamboost.features.inference import Inference
 from streamboost.features.paths import flat, getter
@@ -14,7 +15,7 @@ from streamboost.features.paths import flat, getter
 if TYPE_CHECKING:
     from streamboost.connectors.messages.schema import Schema
 
-__all__ = ["Inferred", "absent", "account", "beginning", "is_nameable", "objects"]
+__all__ = ["Inferred", "absent", "account", "beginning", "is_nameable", "objects", "readable"]
 
 _NAMEABLE = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
 
@@ -38,6 +39,17 @@ class Inferred(NamedTuple):
 def is_nameable(name: str) -> bool:
     """Tell whether a decoder's struct can have a field of that name."""
     return _NAMEABLE.fullmatch(name) is not None
+
+
+def readable(messages: Sequence[Message]) -> list[bytes]:
+    """Return the payloads of messages that are not damaged; DataError where all are."""
+    found = [message.payload for message in messages if message.damage is None]
+    if messages and not found:
+        raise DataError(
+            f"none of the {len(messages)} messages at the start can be read; the first: "
+            f"{messages[0].damage}"
+        )
+    return found
 
 
 def objects(payloads: Sequence[bytes], id_field: str | None) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages import saved
 from streamboost.connectors.messages.checks import check, classes_of
 from streamboost.connectors.messages.decoded import Decoded, DecodedLabels, Desk, Labels, Records
-from streamboost.connectors.messages.inference import Inferred, account, objects
+from streamboost.connectors.messages.inference import Inferred, account, objects, readable
 from streamboost.connectors.messages.label_messages import LabelMessages
 from streamboost.connectors.messages.labels import LONGEST_ID, LabelFields, LabelKind
 from streamboost.connectors.messages.numbers import Mixed, Numbers
@@ -188,7 +188,7 @@ class Schema:
         if self.fields != "auto":
             return Inferred(self, f"{len(self.fields)} fields to learn from, as settled before.")
         named_by = None if self.id_from == "key" else self.id
-        records = objects([message.payload for message in messages], named_by)
+        records = objects(readable(messages), named_by)
         roles = self._roles
         found = infer(records, reserved=list(roles), exclude=self.exclude, named=self.named)
         said = account(found, records, roles)

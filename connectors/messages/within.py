@@ -52,6 +52,8 @@ def _told(
     features: Sequence[Callable[[Mapping[str, Any]], Any]],
 ) -> tuple[bool, bool]:
     """Tell whether a message has a label, and whether it is a record."""
+    if message.damage is not None:
+        return False, True
     try:
         held = _decode(message.payload)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -61,9 +61,11 @@ def _options(
     if not log_kafka:
         import logging
 
-        # It reports every broken connection as an error, and goes on by itself.
-        logging.getLogger("kafka").propagate = False
-        logging.getLogger("kafka").addHandler(logging.NullHandler())
+        # It reports every broken connection as an error, and goes on by itself; what a schema
+        # registry is asked by reports every question.
+        for name in ("kafka", "httpx", "httpx2"):
+            logging.getLogger(name).propagate = False
+            logging.getLogger(name).addHandler(logging.NullHandler())
 
 
 def main() -> None:

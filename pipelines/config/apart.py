@@ -5,6 +5,7 @@ from typing import Any
 
 from streamboost.pipelines.config.problems import Problem
 from streamboost.pipelines.config.sections import Sections
+from streamboost.pipelines.endpoints.registry import ENDPOINTS
 
 __all__ = ["HELD", "filled", "refused", "refused_of_learner"]
 
@@ -13,8 +14,6 @@ HELD = ("committee", "linear", "words")
 
 _WINDOW, _EXPIRES = "1m", "1d"
 """Early labels wait for no longer than progress takes; requests wait for people."""
-
-_ENDPOINTS = ("source", "labels", "predictions", "requests", "dead_letters")
 
 
 def filled(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,12 +37,18 @@ def refused(sections: Sections) -> Iterator[Problem]:
     """Give what does not go with scoring apart of the sections but the learner's."""
     if sections.pipeline.scoring != "apart":
         return
-    for name in _ENDPOINTS:
+    for name in ENDPOINTS:
         if getattr(sections, name).connector != "kafka":
             text = (
                 'must be "kafka" with [pipeline] scoring = "apart": a group shares its topics out'
             )
             yield Problem(name, "connector", text)
+        if getattr(getattr(sections, name), "format", "json") != "json":
+            text = (
+                'must be "json" with [pipeline] scoring = "apart": scorers read and write plain '
+                "JSON alone"
+            )
+            yield Problem(name, "format", text)
     for section in ("model", "rivals", "features"):
         if getattr(sections, section):
             text = (

@@ -3,12 +3,12 @@
 Between two runs on the same state these may change: `state` (the folder may be moved),
 `batch_records`, `batch_labels`, `poll_interval`, `checkpoint_every`, `checkpoint_copy`, `on_gap`
 and `keep_versions` of [pipeline], `follow` and `on_corrupt` of [source] and [labels], all but
-`transactions` of [kafka], [monitor], [serve], [label_studio], [decision], and where [predictions],
-[requests] and [dead_letters] go, unless a dataset or a file answers what stands there, and what
-predictions repeat. To [schema.fields] a field may be added, which older records miss, and [schema]
-classes may change. All else decides what the
-state means, and a change is refused, also one of an environment variable's value. Paths are the
-same when they lead to the same place.
+`transactions` of [kafka], [schema_registry], [monitor], [serve], [label_studio], [decision], and
+where [predictions], [requests] and [dead_letters] go and in which format, unless a dataset or a
+file answers what stands there, and what predictions repeat. To [schema.fields] a field may be
+added, which older records miss, and [schema] classes may change. All else decides what the state
+means, and a change is refused, also one of an environment variable's value. Paths are the same when
+they lead to the same place.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ _PIPELINE = {
     "on_gap",
     "keep_versions",
 }
-_ASIDE = {"decision", "label_studio", "serve"}
+_ASIDE = {"decision", "label_studio", "schema_registry", "serve"}
 """Sections that say nothing of the pipeline itself: they may come, change and go."""
 
 _OF_FIELDS = {"schema": ("exclude",), "labels": ("fields", "on_conflict")}

@@ -14,12 +14,11 @@ from streamboost.pipelines.config.variables import names_in
 from streamboost.pipelines.endpoints.answers import AnswersLabels
 from streamboost.pipelines.endpoints.base import Place, Surroundings
 from streamboost.pipelines.endpoints.kafka import KafkaTopic
+from streamboost.pipelines.endpoints.registry import ENDPOINTS, OUTPUTS
 
 __all__ = ["contradictions"]
 
 _SECRET = 'is a secret: write it as "${NAME}" and set the environment variable NAME'
-_OUTPUTS = ("predictions", "requests", "dead_letters")
-_ENDPOINTS = ("source", "labels", *_OUTPUTS)
 
 
 def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) -> list[Problem]:
@@ -32,6 +31,7 @@ def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) 
         *_check_copy(sections, around),
         *_check_oracle(sections),
         *_check_kafka(sections, tables),
+        *_check_formats(sections, tables),
         *_check_label_studio(tables),
         *_check_decision(sections),
         *_check_models(sections, tables.get("query", {})),
@@ -93,7 +93,7 @@ def _check_places(sections: Sections, around: Surroundings) -> list[Problem]:
     state, log = (os.path.realpath(path) for path in (around.log.parent, around.log))
     taken: list[tuple[Place, str]] = []
     problems = []
-    for name in _ENDPOINTS:
+    for name in ENDPOINTS:
         place = getattr(sections, name).place(around)
         if place is None:
             continue
@@ -106,7 +106,7 @@ def _check_places(sections: Sections, around: Surroundings) -> list[Problem]:
             problems.append(Problem(name, None, text))
         taken.append((place, name))
         is_ours = Path(place.whole).is_relative_to(state)
-        if name in _OUTPUTS and is_ours and (place.whole != log or place.stream is None):
+        if name in OUTPUTS and is_ours and (place.whole != log or place.stream is None):
             text = "lies in the state folder, whose files are the pipeline's own: name another"
             problems.append(Problem(name, "path", text))
     return problems
@@ -166,7 +166,7 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
     """See that a cluster is named where there are topics, and that its options are known."""
     topics = [
         getattr(sections, name).topic
-        for name in _ENDPOINTS
+        for name in ENDPOINTS
         if isinstance(getattr(sections, name), KafkaTopic)
     ]
     if sections.kafka is None:
@@ -182,6 +182,25 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
         if key.endswith("password") and not names_in(str(value)):
             problems.append(Problem("kafka", key, _SECRET))
     return problems
+
+
+def _check_formats(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Problem]:
+    """See that there is a registry where schemas are wanted, and how it is logged in."""
+    found = {name: getattr(getattr(sections, name), "format", "json") for name in ENDPOINTS}
+    registry = sections.schema_registry
+    if registry is None:
+        for name in (name for name, format in found.items() if format != "json"):
+            text = "has schemas in a registry: write [schema_registry] and its url"
+            yield Problem(name, "format", text)
+        return
+    if set(found.values()) == {"json"}:
+        text = 'no section has format = "avro" or "json-schema": leave this one out'
+        yield Problem("schema_registry", None, text)
+    if (registry.username is None) != (registry.password is None):
+        yield Problem("schema_registry", "username", "belongs with password: give both or none")
+    password = str(tables["schema_registry"].get("password", ""))
+    if password and not names_in(password):
+        yield Problem("schema_registry", "password", _SECRET)
 
 
 def _check_label_studio(tables: Mapping[str, Any]) -> list[Problem]:
@@ -221,7 +240,7 @@ def _check_models(sections: Sections, query: Mapping[str, Any]) -> Iterator[Prob
 
 def _check_each(sections: Sections) -> list[Problem]:
     """See what the connectors have to say of their own keys."""
-    problems = {name: getattr(sections, name).problems() for name in _ENDPOINTS}
+    problems = {name: getattr(sections, name).problems() for name in ENDPOINTS}
     return [Problem(name, key, text) for name, found in problems.items() for key, text in found]
 
 
@@ -234,7 +253,7 @@ def _check_bootstrap(sections: Sections, around: Surroundings) -> list[Problem]:
         text = "must be a file, which a replay can read again, and is standard input"
         return [Problem("bootstrap", "path", text)]
     text = "this is also the place of [bootstrap]: give each its own"
-    places = {name: getattr(sections, name).place(around) for name in _OUTPUTS}
+    places = {name: getattr(sections, name).place(around) for name in OUTPUTS}
     return [
         Problem(name, None, text)
         for name, place in places.items()

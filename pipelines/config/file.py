@@ -23,6 +23,7 @@ from streamboost.pipelines.config.problems import Problem, describe
 from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import Variables, names_in
 from streamboost.pipelines.endpoints.base import Input, LabelNames, Surroundings, resolve
+from streamboost.pipelines.endpoints.registry import ENDPOINTS
 from streamboost.pipelines.span import Span
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ _UNSAID: tuple[tuple[str, str, Any], ...] = (
     ("labels", "on_conflict", "last"),
     ("source", "id_from", "field"),
     ("labels", "id_from", "field"),
+    *((name, "format", "json") for name in ENDPOINTS),
     ("predictions", "include", []),
     ("predictions", "probabilities", False),
 )

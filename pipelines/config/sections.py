@@ -22,6 +22,7 @@ from streamboost.pipelines.endpoints.base import (
     resolve,
 )
 from streamboost.pipelines.endpoints.files import FilesInput
+from streamboost.pipelines.endpoints.formats import SchemaRegistrySection
 from streamboost.pipelines.endpoints.kafka import KafkaSection, name_topics
 from streamboost.pipelines.endpoints.registry import sections_for
 from streamboost.pipelines.endpoints.sqlite import (
@@ -221,6 +222,7 @@ class Sections(Section):
 
     pipeline: PipelineSection
     kafka: KafkaSection | None = None
+    schema_registry: SchemaRegistrySection | None = None
     schema_: SchemaSection = Field(SchemaSection(), alias="schema")
     source: AnyInput
     labels: AnyLabels = SqliteInput(connector="sqlite", stream="labels")
@@ -285,6 +287,7 @@ class Sections(Section):
             self._answer_fields(),
             self.pipeline.on_gap,
             self.kafka,
+            self.schema_registry,
         )
 
     def _answer_fields(self) -> AnswerFields:

@@ -60,6 +60,7 @@ class Surroundings:
     answer_fields : where labelled records have their id and their label
     on_gap : what is done where messages were deleted unread: "stop" or "continue"
     kafka : the section of the cluster; None without one
+    registry : the section of the schema registry; None without one
     """
 
     folder: Path
@@ -69,6 +70,7 @@ class Surroundings:
     answer_fields: AnswerFields
     on_gap: str
     kafka: Section | None
+    registry: Section | None = None
 
     def resolve(self, path: str) -> Path:
         """Return `path` as seen from the folder."""

@@ -4,18 +4,23 @@ The client library is loaded for those alone who use it.
 """
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 from pydantic import AfterValidator, ConfigDict, Field
 
 from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.messages.written import DeadLetter, Prediction, Request, Time
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.endpoints.base import (
     Connector,
     Endpoint,
     Expiring,
     Input,
+    LabelNames,
     Output,
     Place,
     Predicted,
@@ -23,9 +28,11 @@ from streamboost.pipelines.endpoints.base import (
     Surroundings,
     Text,
 )
+from streamboost.pipelines.endpoints.formats import Format, registry_of
 
 if TYPE_CHECKING:
     from streamboost.connectors.kafka.cluster import KafkaCluster
+    from streamboost.connectors.kafka.formats.encoding import Encoder
 
 __all__ = [
     "CONNECTOR",
@@ -77,6 +84,9 @@ class KafkaTopic(Endpoint):
 
     connector: Literal["kafka"]
     topic: Annotated[Text, AfterValidator(_check_topic)] = Field(description="the topic")
+    format: Format = Field(
+        "json", description="what messages are in; the others have schemas in [schema_registry]"
+    )
 
     def place(self, around: Surroundings) -> Place:
         """Return the cluster, and the topic."""
@@ -84,20 +94,41 @@ class KafkaTopic(Endpoint):
 
     def sink(self, around: Surroundings) -> Sink:
         """Return what appends to the topic."""
+        if self.format != "json":
+            from streamboost.connectors.kafka.formats.encoding import EncodedSink
+
+            return EncodedSink(self._encoder(around), cluster_of(around), self.topic)
         from streamboost.connectors.kafka.sink import KafkaSink
 
         return KafkaSink(cluster_of(around), self.topic)
 
-    def _reader(self, around: Surroundings, on_corrupt: str = "stop") -> Source:
+    @abstractmethod
+    def written(self) -> type[msgspec.Struct]:
+        """Return what its messages are, where the pipeline writes them."""
+
+    @abstractmethod
+    def registered(self, around: Surroundings) -> str:
+        """Say what the schema registry has of the topic; StreamBoostError where it refuses."""
+
+    def _encoder(self, around: Surroundings) -> "Encoder":
+        from streamboost.connectors.kafka.formats.encoding import Encoder
+
+        assert self.format != "json"
+        return Encoder(registry_of(around), self.format, self.topic, self.written())
+
+    def _reader(
+        self, around: Surroundings, on_corrupt: str = "stop", *, keys: bool = False
+    ) -> Source:
+        settings = {"on_gap": around.on_gap, "on_corrupt": on_corrupt}
+        cluster = cluster_of(around)
+        if self.format != "json":
+            from streamboost.connectors.kafka.formats.decoding import DecodedSource, Decoder
+
+            decoder = Decoder(registry_of(around), self.format, keys=keys)
+            return DecodedSource(decoder, cluster, self.topic, around.max_bytes, **settings)
         from streamboost.connectors.kafka.topic import KafkaSource
 
-        return KafkaSource(
-            cluster_of(around),
-            self.topic,
-            around.max_bytes,
-            on_gap=around.on_gap,
-            on_corrupt=on_corrupt,
-        )
+        return KafkaSource(cluster, self.topic, around.max_bytes, **settings)
 
 
 class KafkaInput(KafkaTopic, Input):
@@ -124,7 +155,23 @@ class KafkaInput(KafkaTopic, Input):
 
     def source(self, around: Surroundings) -> Source:
         """Return what reads the topic."""
-        return self._reader(around, self.on_corrupt)
+        return self._reader(around, self.on_corrupt, keys=self.id_from == "key")
+
+    def written(self) -> type[msgspec.Struct]:
+        """Return what labels are that people give."""
+        names = self.fields or LabelNames()
+        held = [("id", str), ("label", str | int | bool | None)]
+        more = [("time", Time, None), ("source", str | None, None)]
+        called = {"id": names.id or "id", "label": names.label}
+        return msgspec.defstruct("Label", [*held, *more], rename=called)
+
+    def registered(self, around: Surroundings) -> str:
+        """Say which schema the topic's newest messages may have, and its fields."""
+        from streamboost.connectors.kafka.formats.decoding import described
+
+        assert self.format != "json"
+        with closing(registry_of(around)) as registry:
+            return described(registry, self.format, self.topic)
 
 
 class KafkaOutput(KafkaTopic, Output):
@@ -138,13 +185,30 @@ class KafkaOutput(KafkaTopic, Output):
         """Say that the topic is there: the cluster was asked for all of them before."""
         return f"topic {self.topic} is there"
 
+    def written(self) -> type[msgspec.Struct]:
+        """Return what its messages are."""
+        return DeadLetter
+
+    def registered(self, around: Surroundings) -> str:
+        """Say whether the schema of what is written is, or can be, registered."""
+        with closing(self._encoder(around)) as encoder:
+            return encoder.tried()
+
 
 class KafkaRequests(KafkaOutput, Expiring):
     """[requests] into a topic."""
 
+    def written(self) -> type[msgspec.Struct]:
+        """Return what requests are."""
+        return Request
+
 
 class KafkaPredictions(KafkaOutput, Predicted):
     """[predictions] into a topic."""
+
+    def written(self) -> type[msgspec.Struct]:
+        """Return what predictions are."""
+        return Prediction
 
 
 CONNECTOR = Connector(KafkaInput, KafkaInput, KafkaOutput, KafkaRequests, KafkaPredictions)

@@ -8,7 +8,11 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines.endpoints import answers, files, kafka, river, sqlite, within
 from streamboost.pipelines.endpoints.base import Input, Surroundings
 
-__all__ = ["CONNECTORS", "as_written", "feeder", "sections_for"]
+__all__ = ["CONNECTORS", "ENDPOINTS", "OUTPUTS", "as_written", "feeder", "sections_for"]
+
+OUTPUTS = ("predictions", "requests", "dead_letters")
+ENDPOINTS = ("source", "labels", *OUTPUTS)
+"""The sections that name where messages lie."""
 
 CONNECTORS = (
     sqlite.CONNECTOR,
@@ -37,6 +41,12 @@ def feeder(section: Input, name: str, around: Surroundings) -> Sink:
 
     Raises ConfigurationError where nothing can be appended to it while the pipeline reads.
     """
+    format = getattr(section, "format", "json")
+    if name == "source" and format != "json":
+        raise ConfigurationError(
+            f'[{name}] cannot be written to: the schema of its records, in format = "{format}", is '
+            "their producers' own: let those write"
+        )
     if section.closed is not None:
         raise ConfigurationError(
             f"[{name}] cannot be written to: {section.closed}; use SQLite, Kafka, or a JSON Lines "

@@ -13,6 +13,8 @@ from streamboost.errors import DataError, StreamBoostError
 from streamboost.pipelines.config.binding import verify
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.endpoints.base import Output, writable
+from streamboost.pipelines.endpoints.kafka import KafkaTopic
+from streamboost.pipelines.endpoints.registry import ENDPOINTS, OUTPUTS
 from streamboost.pipelines.engine.bootstrap import known_beforehand
 from streamboost.pipelines.engine.models.transformer import before
 from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
@@ -70,6 +72,8 @@ def check(config: Config) -> Iterator[Finding]:
                 messages.extend(first_messages(records))
             return _amount(len(messages))
 
+        if config.sections.schema_registry is not None:
+            yield _try(config, "schema_registry", partial(_registered, config))
         yield _try(config, "state", partial(_standing, config, state, connectors.transaction))
         yield _try(config, "source", read_records)
         yield _try(config, "schema", partial(_settled, config, state, messages))
@@ -80,7 +84,7 @@ def check(config: Config) -> Iterator[Finding]:
         yield _try(config, "labels", partial(_labels, config, connectors.labels))
         if connectors.bootstrap is not None:
             yield _try(config, "bootstrap", partial(_known, state, messages, config, connectors))
-        for name in ("predictions", "requests", "dead_letters"):
+        for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
             yield _try(config, name, partial(section.tried, config.surroundings))
     if config.sections.pipeline.checkpoint_copy is not None:
@@ -128,6 +132,16 @@ def _try(config: Config, part: str, attempt: Callable[[], str]) -> Finding:
         return Finding(part, True, config.mask(attempt()))
     except StreamBoostError as error:
         return Finding(part, False, config.mask(str(error)))
+
+
+def _registered(config: Config) -> str:
+    """Say what is registered of the topics that are in a format of the registry."""
+    found = []
+    for name in ENDPOINTS:
+        section = getattr(config.sections, name)
+        if isinstance(section, KafkaTopic) and section.format != "json":
+            found.append(f"{name}: {section.registered(config.surroundings)}")
+    return "; ".join(found)
 
 
 def _standing(config: Config, state: State, transaction: Transaction) -> str:

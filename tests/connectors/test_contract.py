@@ -19,6 +19,8 @@ from streamboost.connectors.files.json_lines_sink import JsonLinesSink
 from streamboost.connectors.files.parquet import ParquetSource
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.formats.decoding import FRAME, DecodedSource, Decoder
+from streamboost.connectors.kafka.formats.registry import Registry
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
@@ -122,6 +124,17 @@ def kafka_source(folder: Path, servers: str) -> Source:
     return KafkaSource(cluster, topic)
 
 
+def framed_source(folder: Path, servers: str) -> Source:
+    cluster, topic = KafkaCluster(servers), f"framed.{hash(folder)}"
+    if missing_topics(cluster, [topic]):
+        create_topics(cluster, {topic: {"num_partitions": 1}})
+        with closing(KafkaSink(cluster, topic)) as sink:
+            sink.write([FRAME.pack(0, 1) + payload for payload in PAYLOADS])
+            sink.flush()
+    decoder = Decoder(Registry("http://nobody"), "json-schema")
+    return DecodedSource(decoder, cluster, topic, 1_000_000)
+
+
 SOURCES = [
     memory_source,
     file_source,
@@ -135,14 +148,17 @@ SOURCES = [
     river_oracle,
     answers_oracle,
 ]
-KAFKA_SOURCE = pytest.param(kafka_source, marks=pytest.mark.kafka)
+KAFKA_SOURCES = (kafka_source, framed_source)
 
 
-@pytest.fixture(params=[*SOURCES, KAFKA_SOURCE], ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=[*SOURCES, *(pytest.param(one, marks=pytest.mark.kafka) for one in KAFKA_SOURCES)],
+    ids=lambda make: make.__name__,
+)
 def make(request, tmp_path):
     made: list[Source] = []
     arguments = [tmp_path]
-    if request.param is kafka_source:
+    if request.param in KAFKA_SOURCES:
         arguments.append(request.getfixturevalue("kafka_servers"))
 
     def make_one() -> Source:

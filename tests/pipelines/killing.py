@@ -79,6 +79,7 @@ class Feed:
             for n, (record, label) in enumerate(zip(records, truth, strict=True))
             if n not in self.damaged
         ]
+        self.truth = {record["id"]: label for record, label in zip(records, truth, strict=True)}
         self.sound = [r["id"] for n, r in enumerate(records) if n not in self.damaged]
         self._lines, self._labels = deque(lines), deque(labels)
         self._size = -(-len(records) // (pieces + 1))

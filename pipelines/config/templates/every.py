@@ -131,11 +131,18 @@ bootstrap_servers = "localhost:9092"
 # sasl_plain_username = "streamboost"
 # sasl_plain_password = "${KAFKA_PASSWORD}"
 
+# Who keeps the schemas of topics that are in Avro or in JSON by a schema:
+#   [schema_registry]
+#   url = "http://localhost:8081"
+#   username = "streamboost"
+#   password = "${REGISTRY_PASSWORD}"
+
 # Records, {"id": "7", "width": 1.5, ...}. The topics of all sections are called after the pipeline.
 [source]
 connector = "kafka"
 # topic = "segments.records"
 # id_from = "field"         # or "key": the message's key names the record
+# format = "json"           # or "avro", "json-schema"; also in the sections below, each for itself
 
 # Labels, {"id": "7", "label": "grass"}. They may be whole records:
 #   [labels.fields]

@@ -11,10 +11,12 @@ from waiting import until
 from streamboost.connectors.base import Committed
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.formats.decoding import FRAME, DecodedSource, Decoder
+from streamboost.connectors.kafka.formats.registry import Kept
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
-from streamboost.errors import ConnectorError, StateError
+from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 pytestmark = pytest.mark.kafka
 
@@ -286,3 +288,38 @@ def test_what_is_no_entry_of_a_journal_is_named(cluster, name, begin):
     put(cluster, f"{name}.journal", [b"hello"])
     with pytest.raises(StateError, match=r"offset 0 of topic .* is not an entry of a pipeline"):
         transaction.committed()
+
+
+class AwayOnce:
+    """A registry that does not answer when it is asked for the first time."""
+
+    url = "http://registry"
+
+    def __init__(self):
+        self.asked = 0
+
+    def schema(self, id):
+        self.asked += 1
+        if self.asked == 1:
+            raise UnavailableError("the registry is away")
+        return Kept("AVRO", '"long"')
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["reading", "reading again"])
+def test_while_a_registry_is_away_no_message_is_passed_over(cluster, topic, opened, again):
+    pytest.importorskip("fastavro")
+    put(cluster, topic, [FRAME.pack(0, 1) + b"\x02", FRAME.pack(0, 1) + b"\x04"], partition=1)
+    source = opened(DecodedSource(Decoder(AwayOnce(), "avro"), cluster, topic, 1_000))
+
+    def read():
+        return source.reread({"1": (0, 2)}, 2) if again else drain(source)
+
+    before = source.position()
+    with pytest.raises(UnavailableError):
+        read()
+    assert source.position() == before
+    assert [(message.offset, message.payload) for message in read()] == [(0, b"1"), (1, b"2")]
+    assert source.position() == before | {"1": 2}

@@ -54,6 +54,11 @@ def test_without_it_nothing_changes(tmp_path):
         ("labels", {"connector": "sqlite", "stream": "l"}, 'connector: must be "kafka" .* scoring'),
         ("predictions", {"connector": "files", "path": "p"}, 'connector: must be "kafka"'),
         ("labels", {"connector": "records"}, 'connector: must be "kafka" .* scoring'),
+        (
+            "predictions",
+            {"connector": "kafka", "format": "avro"},
+            r'\[predictions\] format: must be "json" with',
+        ),
         ("model", {"river": "models:one"}, "scorers hold committees alone"),
         ("rivals", {"nb": {"river": "models:one"}}, "scorers hold committees alone"),
         ("features", {"river": "models:one"}, "scorers hold committees alone"),

@@ -13,6 +13,7 @@ from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.config.learner import STRATEGIES
 from streamboost.pipelines.config.templates import brief
 from streamboost.pipelines.config.templates.every import render
+from streamboost.pipelines.endpoints.formats import registry_of
 from streamboost.pipelines.endpoints.registry import sections_for
 from streamboost.stream.blend.experts import EXPERTS
 from streamboost.stream.estimators import default_estimator
@@ -608,6 +609,56 @@ def test_a_token_that_is_written_out_and_an_address_that_is_none_are_refused(tmp
     assert secret.startswith("[label_studio] token: is a secret")
     found = problems(tmp_path, label_studio=STUDIO | {"url": "http://me:hunter2@localhost"})
     assert any("without a user" in line for line in found)
+
+
+AVRO = KAFKA | {
+    "source": {"connector": "kafka", "format": "avro"},
+    "schema_registry": {"url": "http://localhost:8081"},
+}
+
+
+def test_a_registry_may_move_and_its_password_is_never_shown(tmp_path):
+    account = {"username": "me", "password": "${PASSWORD}", "ca": "ca.pem"}
+    before = made(tmp_path, base=AVRO)
+    after = made(tmp_path, {"PASSWORD": "hunter2"}, base=AVRO, schema_registry=account)
+    assert fingerprint(before, "salt") == fingerprint(after, "salt")
+    assert "hunter2" not in after.to_toml()
+    registry = registry_of(after.surroundings)
+    assert "hunter2" not in repr(registry)
+    assert registry.ca == str(tmp_path / "ca.pem")
+
+
+def test_a_format_holds_for_a_state_where_it_is_read_and_may_change_where_it_is_written(tmp_path):
+    plain, before = made(tmp_path, base=KAFKA), made(tmp_path, base=AVRO)
+    assert fingerprint(plain, "salt") != fingerprint(before, "salt")
+    after = made(tmp_path, base=AVRO, predictions={"connector": "kafka", "format": "json-schema"})
+    assert fingerprint(before, "salt") == fingerprint(after, "salt")
+    assert "format" not in plain.to_toml(), "a file of a release before stays the same"
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"schema_registry": {"url": "localhost:8081"}}, "[schema_registry] url: must be an addr"),
+        ({"schema_registry": {"url": "http://me:x@a:1"}}, "[schema_registry] url: must be an addr"),
+        ({"schema_registry": {"username": "me"}}, "[schema_registry] username: belongs with"),
+        (
+            {"schema_registry": {"username": "me", "password": "hunter2"}},
+            "[schema_registry] password: is a secret",
+        ),
+        ({"source": {"format": "protobuf"}}, "[source] format: "),
+        ({"source": {"format": "json"}}, "[schema_registry]: no section has format"),
+    ],
+)
+def test_what_is_wrong_with_a_registry_is_put_into_words(tmp_path, sections, said):
+    (found,) = problems(tmp_path, base=AVRO, **sections)
+    assert found.startswith(said)
+    assert "hunter2" not in found
+
+
+def test_a_format_needs_a_registry(tmp_path):
+    (found,) = problems(tmp_path, base=KAFKA, labels={"connector": "kafka", "format": "avro"})
+    assert found.startswith("[labels] format: has schemas in a registry: write [schema_registry]")
 
 
 def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):

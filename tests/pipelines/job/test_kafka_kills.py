@@ -19,6 +19,7 @@ from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job import connect
+from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import (
@@ -151,4 +152,63 @@ def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learn
     assert known["ledger"]["answered"] == len(requests), "every label came, none was lost"
     assert known["committee"]["labels"] == len(feed.sound)
     assert known["sequence"] == newest
+    assert f"batches 1 to {newest} replayed: bit for bit" in verified(file)
+
+
+FACTORIES = """
+from river import base, compose, naive_bayes, stats, tree
+from river import feature_extraction as fx
+
+
+class Share(base.SupervisedTransformer):
+    def __init__(self):
+        self.n = self.left = 0
+
+    def learn_one(self, x, y):
+        self.n += 1
+        self.left += y == "left"
+
+    def transform_one(self, x):
+        return {"share": self.left / max(self.n, 1)}
+
+
+def made():
+    return compose.Select("a", "b") + fx.Agg("a", "b", stats.Mean()) + Share()
+
+
+def hoeffding():
+    return tree.HoeffdingTreeClassifier(grace_period=20)
+
+
+def bayes():
+    return naive_bayes.GaussianNB()
+"""
+RIVER = """
+[features]
+river = "factories:made"
+[model]
+river = "factories:hoeffding"
+[rivals.nb]
+river = "factories:bayes"
+"""
+
+
+@pytest.mark.slow
+def test_kills_lose_nothing_of_river_s_transformer_model_and_rival(make_feed):
+    feed, file = make_feed(2, 9)
+    (file.parent / "factories.py").write_text(FACTORIES)
+    file.write_text(file.read_text() + RIVER)
+    steps = ("writing to Kafka", "committed to Kafka", "checkpointed")
+    died, file = kill(file, [(step, 2) for step in steps], 3, feed)
+    assert len(died) == 3, died
+    config = load(file)
+    newest = run(config, until_idle=True)
+    predicted = read(config, config.sections.predictions)
+    assert sorted(p["id"] for p in predicted) == sorted(feed.sound)
+    checkpoint = describe(config.state, config)["checkpoint"]
+    assert checkpoint["transformer"] == {"failures": 0}
+    assert checkpoint["rivals"]["nb"]["since_start"]["records"] == len(feed.sound)
+    assert checkpoint["rivals"]["nb"]["failures"] == 0
+    right = sum(p["label"] == feed.truth[p["id"]] for p in predicted[-200:])
+    assert right > 150, "what was learned before the kills is there after them"
     assert f"batches 1 to {newest} replayed: bit for bit" in verified(file)

@@ -1,0 +1,1 @@
+"""Apache Kafka: messages in formats whose schemas a registry keeps."""

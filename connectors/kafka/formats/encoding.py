@@ -1,0 +1,113 @@
+"""From the JSON that a pipeline writes to framed messages of a schema that a registry keeps.
+
+The schema is registered once, under the topic's name and "-value", before the first message.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from streamboost.connectors.base import Following
+from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.formats.avro import Avro, UnusableError
+from streamboost.connectors.kafka.formats.decoding import FRAME, KINDS, Format, subject_of
+from streamboost.connectors.kafka.formats.registry import Registry
+from streamboost.connectors.kafka.formats.written import as_avro, schema_of, tables_in
+from streamboost.connectors.kafka.sending import Dispatch
+from streamboost.connectors.kafka.sink import KafkaSink
+from streamboost.errors import ConnectorError
+
+__all__ = ["EncodedSink", "Encoder"]
+
+
+class Encoder:
+    """Encodes the messages of one kind that go to one topic.
+
+    Parameters
+    ----------
+    registry : Registry
+    format : {"avro", "json-schema"}
+    topic : str
+    struct : type
+        The msgspec Struct whose JSON is encoded.
+    """
+
+    def __init__(
+        self, registry: Registry, format: Format, topic: str, struct: type[msgspec.Struct]
+    ) -> None:
+        self._registry = registry
+        self._tables = tables_in(struct)
+        self._subject = subject_of(topic)
+        self._kind = KINDS[format]
+        self._text = schema_of(struct, self._kind)
+        self._avro: Avro | None = None
+        self._head: bytes | None = None
+
+    def encode(self, payloads: Sequence[bytes]) -> list[bytes]:
+        """Return messages in frames; ConnectorError where the schema cannot be registered."""
+        if self._head is None:
+            id = self._registry.register(self._subject, self._kind, self._text)
+            self._head = FRAME.pack(0, id)
+        return [self._head + self._body(payload) for payload in payloads]
+
+    def tried(self) -> str:
+        """Say what a registry has to say of the schema, registering nothing.
+
+        Raises ConnectorError where it would refuse.
+        """
+        registry, subject = self._registry, self._subject
+        if known := registry.number(subject, self._kind, self._text):
+            return f"{subject} has its schema, version {known[1]}"
+        if (newest := registry.newest(subject)) is None:
+            return f"{subject} is registered with the first message"
+        if newest.kind != self._kind or not registry.fits(subject, self._kind, self._text):
+            raise ConnectorError(
+                f"subject {subject!r} of the schema registry {registry.url} holds schemas that do "
+                "not go with what the pipeline writes there: name a topic of its own, or set the "
+                "subject's compatibility"
+            )
+        return f"{subject} has version {newest.version}, and takes another with the first message"
+
+    def close(self) -> None:
+        """Let go of the registry."""
+        self._registry.close()
+
+    def _body(self, payload: bytes) -> bytes:
+        if self._kind == "JSON":
+            return payload
+        self._avro = self._avro or Avro(self._text)
+        try:
+            return self._avro.write(as_avro(msgspec.json.decode(payload), self._tables))
+        except UnusableError as error:
+            raise ConnectorError(
+                f"{self._subject}: a message cannot be written in its schema: {error}"
+            ) from error
+
+
+class EncodedSink(KafkaSink):
+    """Appends to a topic messages in a format whose schema a registry keeps.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    cluster, topic : as of KafkaSink
+    """
+
+    def __init__(self, encoder: Encoder, cluster: KafkaCluster, topic: str) -> None:
+        super().__init__(cluster, topic)
+        self._encoder = encoder
+
+    def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
+        """Give messages to a producer."""
+        if not payloads:
+            return
+        about: Any = payloads.about if isinstance(payloads, Following) else ()
+        encoded = self._encoder.encode(payloads)
+        named = Following(encoded, about) if about else encoded
+        dispatch.send_all(self.topic, named, payloads)
+
+    def close(self) -> None:
+        """Let go of the cluster and the registry."""
+        super().close()
+        self._encoder.close()

@@ -1,0 +1,221 @@
+"""A schema registry, over Confluent's API, and what goes wrong there in our words."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
+
+__all__ = ["Kept", "Registry"]
+
+_SECONDS = 10
+"""What one question may take."""
+
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""HTTP's codes of what may pass by itself."""
+
+_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA = 40401, 40402, 40403
+"""The API's codes of what is not there."""
+
+_OF_ANOTHER = (ValueError, LookupError, TypeError, AttributeError)
+"""What its client raises of an answer that it does not understand."""
+
+_NOT_THERE = (_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA)
+
+
+class Kept(NamedTuple):
+    """A schema as a registry keeps it.
+
+    `kind` is "AVRO", "JSON" or "PROTOBUF"; `named` are the texts of the schemas it refers to, each
+    after those that it refers to itself. `version` is that in its subject, where one was asked for.
+    """
+
+    kind: str
+    text: str
+    named: tuple[str, ...] = ()
+    version: int | None = None
+
+    @property
+    def fields(self) -> list[str]:
+        """The names of a record's fields."""
+        try:
+            schema = json.loads(self.text)
+            known = schema["fields"] if self.kind == "AVRO" else schema["properties"]
+            return [one["name"] for one in known] if self.kind == "AVRO" else list(known)
+        except (ValueError, LookupError, TypeError):
+            return []
+
+
+@dataclass
+class Registry:
+    """A schema registry and how to reach it; nothing is opened before it is asked.
+
+    Parameters
+    ----------
+    url : str
+        Where its API begins, or several, separated by commas.
+    username, password : str or None
+        Basic authentication.
+    ca : str or None
+        A file of certificates in PEM to trust, in place of those that everybody trusts.
+
+    Raises
+    ------
+    ConfigurationError
+        When its client is not installed, or cannot be made of what is given.
+    ConnectorError
+        When asked, where it refuses, or is none.
+    UnavailableError
+        When asked, where it does not answer now.
+    """
+
+    url: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca: str | None = None
+    _client: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def schema(self, id: int) -> Kept | None:
+        """Return the schema of that id; None where there is none."""
+        with self._asked(f"schema {id}") as client:
+            return self._kept(client, client.get_schema(id))
+        return None
+
+    def newest(self, subject: str) -> Kept | None:
+        """Return the newest schema of a subject; None where there is none."""
+        with self._asked(f"subject {subject!r}") as client:
+            found = client.get_latest_version(subject)
+            return self._kept(client, found.schema)._replace(version=found.version)
+        return None
+
+    def number(self, subject: str, kind: str, text: str) -> tuple[int, int] | None:
+        """Return id and version that a schema has in a subject; None where it is not there."""
+        from confluent_kafka.schema_registry import Schema
+
+        with self._asked(f"subject {subject!r}") as client:
+            found = client.lookup_schema(subject, Schema(text, kind))
+            return found.schema_id, found.version
+        return None
+
+    def fits(self, subject: str, kind: str, text: str) -> bool:
+        """Tell whether a subject would take a schema after those it has."""
+        from confluent_kafka.schema_registry import Schema
+
+        with self._asked(f"subject {subject!r}") as client:
+            return bool(client.test_compatibility(subject, Schema(text, kind)))
+        return True
+
+    def register(self, subject: str, kind: str, text: str) -> int:
+        """Return the id of a schema, which a subject has from now on."""
+        from confluent_kafka.schema_registry import Schema
+
+        known = self.number(subject, kind, text)  # who may not register may still look
+        if known is not None:
+            return known[0]
+        with self._asked(f"subject {subject!r}") as client:
+            return int(client.register_schema(subject, Schema(text, kind)))
+        raise ConnectorError(f"the schema registry {self.url} has no place for {subject!r}")
+
+    def close(self) -> None:
+        """Let go of it; asking connects again."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _kept(self, client: Any, schema: Any, seen: tuple[Any, ...] = ()) -> Kept:
+        """Return a schema with those that it refers to."""
+        named: list[str] = []
+        for one in schema.references or ():
+            place = one.subject, one.version
+            if place in seen:
+                raise ConnectorError(
+                    f"the schema registry {self.url}: {one.subject} version {one.version} refers "
+                    "to itself; mend its references"
+                )
+            found = self._kept(client, client.get_version(*place).schema, (*seen, place))
+            named += [*found.named, found.text]
+        return Kept(schema.schema_type, schema.schema_str, tuple(dict.fromkeys(named)))
+
+    def _opened(self) -> Any:
+        if self._client is not None:
+            return self._client
+        client = _library()
+        settings: dict[str, Any] = {"url": self.url, "timeout": _SECONDS}
+        settings["max.retries"] = 0  # whoever asks tries again
+        if self.username is not None:
+            settings["basic.auth.user.info"] = f"{self.username}:{self.password or ''}"
+        if self.ca is not None:
+            settings["ssl.ca.location"] = self.ca
+        try:
+            self._client = client(settings)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"[schema_registry] cannot be used: {error}; mend `url`, and name in `ca` a "
+                "readable file in the PEM format"
+            ) from error
+        return self._client
+
+    @contextmanager
+    def _asked(self, what: str) -> Iterator[Any]:
+        """Give the client, and raise what it raises as errors of ours; not what is not there."""
+        client = self._opened()
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        try:
+            yield client
+        except SchemaRegistryError as error:
+            if error.error_code not in _NOT_THERE:
+                raise self._refusal(what, error) from error
+        except (ConnectorError, ConfigurationError):
+            raise
+        except Exception as error:
+            # Of whatever its HTTP library makes of a connection that fails.
+            said = str(error) or repr(error)
+            if "CERTIFICATE_VERIFY_FAILED" in said:
+                raise ConnectorError(
+                    f"the schema registry {self.url} is not trusted: {said}; name in "
+                    "[schema_registry] `ca` the certificate that signs its own"
+                ) from error
+            if isinstance(error, _OF_ANOTHER):
+                raise ConnectorError(
+                    f"the schema registry {self.url} does not answer as Confluent's API does: "
+                    f"{said}; see whether `url` of [schema_registry] is where that begins"
+                ) from error
+            raise UnavailableError(
+                f"the schema registry {self.url} cannot be reached: {said}"
+            ) from error
+
+    def _refusal(self, what: str, error: Any) -> ConnectorError:
+        status, said = error.http_status_code, error.error_message or "without a word"
+        where = f"the schema registry {self.url}"
+        if status in _PASSING:
+            return UnavailableError(f"{where} cannot be used now: {status}, {said}")
+        if status in (401, 403):
+            return ConnectorError(
+                f"{where} refuses {what}: {status}, {said}; mend `username` and `password` of "
+                "[schema_registry], or what the account may do"
+            )
+        if status == 404:
+            return ConnectorError(
+                f"{where} has no {what}: {status}, {said}; see whether `url` of [schema_registry] "
+                "is where Confluent's API begins"
+            )
+        if status == 409:
+            return ConnectorError(
+                f"{where}: {what} holds schemas that do not go with this one: {said}; name a topic "
+                "of its own, or set the subject's compatibility"
+            )
+        return ConnectorError(f"{where} refuses {what}: {status}, {said}")
+
+
+def _library() -> Any:
+    try:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+    except ImportError as error:
+        raise ConfigurationError(
+            f"[schema_registry] needs a client that is not installed ({error}): install "
+            "streamboost[registry]"
+        ) from error
+    return SchemaRegistryClient
