@@ -77,9 +77,8 @@ def all_kills(arguments, expected, make, rows, rng):
     from distributed import Client, LocalCluster
 
     n = arguments.workers
-    cluster = LocalCluster(
-        n_workers=n, threads_per_worker=1, dashboard_address=None, memory_limit=0
-    )
+    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    cluster = LocalCluster(n_workers=n, threads_per_worker=1, memory_limit=0, **quiet)
     chunk = -(-len(rows[0]) // 10)
     with cluster, Client(cluster) as client:
         X = da.from_array(rows[0], chunks=(chunk, -1))
@@ -108,7 +107,6 @@ def main():
 
     logging.getLogger("streamboost.dask.training").setLevel(logging.INFO)
     logging.getLogger("streamboost.dask.training").propagate = False
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     settings = {"n_estimators": arguments.rounds, "random_state": 1}
     rows = made_up(arguments.rows, 20, 3)[:2]
     expected = bytes_of(SketchLogitBoostClassifier(**settings).fit(*rows))

@@ -1,4 +1,4 @@
-"""Who comes to a meeting: those who know its token are told from strangers, who keep nobody waiting.
+"""Who comes to a meeting: those who know its token, told from strangers, who keep nobody waiting.
 
 Where the cluster speaks TLS, so do they: with its certificates, each showing one.
 """

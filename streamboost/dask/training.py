@@ -50,6 +50,7 @@ def train(
 
     The committee is that of `model.train` on all rows, in the order of `rows`, to the last bit.
     """
+    known_workers = set(client.ncores())
     labels = _labels(client, rows)
     check_classification_targets(labels)
     if committee is None:
@@ -70,7 +71,7 @@ def train(
     error: BaseException | None = None
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _attempt(client, job, weighed, counts), labels
+            return _attempt(client, job, weighed, counts, known_workers), labels
         except (LostWorkerError, OSError) as lost:
             error = lost
             _log.warning("attempt %d of %d has ended: %s", attempt, _ATTEMPTS, lost)
@@ -118,7 +119,11 @@ def _bins(
 
 
 def _attempt(
-    client: "Client", job: parts.Job, rows: Sequence[Any], counts: Sequence[int]
+    client: "Client",
+    job: parts.Job,
+    rows: Sequence[Any],
+    counts: Sequence[int],
+    known_workers: set[str],
 ) -> Committee:
     """Train once; raise LostWorkerError where a worker is lost."""
     from distributed import Lock
@@ -126,7 +131,9 @@ def _attempt(
     told = pickle.dumps(job)  # as Dask would send arrays, kernels could not write to them
     # Two trainings, each with some of the workers and waiting for the others, would wait forever.
     with client.as_current(), Lock("streamboost.dask"):
-        shares = _shares(client, rows, counts)  # now: while it waits for others, workers may die
+        shares = _shares(
+            client, rows, counts, known_workers
+        )  # now: while it waits for others, workers may die
         workers = list(shares)
         _log.info("training on %d workers", len(workers))
         meeting = _meet(client, workers)
@@ -151,15 +158,23 @@ def _attempt(
         return _result(futures)
 
 
-def _shares(client: "Client", rows: Sequence[Any], counts: Sequence[int]) -> dict[str, list[int]]:
-    """Return which rows each worker trains on: those it has, as long as the others have as many."""
+def _shares(
+    client: "Client", rows: Sequence[Any], counts: Sequence[int], known_workers: set[str]
+) -> dict[str, list[int]]:
+    """Return which rows each worker trains on: those it has, as long as the others have as many.
+
+    A worker that has none and was not known when the training began, such as Dask starts in the
+    place of one that died, is spared: all others would wait until it has loaded what it needs.
+    """
     from distributed import wait
 
     wait(rows)
-    workers = sorted(client.ncores())
+    has = client.who_has(rows)
+    holding = known_workers.union(*has.values())
+    there = client.ncores()
+    workers = sorted(holding & set(there)) or sorted(there)
     if not workers:
         raise LostWorkerError("no worker is left")
-    has = client.who_has(rows)
     shares: dict[str, list[int]] = {worker: [] for worker in workers}
     n_rows = dict.fromkeys(workers, 0)
     fair, elsewhere = sum(counts) / len(workers), []
