@@ -73,11 +73,14 @@ def killed(make, rows, pid, moment, expected):
 
 def all_kills(arguments, expected, make, rows, rng):
     """Yield the line and the seconds of each kill."""
+    import dask
     from dask import array as da
     from distributed import Client, LocalCluster
 
+    # On a busy machine Dask would take a worker that starts slowly for one that never comes.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"})
     n = arguments.workers
-    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    quiet = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
     cluster = LocalCluster(n_workers=n, threads_per_worker=1, memory_limit=0, **quiet)
     chunk = -(-len(rows[0]) // 10)
     with cluster, Client(cluster) as client:

@@ -174,7 +174,8 @@ def units(state: State) -> dict[str, str]:
     sources = (("records", "source", "input"), ("labels", "labels", "labels"))
     for source, section, use in (*sources, ("bootstrap", "bootstrap", "input")):
         # As it is written: what stands for a variable need not pass for its value.
-        if table := kept.get(section):
+        table = kept.get(section)
+        if table and (section != "bootstrap" or "path" in table):
             written = as_written(use, {"connector": "files"} | table)
             units[source] = written.unit or units[source]
     return units

@@ -114,12 +114,12 @@ def _compare_columns(committee: "Committee", schema: Schema, learner: StreamLear
     if learner.label_lags:
         raise _unfit("knows no labels before a record: leave [committee] label_lags out")
     fields = {} if learner.features is None else learner.features.fields
-    moving = [str(name) for name, field in fields.items() if field.kind in ("category", "text")]
-    if moving:
+    made = [str(name) for name, field in fields.items() if field.kind not in ("number", "vector")]
+    if made:
         raise _unfit(
-            f"cannot know the columns of {', '.join(moving)}, which are categories or texts and "
-            "come to mean something by the labels of this pipeline: leave these fields out of "
-            "[schema.fields], or give the labelled records themselves as [bootstrap] path"
+            f"cannot know the columns of {', '.join(made)}, which this pipeline makes by itself, as "
+            "of all fields but numbers and vectors: leave them out of [schema.fields], or give the "
+            "labelled records themselves as [bootstrap] path"
         )
     names = learner.columns(schema.features)
     known = committee.columns

@@ -20,7 +20,7 @@ from streamboost.pipelines.job.apart import records_themselves, shares
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
 from streamboost.pipelines.job.factories import made_of, named, tried
 from streamboost.pipelines.job.first_records import first_messages
-from streamboost.pipelines.job.recovery.beginning import beginning
+from streamboost.pipelines.job.recovery.beginning import begun_with
 from streamboost.pipelines.job.recovery.copying import copies_of
 from streamboost.pipelines.job.recovery.rebuild import refuse_lost
 from streamboost.pipelines.job.run import has_begun
@@ -212,7 +212,7 @@ def _known(state: State, records: list[Message], config: Config, connectors: Con
 
 def _begun_with(config: Config, state: State, records: list[Message]) -> str:
     """Say what the pipeline begins with; ConfigurationError where it does not fit the records."""
-    begun = beginning(config, state)
+    begun = begun_with(config, state)
     assert begun is not None
     schema, committee = state.schema() or config.sections.build_schema(), begun.committee
     said = (

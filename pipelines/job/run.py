@@ -30,7 +30,7 @@ from streamboost.pipelines.job.connect import Connectors, connect, refuse_missin
 from streamboost.pipelines.job.factories import models_of, named
 from streamboost.pipelines.job.first_records import settle_schema
 from streamboost.pipelines.job.monitor import monitored
-from streamboost.pipelines.job.recovery.beginning import Beginning, beginning, keep_beginning
+from streamboost.pipelines.job.recovery.beginning import Beginning, begun_with, keep_beginning
 from streamboost.pipelines.job.recovery.copying import copied, copies_of
 from streamboost.pipelines.job.recovery.rebuild import rebuild as make_again
 from streamboost.pipelines.job.recovery.rebuild import refuse_lost
@@ -196,7 +196,7 @@ def build_loop(
     watchers: Sequence[Watcher] = (),
 ) -> Loop:
     """Make the loop of `config` over `connectors`; its pipeline knows nothing yet."""
-    section, begun = config.sections.pipeline, beginning(config, state)
+    section, begun = config.sections.pipeline, begun_with(config, state)
     loop = Loop(
         _pipeline(config, state, schema, begun),
         _intake(config, schema, connectors),

@@ -13,7 +13,7 @@ from streamboost.storage import unseal, write_bytes
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Beginning", "beginning", "keep_beginning"]
+__all__ = ["Beginning", "begun_with", "keep_beginning"]
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class Beginning:
     digest: str
 
 
-def beginning(config: Config, state: State) -> Beginning | None:
+def begun_with(config: Config, state: State) -> Beginning | None:
     """Return what the pipeline began with, or is to begin with; None: with nothing.
 
     Raises ConfigurationError where that cannot be read.
