@@ -71,6 +71,15 @@ def killed(make, rows, pid, moment, expected):
     return [f"{moment:.2f}", within, *shown, str(len(stages.begun)), outcome], done
 
 
+def all_of(client, n, gone):
+    """Return the processes of all workers, once one is in the place of that which is `gone`."""
+    while True:
+        pids = list(client.run(os.getpid, on_error="ignore").values())
+        if len(pids) == n and gone not in pids:
+            return pids
+        time.sleep(0.2)
+
+
 def all_kills(arguments, expected, make, rows, rng):
     """Yield the line and the seconds of each kill."""
     import dask
@@ -90,11 +99,12 @@ def all_kills(arguments, expected, make, rows, rng):
         begun = time.monotonic()
         make().fit(X, y)
         takes = time.monotonic() - begun
+        pid = None
         for _ in range(arguments.kills):
-            pids = list(client.run(os.getpid).values())
+            pid = rng.choice(all_of(client, n, gone=pid))
             moment = rng.random() * takes
-            yield killed(make, (X, y), pids[rng.integers(n)], moment, expected)
-            client.wait_for_workers(n)
+            yield killed(make, (X, y), pid, moment, expected)
+            all_of(client, n, gone=pid)
             make().set_params(n_estimators=1).fit(X, y)
 
 

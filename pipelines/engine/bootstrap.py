@@ -117,9 +117,9 @@ def _compare_columns(committee: "Committee", schema: Schema, learner: StreamLear
     made = [str(name) for name, field in fields.items() if field.kind not in ("number", "vector")]
     if made:
         raise _unfit(
-            f"cannot know the columns of {', '.join(made)}, which this pipeline makes by itself, as "
-            "of all fields but numbers and vectors: leave them out of [schema.fields], or give the "
-            "labelled records themselves as [bootstrap] path"
+            f"cannot know the columns of {', '.join(made)}, which this pipeline makes by itself, "
+            "as of all fields but numbers and vectors: leave them out of [schema.fields], or give "
+            "the labelled records themselves as [bootstrap] path"
         )
     names = learner.columns(schema.features)
     known = committee.columns
