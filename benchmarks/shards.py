@@ -1,17 +1,25 @@
 """What threads and Dask workers take off a training: wall time, of the same committee.
 
-    python -m benchmarks.shards [--rows 1000000] [--rounds 20] [--repeats 3] [--dask 1 2]
+    python -m benchmarks.shards [--rows 1000000] [--rounds 20] [--repeats 2] [--threads 1 2]
+        [--dask 1 2] [--equal 50]
 
-Rows are made up, 20 columns and 3 classes, as in `time_to_error`. Each line is a way to train, and
-all take turns; the medians of wall and of CPU time are of one round, a training of few rounds being
-taken off one of many, and the first column is how many times as fast it is as one thread. With
---dask LightGBM and XGBoost train on the same LocalCluster, to 15 leaves (`lightgbm.dask`,
-`xgboost.dask`), and the last column is the test error after all rounds. On a machine with other
-work the ratios mean little.
+Rows are made up, 20 columns and 3 classes, as in `time_to_error`. Each line of the first table is a
+way to train, and all take turns; medians of wall and of CPU time (of all processes that train) are
+of one round, a training of few rounds being taken off one of many, and of a whole fit. They are
+compared with the first line of the kind: one thread, or as few workers. LightGBM and XGBoost train
+on the same LocalCluster, to 15 leaves (`lightgbm.dask`, `xgboost.dask`), and the last column is the
+test error after all rounds.
+
+The second table is of time to equal error on the most workers: the target is LightGBM's test error
+after so many rounds as --equal says, plus a test row, and each trains the fewest rounds that reach
+it, which the others' longer trainings tell, and for ours, trained anew for each number of rounds, a
+grid. --equal 0 leaves it out, and --dask without a number all of Dask. On a machine with other work
+the ratios mean little; a million rows take some ten minutes on two idle cores.
 """
 
 import argparse
 import time
+from contextlib import contextmanager
 
 import numpy as np
 from rich.console import Console
@@ -21,6 +29,7 @@ from benchmarks.time_to_error import made_up
 from streamboost import SketchLogitBoostClassifier
 
 FEW = 2
+OUR_GRID = [*range(10, 50, 5), *range(50, 120, 10)]
 
 
 def one_machine(n_jobs):
@@ -30,13 +39,13 @@ def one_machine(n_jobs):
 
 
 def on_dask(client):
-    import dask.array as da
+    """Return what trains so many rounds, by name."""
     from lightgbm import DaskLGBMClassifier
     from xgboost.dask import DaskXGBClassifier
 
     from streamboost.dask import DaskSketchLogitBoostClassifier
 
-    makers = {
+    return {
         "streamboost": lambda rounds: DaskSketchLogitBoostClassifier(
             n_estimators=rounds, random_state=0, client=client
         ),
@@ -49,80 +58,154 @@ def on_dask(client):
         ),
     }  # fmt: skip
 
-    def spread(X, y, n_workers):
-        rows = -(-len(X) // (2 * n_workers))
-        both = [da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=rows)]
-        return client.persist(both)
 
-    return makers, spread
+@contextmanager
+def cluster_of(n_workers, X, y):
+    """Give the client of a LocalCluster, and its rows, spread over the workers."""
+    import dask.array as da
+    from distributed import Client, LocalCluster, wait
 
-
-def measured(make, X, y, rounds, X_test, y_test):
-    """Wall and CPU seconds of a round, and the test error."""
-    taken = []
-    for n in (FEW, rounds):
-        wall, cpu = time.perf_counter(), time.process_time()
-        model = make(n).fit(X, y)
-        taken.append((time.perf_counter() - wall, time.process_time() - cpu))
-    (few_wall, few_cpu), (wall, cpu) = taken
-    if type(model).__name__.startswith("Dask"):
-        import dask.array as da
-
-        X_test = da.from_array(X_test)
-    error = float((np.asarray(model.predict(X_test)) != y_test).mean())
-    return (wall - few_wall) / (rounds - FEW), (cpu - few_cpu) / (rounds - FEW), wall, error
+    cluster = LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", memory_limit=0
+    )
+    with cluster, Client(cluster) as client:
+        chunk = -(-len(X) // (2 * n_workers))
+        rows = client.persist(
+            [da.from_array(X, chunks=(chunk, -1)), da.from_array(y, chunks=chunk)]
+        )
+        wait(rows)
+        client.rebalance(rows)
+        yield client, rows
 
 
-def all_ways(arguments, X, y, X_test, y_test):
-    """Yield the name of each way and what it took, in turn."""
+def cpu_of(client=None):
+    """CPU seconds of this process, and of all workers."""
+    theirs = client.run(time.process_time).values() if client is not None else ()
+    return time.process_time() + sum(theirs)
+
+
+def timed(make, rounds, X, y, client=None):
+    """Train; return the model, and the wall and CPU seconds it took."""
+    cpu, wall = cpu_of(client), time.perf_counter()
+    model = make(rounds).fit(X, y)
+    wall = time.perf_counter() - wall
+    return model, wall, cpu_of(client) - cpu
+
+
+def local(model):
+    """Return a model of Dask's as one that predicts arrays."""
+    if hasattr(model, "to_local"):  # ours, and LightGBM's
+        return model.to_local()
+    if not hasattr(model, "get_booster"):
+        return model
+    from xgboost import XGBClassifier
+
+    own = XGBClassifier()
+    own.load_model(model.get_booster().save_raw("json"))
+    return own
+
+
+def measured(make, X, y, rounds, X_test, y_test, client=None):
+    """Wall and CPU seconds of a round and of a fit, and the test error."""
+    _, few_wall, few_cpu = timed(make, FEW, X, y, client)
+    model, wall, cpu = timed(make, rounds, X, y, client)
+    error = float((local(model).predict(X_test) != y_test).mean())
+    n = rounds - FEW
+    return (wall - few_wall) / n, (cpu - few_cpu) / n, wall, cpu, error
+
+
+def all_ways(arguments, X, y, *test):
+    """Yield the kind and number of each way and what it took, in turn."""
     for _ in range(arguments.repeats):
         for n_jobs in arguments.threads:
-            taken = measured(one_machine(n_jobs), X, y, arguments.rounds, X_test, y_test)
-            yield f"{n_jobs} threads", taken
+            yield ("threads", n_jobs), measured(one_machine(n_jobs), X, y, arguments.rounds, *test)
         for n_workers in arguments.dask:
-            from distributed import Client, LocalCluster
-
-            cluster = LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
-            )
-            with cluster, Client(cluster) as client:
-                makers, spread = on_dask(client)
-                rows = spread(X, y, n_workers)
-                for name, make in makers.items():
+            with cluster_of(n_workers, X, y) as (client, rows):
+                for name, make in on_dask(client).items():
                     make(1).fit(*rows)  # loads what it needs
-                    taken = measured(make, *rows, arguments.rounds, X_test, y_test)
-                    yield f"{name}, {n_workers} Dask workers", taken
+                    taken = measured(make, *rows, arguments.rounds, *test, client)
+                    yield (f"{name}, Dask workers", n_workers), taken
+
+
+def staged(name, model, X_test, y_test):
+    """Test error of a peer after each of its rounds."""
+    own, errors = local(model), []
+    for rounds in range(1, model.n_estimators + 1):
+        first = {"num_iteration": rounds}
+        if name == "XGBoost":
+            first = {"iteration_range": (0, rounds)}
+        errors.append(float((own.predict(X_test, **first) != y_test).mean()))
+    return errors
+
+
+def equal_error(arguments, X, y, X_test, y_test):
+    """Yield the name of each library, its rounds, wall and CPU seconds, and error at the target."""
+    with cluster_of(max(arguments.dask), X, y) as (client, rows):
+        makers = on_dask(client)
+        for make in makers.values():
+            make(1).fit(*rows)
+        first = makers["LightGBM"](arguments.equal).fit(*rows)
+        target = staged("LightGBM", first, X_test, y_test)[-1] + 1 / len(y_test)
+        for rounds in OUR_GRID:
+            model, *taken = timed(makers["streamboost"], rounds, *rows, client)
+            error = float((model.to_local().predict(X_test) != y_test).mean())
+            if error <= target:
+                break
+        yield "streamboost", rounds, *taken, error
+        for name, most in (("LightGBM", arguments.equal), ("XGBoost", 3 * arguments.equal)):
+            longest = makers[name](most).fit(*rows)
+            errors = staged(name, longest, X_test, y_test)
+            rounds = next((r for r, e in enumerate(errors, 1) if e <= target), most)
+            _, *taken = timed(makers[name], rounds, *rows, client)
+            yield name, rounds, *taken, errors[rounds - 1]
+
+
+def show(title, headings, lines):
+    table = Table(title=title, title_justify="left")
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if i else "left")
+    for line in lines:
+        table.add_row(*line)
+    Console(width=120).print(table)
+
+
+def compared(found):
+    """Yield the lines of the first table."""
+    medians = {way: np.median(taken, axis=0) for way, taken in found.items()}
+    for (kind, n), (wall, cpu, whole, whole_cpu, error) in medians.items():
+        first = next(taken for way, taken in medians.items() if way[0] == kind)
+        ratios = [f"{first[0] / wall:.2f}", f"{first[2] / whole:.2f}"]
+        seconds = [f"{wall:.3f}", f"{cpu:.3f}", f"{whole:.1f}", f"{whole_cpu:.1f}"]
+        yield f"{kind}: {n}", *ratios, *seconds, f"{100 * error:.2f}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
-    parser.add_argument("--dask", type=int, nargs="*", default=[])
+    parser.add_argument("--dask", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--equal", type=int, default=50)
     arguments = parser.parse_args()
     data = made_up(arguments.rows, 20, 3)
-    one_machine(max(arguments.threads))(1).fit(*data[:2])  # compiles
+    one_machine(max(arguments.threads, default=1))(1).fit(*data[:2])  # compiles
     found = {}
-    for name, taken in all_ways(arguments, *data):
-        found.setdefault(name, []).append(taken)
-    table = Table(title=f"{arguments.rows} rows, {arguments.rounds} rounds", title_justify="left")
-    for heading in (
-        "way",
-        "times as fast",
-        "wall s/round",
-        "CPU s/round",
-        "fit, wall s",
-        "error %",
-    ):
-        table.add_column(heading, justify="left" if heading == "way" else "right")
-    medians = {name: np.median(taken, axis=0) for name, taken in found.items()}
-    first = next(iter(medians.values()))
-    for name, (wall, cpu, whole, error) in medians.items():
-        cells = [f"{first[0] / wall:.2f}", f"{wall:.3f}", f"{cpu:.3f}", f"{whole:.1f}"]
-        table.add_row(name, *cells, f"{100 * error:.2f}")
-    Console(width=110).print(table)
+    for way, taken in all_ways(arguments, *data):
+        found.setdefault(way, []).append(taken)
+    show(
+        f"{arguments.rows} rows, {arguments.rounds} rounds",
+        ["way", "a round: times as fast", "a fit", "round, wall s", "CPU s", "fit, wall s",
+         "CPU s", "error %"],
+        compared(found),
+    )  # fmt: skip
+    if arguments.dask and arguments.equal:
+        lines = [
+            (name, str(rounds), f"{wall:.1f}", f"{cpu:.1f}", f"{100 * error:.2f}")
+            for name, rounds, wall, cpu, error in equal_error(arguments, *data)
+        ]
+        title = f"LightGBM's error after {arguments.equal} rounds, {max(arguments.dask)} workers"
+        show(title, ["library", "rounds", "fit, wall s", "CPU s", "error %"], lines)
 
 
 if __name__ == "__main__":

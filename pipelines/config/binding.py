@@ -50,7 +50,11 @@ _PIPELINE = {
 _ASIDE = {"decision", "label_studio", "schema_registry", "serve"}
 """Sections that say nothing of the pipeline itself: they may come, change and go."""
 
-_OF_FIELDS = {"schema": ("exclude",), "labels": ("fields", "on_conflict")}
+_OF_FIELDS = {
+    "schema": ("exclude",),
+    "labels": ("fields", "on_conflict"),
+    "bootstrap": ("committee",),
+}
 """Keys that are not there where they say nothing."""
 
 _BEFORE: tuple[tuple[str, str, Any, Any], ...] = (
@@ -63,6 +67,9 @@ _BEFORE: tuple[tuple[str, str, Any, Any], ...] = (
 """Defaults that were others, or no keys yet, and what they are now, the newest change first.
 
 A learner that exists keeps its own."""
+
+_PATHS = {"": ("path",), "bootstrap": ("path", "committee")}
+"""Keys that name a file or folder, by section; "" for all others."""
 
 _ITERATIONS = 100_000
 """Of the fingerprint's hash, so that a guess at a value in it costs something."""
@@ -88,9 +95,10 @@ def fingerprint(config: Config, salt: str, *, before: int = 0) -> str:
         if tables[section].get(key) == new:
             del tables[section][key]
             tables[section] |= {} if old is None else {key: old}
-    for values in tables.values():
-        if values.get("path") is not None:
-            values["path"] = _place(config, values["path"])
+    for section, values in tables.items():
+        for key in _paths(section):
+            if values.get(key) is not None:
+                values[key] = _place(config, values[key])
     binding = json.dumps(tables, sort_keys=True)
     digest = hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS)
     return f"{salt}:{digest.hex()}"
@@ -166,7 +174,8 @@ def units(state: State) -> dict[str, str]:
     sources = (("records", "source", "input"), ("labels", "labels", "labels"))
     for source, section, use in (*sources, ("bootstrap", "bootstrap", "input")):
         # As it is written: what stands for a variable need not pass for its value.
-        if table := kept.get(section):
+        table = kept.get(section)
+        if table and (section != "bootstrap" or "path" in table):
             written = as_written(use, {"connector": "files"} | table)
             units[source] = written.unit or units[source]
     return units
@@ -200,6 +209,10 @@ def _changeable(config: Config) -> dict[str, set[str]]:
     for name in config.sections.labels.listens_to:
         del free[name]  # the position of the labels is one in these
     return free
+
+
+def _paths(section: str) -> tuple[str, ...]:
+    return _PATHS.get(section, _PATHS[""])
 
 
 def _place(config: Config, path: str) -> str:
@@ -248,7 +261,8 @@ def _changes(config: Config, state: State, old: Tables) -> list[str]:
         gone = [key for key in _OF_FIELDS.get(section, ()) if key in known and key not in values]
         for key in [*values, *gone]:
             before, now = _plain(known.get(key)), _plain(values.get(key))
-            if before == now or (key == "path" and _same_place(config, before, now)):
+            is_path = key in _paths(section)
+            if before == now or (is_path and _same_place(config, before, now)):
                 continue
             if key == "label" and _label(before or "auto") == now:
                 continue

@@ -46,6 +46,7 @@ _UNSAID: tuple[tuple[str, str, Any], ...] = (
     ("source", "id_from", "field"),
     ("labels", "id_from", "field"),
     *((name, "format", "json") for name in ENDPOINTS),
+    ("bootstrap", "committee", None),
     ("predictions", "include", []),
     ("predictions", "probabilities", False),
 )
@@ -177,7 +178,8 @@ def _core_of(
     tables = {section: values.get(section, {}) for section in SECTIONS}
     if not all(isinstance(table, dict) for table in tables.values()):
         return None
-    built = build_core(tables)
+    begun = values.get("bootstrap", {})
+    built = build_core(tables, is_begun=isinstance(begun, dict) and "committee" in begun)
     if not isinstance(built, Core):
         problems += built
         return None

@@ -34,6 +34,10 @@ __all__ = ["SECTIONS", "Core", "build_core", "check_pool"]
 
 Part = TypeVar("Part")
 
+_BEGUN = {"first": 1_000, "promotion": "better"}
+"""Defaults of [schedule] beside a committee trained beforehand: it stays until one trained on at
+least so many labels is no worse on those that come."""
+
 SECTIONS = ("committee", "working_set", "schedule", "query")
 
 KINDS: dict[str, Callable[[], Trainable]] = {
@@ -93,8 +97,13 @@ class Core:
         )
 
 
-def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem]:
-    """Build the parts from their sections; return everything that is wrong if anything is."""
+def build_core(
+    sections: Mapping[str, Mapping[str, Any]], *, is_begun: bool = False
+) -> Core | list[Problem]:
+    """Build the parts from their sections; return everything that is wrong if anything is.
+
+    Where the learner `is_begun` with a committee, [schedule] has other defaults.
+    """
     problems: list[Problem] = []
     committee, query = dict(sections["committee"]), dict(sections["query"])
     kind = _choose(committee, "committee", "estimator", tuple(KINDS), problems)
@@ -118,7 +127,8 @@ def build_core(sections: Mapping[str, Mapping[str, Any]]) -> Core | list[Problem
     known = KINDS[kind]().get_params()
     estimator = _build("committee", partial(_estimator, kind, lags), committee, problems, known)
     working_set = _build("working_set", WorkingSet, sections["working_set"], problems)
-    schedule = _build("schedule", Schedule, sections["schedule"], problems)
+    given = {**(_BEGUN if is_begun else {}), **sections["schedule"]}
+    schedule = _build("schedule", Schedule, given, problems)
     asked = _build("query", partial(QueryStrategy, **fixed), query, problems)
     if (
         estimator is None

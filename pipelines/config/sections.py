@@ -127,10 +127,13 @@ def paths_of(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 class BootstrapSection(Section):
-    """[bootstrap]: records whose labels are known beforehand."""
+    """[bootstrap]: records whose labels are known beforehand, or what was learned of some."""
 
     path: Text | None = Field(
         None, description="their file, in JSON Lines, CSV (.csv) or Parquet (.parquet, .pq)"
+    )
+    committee: Text | None = Field(
+        None, description="file of a committee to begin with, as `committee_.save` wrote it"
     )
 
     @property

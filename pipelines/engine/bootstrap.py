@@ -1,8 +1,9 @@
-"""Records whose labels are known beforehand."""
+"""What is known beforehand: records with their labels, and a committee trained on some."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
+from streamboost.errors import ConfigurationError
 from streamboost.pipelines.engine.changes import Classes
 from streamboost.pipelines.engine.join.held_records import HeldRecord
 from streamboost.pipelines.engine.join.joined import Joined
@@ -22,7 +24,12 @@ from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Training
 from streamboost.stream.training.trainer import Trainer
 
-__all__ = ["Known", "known_beforehand", "training_once"]
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Known", "begin_with", "known_beforehand", "training_once"]
+
+_MENDS = "train one on the same columns, in this order, or name the fields so"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +95,75 @@ def known_beforehand(
     known = Known(usable.ids, usable.X, held_values(usable), named, labels.kind)
     dead = {tuple(letter.position.items()): letter for letter in (*unread, *dropped, *damaged)}
     return known, [dead[place] for place in sorted(dead)]
+
+
+def begin_with(committee: "Committee", schema: Schema, learner: StreamLearner) -> Schema:
+    """Have a learner that knows nothing begin with `committee`; return what labels are then.
+
+    Raises ConfigurationError where it scores other columns than records have, or names classes
+    that labels cannot be.
+    """
+    _compare_columns(committee, schema, learner)
+    schema = schema.settled(_labels_of(committee, schema))
+    learner.swap(committee)
+    return schema
+
+
+def _compare_columns(committee: "Committee", schema: Schema, learner: StreamLearner) -> None:
+    """Raise ConfigurationError where `committee` does not score the columns of records."""
+    if learner.label_lags:
+        raise _unfit("knows no labels before a record: leave [committee] label_lags out")
+    fields = {} if learner.features is None else learner.features.fields
+    made = [str(name) for name, field in fields.items() if field.kind not in ("number", "vector")]
+    if made:
+        raise _unfit(
+            f"cannot know the columns of {', '.join(made)}, which this pipeline makes by itself, "
+            "as of all fields but numbers and vectors: leave them out of [schema.fields], or give "
+            "the labelled records themselves as [bootstrap] path"
+        )
+    names = learner.columns(schema.features)
+    known = committee.columns
+    if known is not None and known.categories:
+        tables = ", ".join(str(known.name(f)) for f in known.categories)
+        raise _unfit(f"has categories by their values in {tables}: train one on numbers alone")
+    if committee.n_features != len(names):
+        raise _unfit(
+            f"scores {committee.n_features} columns, and records have {len(names)} "
+            f"({_some(names)}): {_MENDS}"
+        )
+    theirs = list(known.names) if known is not None else []
+    if theirs and theirs != names:
+        f = next(f for f, pair in enumerate(zip(theirs, names, strict=True)) if len({*pair}) > 1)
+        raise _unfit(
+            f"was trained on {theirs[f]!r} as column {f + 1}, which is {names[f]!r} here, of "
+            f"{_some(theirs)} there and {_some(names)} here: {_MENDS}"
+        )
+
+
+def _labels_of(committee: "Committee", schema: Schema) -> LabelKind:
+    """Return what the classes of `committee` are; ConfigurationError where labels are not."""
+    classes = committee.classes.tolist()
+    kinds: list[LabelKind] = []
+    if all(isinstance(label, str) for label in classes):
+        kinds = ["boolean", "string"] if {*classes} <= {"true", "false"} else ["string"]
+    elif all(type(label) is int for label in classes):
+        kinds = ["integer"]
+    if not kinds:
+        raise _unfit(f"has classes such as {classes[0]!r}: train one on text or whole numbers")
+    if schema.labels_are not in (None, *kinds):
+        raise _unfit(
+            f'has classes such as {classes[0]!r}, and [schema] label is "{schema.labels_are}": '
+            f'write label = "{kinds[0]}", or train one on such labels'
+        )
+    if schema.classes and (other := [one for one in classes if one not in schema.classes]):
+        raise _unfit(f"knows {_some(other)}, which [schema] classes does not name: add them there")
+    return schema.labels_are or kinds[0]
+
+
+def _some(names: Sequence[object], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
+def _unfit(how: str) -> ConfigurationError:
+    return ConfigurationError(f"the committee at [bootstrap] committee {how}")

@@ -275,8 +275,12 @@ class Pipeline:
         return records if self.models is None else self.models.made_of(records, self.schema)
 
     def _keep(self, swap: Committee | None, served: Committee | None) -> int | None:
-        """Keep the committees of this batch; return the version that came to serve in it."""
+        """Keep the committees of this batch; return the version that came to serve in it.
+
+        One that the pipeline began with came to serve in the first.
+        """
         committee = self.learner.committee
+        served = served if self.sequence > 1 else None
         self.versions.add([swap, self.learner.trainer.challenger, committee])
         return committee.version if committee and committee is not served else None
 

@@ -147,6 +147,7 @@ class Replay:
         pipeline = self.loop.pipeline
         if self.checkpoint is not None and not pipeline.sequence:
             self._identify(self.checkpoint[1].get("identities", {}))
+            self._begin_alike(self.checkpoint[1].get("origin"))
             self._environment = self.checkpoint[1]["environment"]
             self.loop.restore(*self.checkpoint)
         if until <= pipeline.sequence:
@@ -216,6 +217,16 @@ class Replay:
                 )
         self.loop.identities = known
 
+    def _begin_alike(self, origin: dict[str, str] | None) -> None:
+        """Raise StateError where a run began with another committee than this replay."""
+        ours = self.loop.about.get("origin", {}).get("committee")
+        if origin is not None and origin.get("committee") != ours:
+            raise StateError(
+                "the committee at [bootstrap] committee is not the one that the pipeline began "
+                f"with, whose SHA-256 is {origin.get('committee')}, and not {ours}: put that one "
+                "back from a copy"
+            )
+
     def _identities(self) -> dict[str, str]:
         journal = self.loop.transaction.identity
         return self.loop.intake.identities() | ({"journal": journal} if journal else {})
@@ -224,6 +235,7 @@ class Replay:
         pipeline = self.loop.pipeline
         if entry.identities is not None:
             self._identify(entry.identities)
+        self._begin_alike(entry.origin)
         self._enter(entry)
         known = Inputs(
             entry.tick,

@@ -15,13 +15,14 @@ from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.endpoints.base import Output, writable
 from streamboost.pipelines.endpoints.kafka import KafkaTopic
 from streamboost.pipelines.endpoints.registry import ENDPOINTS, OUTPUTS
-from streamboost.pipelines.engine.bootstrap import known_beforehand
+from streamboost.pipelines.engine.bootstrap import begin_with, known_beforehand
 from streamboost.pipelines.engine.models.transformer import before
 from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
 from streamboost.pipelines.job.apart import records_themselves, shares
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
 from streamboost.pipelines.job.factories import made_of, named, tried
 from streamboost.pipelines.job.first_records import first_messages
+from streamboost.pipelines.job.recovery.beginning import begun_with
 from streamboost.pipelines.job.recovery.copying import copies_of
 from streamboost.pipelines.job.recovery.rebuild import refuse_lost
 from streamboost.pipelines.job.run import has_begun
@@ -84,6 +85,8 @@ def check(config: Config) -> Iterator[Finding]:
         yield _try(config, "labels", partial(_labels, config, connectors.labels))
         if connectors.bootstrap is not None:
             yield _try(config, "bootstrap", partial(_known, state, messages, config, connectors))
+        if config.sections.bootstrap.committee is not None:
+            yield _try(config, "committee", partial(_begun_with, config, state, messages))
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
             yield _try(config, name, partial(section.tried, config.surroundings))
@@ -219,6 +222,23 @@ def _known(state: State, records: list[Message], config: Config, connectors: Con
     if missing := absent([m.payload for m in made], schema.features):
         raise DataError(missing)
     return f"{_amount(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
+
+
+def _begun_with(config: Config, state: State, records: list[Message]) -> str:
+    """Say what the pipeline begins with; ConfigurationError where it does not fit the records."""
+    begun = begun_with(config, state)
+    assert begun is not None
+    schema, committee = state.schema() or config.sections.build_schema(), begun.committee
+    said = (
+        f"{committee.n_rounds} rounds, {len(committee.classes)} classes, "
+        f"{committee.n_features} columns, SHA-256 {begun.digest}"
+    )
+    if not schema.resolved and records:
+        schema, _ = schema.infer(records)
+    if not schema.resolved:
+        return f"{said}; compared with the records' fields once there are some"
+    begin_with(committee, schema, config.core.learner(schema, 0))
+    return said
 
 
 def _copied(config: Config) -> str:

@@ -17,6 +17,7 @@ from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.binding import adopt, bound
 from streamboost.pipelines.config.field_changes import added_fields, rules_for
 from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.engine.bootstrap import begin_with
 from streamboost.pipelines.engine.in_step import APART
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.engine.join import Join
@@ -29,6 +30,7 @@ from streamboost.pipelines.job.connect import Connectors, connect, refuse_missin
 from streamboost.pipelines.job.factories import models_of, named
 from streamboost.pipelines.job.first_records import settle_schema
 from streamboost.pipelines.job.monitor import monitored
+from streamboost.pipelines.job.recovery.beginning import Beginning, begun_with, keep_beginning
 from streamboost.pipelines.job.recovery.copying import copied, copies_of
 from streamboost.pipelines.job.recovery.rebuild import rebuild as make_again
 from streamboost.pipelines.job.recovery.rebuild import refuse_lost
@@ -105,7 +107,9 @@ def run(
         else:
             refuse_lost(config, committed, copies)
         newest = committed.sequence if committed else 0
-        adopt(config, state, begun=has_begun(state, connectors.transaction, committed))
+        begun = has_begun(state, connectors.transaction, committed)
+        adopt(config, state, begun=begun)
+        keep_beginning(config, state, begun=begun)
         checkpoint = state.start_at(committed.sequence if committed else None)
         begin = f"going on after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
@@ -192,9 +196,9 @@ def build_loop(
     watchers: Sequence[Watcher] = (),
 ) -> Loop:
     """Make the loop of `config` over `connectors`; its pipeline knows nothing yet."""
-    section = config.sections.pipeline
+    section, begun = config.sections.pipeline, begun_with(config, state)
     loop = Loop(
-        _pipeline(config, state, schema),
+        _pipeline(config, state, schema, begun),
         _intake(config, schema, connectors),
         connectors.outputs,
         connectors.transaction,
@@ -215,17 +219,20 @@ def build_loop(
             "schema": schema.to_json(),
             "configuration": configuration,
             "fingerprint": fingerprint,
-        },
+        }
+        | ({} if begun is None else {"committee": begun.digest}),
     }
     return loop
 
 
-def _pipeline(config: Config, state: State, schema: Schema) -> Pipeline:
+def _pipeline(config: Config, state: State, schema: Schema, begun: Beginning | None) -> Pipeline:
     section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
     core, models = config.core, models_of(config, schema, state)
     if models is not None and models.serving is not None:
         core = replace(core, experts=("committee",))  # nobody else is asked
     learner = core.learner(schema, section.seed, config.sections.labels.on_conflict)
+    if begun is not None:
+        schema = begin_with(begun.committee, schema, learner)
     join = Join(Span.parse(section.join_window), Span.parse(expires_after), learner.n_features or 0)
     versions = Versions(state.versions, section.keep_versions)
     if config.scores_apart:

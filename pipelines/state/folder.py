@@ -5,6 +5,7 @@
                       every stream without a path
 ``checkpoints/``      the whole state after one batch each, sealed, the newest three
 ``versions/``         the newest committees
+``committee.safetensors``  what the pipeline began with, where [bootstrap] names one
 ``commands.db``       the queue of commands
 ``status.db``         how it does, for others to look at; it may be deleted at any time
 ``label_studio.db``   which request is which task of Label Studio
@@ -53,6 +54,7 @@ class State:
         self.log = path / LOG
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.versions = path / "versions"
+        self.committee = path / "committee.safetensors"
         self.config = path / "config.toml"
         self.last_error = path / "last_error"
         self.token = path / "metrics.token"

@@ -56,7 +56,8 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         What tells the sources from others of their names; given where they are not those before.
     origin
         What a lost state folder is made again from: `schema`, `configuration` (what of it binds,
-        secrets masked) and its `fingerprint`; given with `environment`.
+        secrets masked), its `fingerprint`, and the SHA-256 of the file of the `committee` it began
+        with, if any; given with `environment`.
     fields
         Those that were added to the file, learned from with this batch on, each with what it holds.
     rules

@@ -4,28 +4,22 @@ Plain sockets rather than a library for collectives: where a worker dies the con
 once, and with it the attempt, not the processes of the others.
 """
 
-import hmac
 import json
 import secrets
-import selectors
 import socket
-import struct
-from collections.abc import Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from streamboost.dask.greetings import HEADER, MOST_GREETING, Encryption, greetings
 from streamboost.environment import differences, environment
 from streamboost.errors import ConfigurationError, LostWorkerError
 from streamboost.trees.sums import Sum
 
 __all__ = ["Meeting", "abandon", "join", "listen"]
 
-_HEADER = struct.Struct("!q")  # bytes that follow
-_MOST_GREETING = 65_536
-_MOST_STRANGERS = 50  # that are connected and have not said who they are; the oldest ends
-_LOOK_SECONDS = 0.5  # between looks at whether the attempt was given up
+_CONNECT_SECONDS = 10  # for a machine that may be gone; one that is there answers at once
 _SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """After 20 seconds without a sign of a machine it is given up; one that computes still answers.
 
@@ -69,20 +63,24 @@ def abandon(token: str) -> None:
 def _shut(sockets: list[socket.socket]) -> None:
     for each in sockets:
         with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
+            # Not that of a TLS socket, which would have what is sent meanwhile go in the clear.
+            socket.socket.shutdown(each, socket.SHUT_RDWR)
 
 
-def join(meeting: Meeting, rank: int) -> Sum:
+def join(meeting: Meeting, rank: int, encryption: Encryption | None = None) -> Sum:
     """Meet the others as the `rank`-th; return the sums over all. The first has called `listen`.
 
-    Raises LostWorkerError where somebody does not come, ConfigurationError where somebody would
-    not come to the same bits.
+    With `encryption`, which all have or none, whatever is said goes by TLS. Raises LostWorkerError
+    where somebody does not come, ConfigurationError where somebody would not come to the same bits.
     """
     try:
         if rank == 0:
-            return _First(_welcome(meeting))
-        connection = socket.create_connection((meeting.host, meeting.port))
+            return _First(_welcome(meeting, encryption))
+        connection = socket.create_connection((meeting.host, meeting.port), _CONNECT_SECONDS)
+        if encryption is not None:
+            connection = encryption.made.wrap_socket(connection, server_hostname=meeting.host)
         _OPEN.setdefault(meeting.token, []).append(connection)
+        connection.settimeout(None)  # who computes may take its time
         _watch(connection)
         _send(connection, meeting.token.encode() + json.dumps(environment()).encode())
         refusal = _receive(connection).decode()
@@ -93,15 +91,15 @@ def join(meeting: Meeting, rank: int) -> Sum:
     return _Other(connection)
 
 
-def _welcome(meeting: Meeting) -> list[socket.socket]:
+def _welcome(meeting: Meeting, encryption: Encryption | None) -> list[socket.socket]:
     """Return the connections to all others, who know the token and come to the same bits."""
     sockets = _OPEN.get(meeting.token)
     if sockets is None:
         raise ConnectionAbortedError("the attempt was given up before it began")
     others, refusal = list[socket.socket](), ""
-    with closing(_greetings(sockets[0], meeting.token.encode())) as greetings:
+    with closing(greetings(sockets[0], meeting.token.encode(), encryption)) as known:
         while len(others) < meeting.n - 1:
-            connection, theirs = next(greetings)
+            connection, theirs = next(known)
             _watch(connection)
             sockets.append(connection)
             others.append(connection)
@@ -111,76 +109,6 @@ def _welcome(meeting: Meeting) -> list[socket.socket]:
     if refusal:
         raise ConfigurationError(refusal)
     return others
-
-
-def _greetings(
-    server: socket.socket, token: bytes
-) -> Generator[tuple[socket.socket, dict[str, str]]]:
-    """Yield who knows the token, and what they compute with; others keep nobody waiting."""
-    strangers = dict[socket.socket, bytearray]()
-    with selectors.DefaultSelector() as waiting:
-        with suppress(ValueError):  # by now it may have been closed, which is told below
-            waiting.register(server, selectors.EVENT_READ)
-        try:
-            while server.fileno() >= 0:
-                for key, _ in waiting.select(_LOOK_SECONDS):
-                    connection = key.fileobj
-                    assert isinstance(connection, socket.socket)
-                    if connection is server:
-                        _receive_stranger(server, strangers, waiting)
-                    elif connection in strangers:
-                        told = _told(connection, strangers[connection], token)
-                        if told is None:
-                            continue
-                        waiting.unregister(connection)
-                        del strangers[connection]
-                        if told:
-                            connection.setblocking(True)
-                            yield connection, json.loads(told)
-                        else:
-                            connection.close()
-            raise ConnectionAbortedError("the attempt was given up")
-        finally:
-            for connection in strangers:
-                connection.close()
-
-
-def _receive_stranger(
-    server: socket.socket,
-    strangers: dict[socket.socket, bytearray],
-    waiting: selectors.BaseSelector,
-) -> None:
-    if len(strangers) == _MOST_STRANGERS:
-        oldest = next(iter(strangers))
-        waiting.unregister(oldest)
-        del strangers[oldest]
-        oldest.close()
-    connection, _ = server.accept()
-    connection.setblocking(False)
-    strangers[connection] = bytearray()
-    waiting.register(connection, selectors.EVENT_READ)
-
-
-def _told(connection: socket.socket, heard: bytearray, token: bytes) -> bytes | None:
-    """Return what follows the token, nothing where somebody does not know it; None: not all came.
-
-    What a stranger says is read as bytes alone.
-    """
-    try:
-        came = connection.recv(_MOST_GREETING)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
-    heard += came
-    begin = _HEADER.size + len(token)
-    if len(heard) < begin:
-        return None if came else b""
-    (n,) = _HEADER.unpack_from(heard)
-    is_known = hmac.compare_digest(bytes(heard[_HEADER.size : begin]), token)
-    if not came or not is_known or not len(token) < n <= _MOST_GREETING:
-        return b""
-    return bytes(heard[begin:]) if len(heard) == _HEADER.size + n else None
 
 
 def _refusal(theirs: dict[str, str]) -> str:
@@ -236,14 +164,14 @@ def _watch(connection: socket.socket) -> None:
 
 
 def _send(connection: socket.socket, data: bytes | memoryview) -> None:
-    connection.sendall(_HEADER.pack(len(data)))
+    connection.sendall(HEADER.pack(len(data)))
     connection.sendall(data)
 
 
-def _receive(connection: socket.socket, most: int = _MOST_GREETING) -> bytes:
-    size = bytearray(_HEADER.size)
+def _receive(connection: socket.socket, most: int = MOST_GREETING) -> bytes:
+    size = bytearray(HEADER.size)
     _fill(connection, memoryview(size))
-    (n,) = _HEADER.unpack(size)
+    (n,) = HEADER.unpack(size)
     if not 0 <= n <= most:
         raise ConnectionError(f"{n} bytes announced, where at most {most} make sense")
     data = bytearray(n)
@@ -252,9 +180,9 @@ def _receive(connection: socket.socket, most: int = _MOST_GREETING) -> bytes:
 
 
 def _receive_into(connection: socket.socket, values: np.ndarray) -> None:
-    size = bytearray(_HEADER.size)
+    size = bytearray(HEADER.size)
     _fill(connection, memoryview(size))
-    (n,) = _HEADER.unpack(size)
+    (n,) = HEADER.unpack(size)
     if n != values.nbytes:
         raise ConnectionError(f"{n} bytes announced and {values.nbytes} due: out of step")
     _fill(connection, values.data.cast("B"))

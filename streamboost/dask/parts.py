@@ -13,7 +13,8 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.frames import FrameColumns, frame_of
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.training_data import TrainingData, factors
-from streamboost.dask.network import Meeting, abandon, join
+from streamboost.dask.greetings import Encryption
+from streamboost.dask.network import Meeting, abandon, join, listen
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryBins
 from streamboost.trees.sums import Shard, Sum
@@ -29,6 +30,7 @@ __all__ = [
     "joined",
     "n_rows",
     "of_rows",
+    "open_port",
     "read",
     "train",
     "weigh",
@@ -144,6 +146,13 @@ def joined(bins: Sequence[Bins]) -> Bins:
     return Bins(cuts, np.concatenate([some.missing for some in bins]), categories)
 
 
+def open_port(n: int) -> Meeting:
+    """Return where `n` workers, of which this is the first, are to meet."""
+    from distributed import get_worker
+
+    return listen(get_worker().address.split("://")[-1].rsplit(":", 1)[0].strip("[]"), n)
+
+
 def train(
     told: bytes, meeting: Meeting, rank: int, starts: Sequence[int], *parts: Part
 ) -> Committee | None:
@@ -152,8 +161,10 @@ def train(
     `told` is a pickled `Job`. Returns the committee in the first, and nothing in the others, whose
     is the same.
     """
+    from distributed import get_worker
+
     try:
-        total = join(meeting, rank)
+        total = join(meeting, rank, Encryption.of(get_worker()))
         job: Job = pickle.loads(told)
         data = _data(job, starts, parts, total)
         model, rng = job.model, np.random.default_rng(job.seed)

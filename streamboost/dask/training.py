@@ -4,12 +4,13 @@ What Dask can compute again it computes again where a worker dies. A training it
 all workers in step, and without one of them it ends at once and begins again on those left.
 """
 
+import logging
 import pickle
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,7 +20,7 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.training_data import check_class_weight, encode
 from streamboost.dask import parts
-from streamboost.dask.network import Meeting, abandon, listen
+from streamboost.dask.network import Meeting, abandon
 from streamboost.errors import DataError, LostWorkerError
 from streamboost.trees.bins import Bins
 
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
+_log = logging.getLogger(__name__)
+
 _ATTEMPTS = 4  # the first, and up to three more
 _LOOK_SECONDS = 0.5  # between looks at whether all workers are still there
-_END_SECONDS = 10  # in which those that are left give up
+_END_SECONDS = 5  # in which those that are left are told, and give up
 
 
 def train(
@@ -47,6 +50,7 @@ def train(
 
     The committee is that of `model.train` on all rows, in the order of `rows`, to the last bit.
     """
+    known_workers = set(client.ncores())
     labels = _labels(client, rows)
     check_classification_targets(labels)
     if committee is None:
@@ -65,11 +69,12 @@ def train(
     bins = _bins(client, model, weighed, _n_columns(client, rows), names)
     job = parts.Job(model, sum(counts), bins, classes, rounds, seed, committee)
     error: BaseException | None = None
-    for _ in range(_ATTEMPTS):
+    for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _attempt(client, job, weighed, counts), labels
+            return _attempt(client, job, weighed, counts, known_workers), labels
         except (LostWorkerError, OSError) as lost:
             error = lost
+            _log.warning("attempt %d of %d has ended: %s", attempt, _ATTEMPTS, lost)
     raise LostWorkerError(
         f"in each of {_ATTEMPTS} attempts a worker was lost, in the last by: {error}. See the "
         "workers' logs for why (memory, most often), and train again"
@@ -114,16 +119,23 @@ def _bins(
 
 
 def _attempt(
-    client: "Client", job: parts.Job, rows: Sequence[Any], counts: Sequence[int]
+    client: "Client",
+    job: parts.Job,
+    rows: Sequence[Any],
+    counts: Sequence[int],
+    known_workers: set[str],
 ) -> Committee:
     """Train once; raise LostWorkerError where a worker is lost."""
     from distributed import Lock
 
-    shares = _shares(client, rows, counts)
-    workers = list(shares)
     told = pickle.dumps(job)  # as Dask would send arrays, kernels could not write to them
     # Two trainings, each with some of the workers and waiting for the others, would wait forever.
     with client.as_current(), Lock("streamboost.dask"):
+        shares = _shares(
+            client, rows, counts, known_workers
+        )  # now: while it waits for others, workers may die
+        workers = list(shares)
+        _log.info("training on %d workers", len(workers))
         meeting = _meet(client, workers)
         futures = [
             client.submit(
@@ -146,15 +158,23 @@ def _attempt(
         return _result(futures)
 
 
-def _shares(client: "Client", rows: Sequence[Any], counts: Sequence[int]) -> dict[str, list[int]]:
-    """Return which rows each worker trains on: those it has, as long as the others have as many."""
+def _shares(
+    client: "Client", rows: Sequence[Any], counts: Sequence[int], known_workers: set[str]
+) -> dict[str, list[int]]:
+    """Return which rows each worker trains on: those it has, as long as the others have as many.
+
+    A worker that has none and was not known when the training began, such as Dask starts in the
+    place of one that died, is spared: all others would wait until it has loaded what it needs.
+    """
     from distributed import wait
 
     wait(rows)
-    workers = sorted(client.ncores())
+    has = client.who_has(rows)
+    holding = known_workers.union(*has.values())
+    there = client.ncores()
+    workers = sorted(holding & set(there)) or sorted(there)
     if not workers:
         raise LostWorkerError("no worker is left")
-    has = client.who_has(rows)
     shares: dict[str, list[int]] = {worker: [] for worker in workers}
     n_rows = dict.fromkeys(workers, 0)
     fair, elsewhere = sum(counts) / len(workers), []
@@ -174,13 +194,14 @@ def _shares(client: "Client", rows: Sequence[Any], counts: Sequence[int]) -> dic
 
 
 def _meet(client: "Client", workers: Sequence[str]) -> Meeting:
-    first, n = workers[0], len(workers)
+    """Have the first open a port for all.
 
-    def open_port(dask_worker: Any) -> Meeting:
-        return listen(dask_worker.address.split("://")[-1].rsplit(":", 1)[0].strip("[]"), n)
-
-    meeting: Meeting = client.run(open_port, workers=[first])[first]
-    return meeting
+    By a task: what is sent to a worker without one, Dask has tried for 30 seconds where it is gone.
+    """
+    own = {"workers": workers[:1], "allow_other_workers": False, "pure": False}
+    opened = client.submit(parts.open_port, len(workers), **own)
+    _wait(client, [opened], workers)
+    return cast(Meeting, opened.result())
 
 
 def _wait(client: "Client", futures: Sequence[Any], workers: Sequence[str]) -> None:

@@ -2,12 +2,16 @@
 
 import json
 import socket
+import ssl
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from certificates import made_certificate
 
-from streamboost.dask import network
+from streamboost.dask import greetings, network
+from streamboost.dask.greetings import Encryption
 from streamboost.dask.network import Meeting, abandon, join, listen
 from streamboost.errors import ConfigurationError, LostWorkerError
 
@@ -19,12 +23,17 @@ def meeting():
     abandon(meeting.token)
 
 
-def together(meeting, act):
-    """Have all join and act, each in a thread: what each returns or raises."""
+def together(meeting, act, encryption=None, begin=None):
+    """Have all join and act, each in a thread: what each returns or raises.
+
+    All but the first wait for the event `begin`, where there is one.
+    """
 
     def one(rank):
         try:
-            return act(rank, join(meeting, rank))
+            if rank and begin is not None:
+                assert begin.wait(30)
+            return act(rank, join(meeting, rank, encryption))
         except Exception as error:
             return error
 
@@ -115,7 +124,7 @@ def test_strangers_who_stay_silent_keep_nobody_waiting(meeting):
 
 
 def test_the_oldest_of_too_many_strangers_makes_room(meeting, monkeypatch):
-    monkeypatch.setattr(network, "_MOST_STRANGERS", 1)
+    monkeypatch.setattr(greetings, "_MOST_STRANGERS", 1)
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(join, meeting, 0)
         with (
@@ -160,3 +169,75 @@ def test_sums_out_of_step_are_a_loss(meeting):
         total.add(np.zeros(1 + rank, dtype=np.int64))
 
     assert all(isinstance(told, LostWorkerError) for told in together(meeting, act))
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    return made_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+def encryption_of(files, trusted=None):
+    """Return what Dask's own contexts come to: both sides show a certificate."""
+    contexts = []
+    for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH):
+        context = ssl.create_default_context(purpose, cafile=trusted or files[0])
+        context.load_cert_chain(*files)
+        context.verify_mode, context.check_hostname = ssl.CERT_REQUIRED, False
+        contexts.append(context)
+    return Encryption(*contexts)
+
+
+def test_sums_go_by_tls_where_the_cluster_does(meeting, certificate):
+    def act(rank, total):
+        many = np.full((200, 1000), rank + 2**40)
+        total.add(many)
+        ends = [total.first] if rank else total.others
+        return many, [isinstance(end, ssl.SSLSocket) and end.cipher() for end in ends]
+
+    for many, ciphers in together(meeting, act, encryption_of(certificate)):
+        np.testing.assert_array_equal(many, np.full((200, 1000), 3 + 3 * 2**40))
+        assert all(ciphers)
+
+
+def test_who_comes_in_the_clear_or_with_a_strange_certificate_is_not_let_in(
+    meeting, certificate, tmp_path
+):
+    ours = encryption_of(certificate)
+    strange = encryption_of(made_certificate(tmp_path), trusted=certificate[0])
+    with ThreadPoolExecutor(1) as threads:
+        begin = threading.Event()
+        all_of_us = threads.submit(together, meeting, sums, ours, begin)
+        try:
+            for theirs in (None, strange):
+                with pytest.raises(LostWorkerError):
+                    join(meeting, 1, theirs)
+        finally:
+            begin.set()
+        assert all_of_us.result(timeout=30) == [[3]] * 3
+
+
+def test_who_is_met_in_the_clear_or_by_a_strange_certificate_is_told_nothing(
+    meeting, certificate, tmp_path
+):
+    ours = encryption_of(certificate)
+    strange = encryption_of(made_certificate(tmp_path))
+    for theirs in (None, strange):
+        impostor = listen("127.0.0.1", 2)
+        with ThreadPoolExecutor(1) as threads:
+            first = threads.submit(join, impostor, 0, theirs)
+            with pytest.raises(LostWorkerError):
+                join(impostor, 1, ours)
+            abandon(impostor.token)
+            with pytest.raises(LostWorkerError):
+                first.result(timeout=30)
+
+
+def test_where_one_is_lost_the_others_are_told_by_tls_too(meeting, certificate):
+    def act(rank, total):
+        total.add(np.array([1]))
+        if rank == 1:
+            abandon(meeting.token)  # as where the driver gives an attempt up
+        total.add(np.array([1]))
+
+    told = together(meeting, act, encryption_of(certificate))
+    assert all(isinstance(one, LostWorkerError) for one in told)

@@ -3,13 +3,16 @@
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
+from certificates import made_certificate
 from waiting import until
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.dask import DaskSketchLogitBoostClassifier, training
+from streamboost.dask.greetings import Encryption
 from streamboost.errors import ConfigurationError, DataError, LostWorkerError
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -20,6 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # Dask's own, of ports and of large graphs
 ]
 
+NOTICED_SECONDS = 20  # by who shares its machine with all other tests; alone it takes one or two
 KILLS = int(os.environ.get("STREAMBOOST_KILLS", "3"))
 N = 900
 rng = np.random.default_rng(5)
@@ -42,10 +46,9 @@ def client(request):
         yield client
 
 
-def started(n_workers):
-    return distributed.LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
-    )
+def started(n_workers, **settings):
+    own = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    return distributed.LocalCluster(n_workers=n_workers, **own, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +166,27 @@ def test_two_trainings_at_once_do_not_wait_for_each_other(two):
     assert [bytes_of(model) for model in models] == [expected] * 2
 
 
+def test_sums_go_by_the_certificates_of_a_cluster_with_tls(tmp_path):
+    cert, key = made_certificate(tmp_path)
+    roles = {f"tls_{role}_{part}": file for role in ("scheduler", "worker", "client")
+             for part, file in (("cert", cert), ("key", key))}  # fmt: skip
+    security = distributed.Security(tls_ca_file=cert, require_encryption=True, **roles)
+    expected = bytes_of(local_model().fit(X, y))
+    with (
+        started(2, security=security, protocol="tls://") as cluster,
+        distributed.Client(cluster, security=security) as client,
+    ):
+        encrypts = client.run(lambda dask_worker: Encryption.of(dask_worker) is not None)
+        model = dask_model().fit(chunked(X, (90, 7)), chunked(y, 90))
+    assert list(encrypts.values()) == [True, True]
+    assert bytes_of(model) == expected
+
+
+def test_a_cluster_without_tls_has_none(two):
+    encrypts = two.run(lambda dask_worker: Encryption.of(dask_worker) is not None)
+    assert list(encrypts.values()) == [False, False]
+
+
 def test_a_training_can_be_interrupted_while_a_worker_stands_still(monkeypatch):
     monkeypatch.setattr(training, "_END_SECONDS", 1)
     met = []
@@ -185,6 +209,29 @@ def test_a_training_can_be_interrupted_while_a_worker_stands_still(monkeypatch):
         thread.join(60)
         os.kill(pids[1], signal.SIGKILL)
     assert met == [KeyboardInterrupt]
+
+
+def test_who_dies_before_all_have_met_keeps_nobody_waiting(monkeypatch):
+    """What Dask sends to a worker that is gone, it tries for 30 seconds."""
+    ended = []
+    with started(2) as cluster, distributed.Client(cluster) as client:
+        pids, meet = client.run(os.getpid), training._meet
+        first = min(pids)
+
+        def killed(client, workers):
+            monkeypatch.setattr(training, "_meet", meet)
+            os.kill(pids[first], signal.SIGKILL)
+            until(lambda: first not in client.ncores())
+            begun = time.monotonic()
+            try:
+                return meet(client, workers)
+            finally:
+                ended.append(time.monotonic() - begun)
+
+        monkeypatch.setattr(training, "_meet", killed)
+        model = dask_model().fit(chunked(X, (90, 7)), chunked(y, 90))
+    assert ended[0] < NOTICED_SECONDS
+    assert bytes_of(model) == bytes_of(local_model().fit(X, y))
 
 
 @pytest.mark.parametrize("seed", range(KILLS))

@@ -100,6 +100,7 @@ delay = 20                  # records that pass before a label comes
 # the features of a record and a field "label".
 [bootstrap]
 # path = "known.csv"        # or JSON Lines, or Parquet
+# committee = "model.safetensors"   # what was learned of them elsewhere: a committee's `save`
 
 # Where messages go: sqlite or files. While all three are streams of the log in the state, each
 # message is written exactly once, whatever happens.

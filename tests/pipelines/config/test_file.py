@@ -493,6 +493,7 @@ def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_
     known = {(name, key) for name, values in config.written.items() for key in values}
     # Left out where they say nothing.
     known |= {
+        ("bootstrap", "committee"),
         ("labels", "on_conflict"),
         ("predictions", "include"),
         ("predictions", "probabilities"),

@@ -1,0 +1,18 @@
+"""Certificates for a test, made as operators make them."""
+
+import shutil
+import subprocess
+
+import pytest
+
+
+def made_certificate(folder):
+    """Return the files of a certificate that stands for itself, and of its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    files = [str(folder / "cert.pem"), str(folder / "key.pem")]
+    about = ["-subj", "/CN=workers", "-days", "2", "-nodes", "-newkey", "ec"]
+    curve = ["-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    command = ["openssl", "req", "-x509", *about, *curve, "-out", files[0], "-keyout", files[1]]
+    subprocess.run(command, check=True, capture_output=True)
+    return files
