@@ -5,8 +5,10 @@ import pytest
 from stream.small_learner import IDS, X, Y, assert_same, small
 
 from streamboost.errors import ConfigurationError
-from streamboost.stream import QueryStrategy, StreamLearner
+from streamboost.stream import QueryStrategy, StreamLearner, WorkingSet
+from streamboost.stream.doubts import Doubts
 from streamboost.stream.labelled_rows.annotators import MOST_SOURCES, Annotators
+from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.labelled_rows.named import NamedRow
 
 PEOPLE = ("ann", "bob", "cid", "dan", "eve")
@@ -122,6 +124,50 @@ def test_what_is_shared_is_compared_with_others_and_the_rest_with_predictions():
     annotators.note(row)
     shared = {"labels": 1, "shared": 1, "agreed": 1, "judged": 0, "confirmed": 0}
     assert annotators.in_numbers() == {"ann": shared, "bob": shared}
+
+
+def doubts_of(rows, classes):
+    """Return `Doubts` of rows by id: (votes, what was said to be likely); the last vote holds."""
+    kept, annotators = LabelledRows(WorkingSet(), np.random.SeedSequence(1)), Annotators()
+    kept.widen(2)
+    for name in classes:
+        kept.append(np.zeros(2, np.float32), name, 0, 1.0, 0)
+    for id, (votes, likely) in rows.items():
+        row = NamedRow(0, [], said=(list(classes), np.array(likely, dtype=np.float32)))
+        for source, label in votes:
+            row.say(source, label)
+            annotators.note(row)
+        kept.append(np.zeros(2, np.float32), votes[-1][1], 0, 1.0, 0, id=id, named=row)
+    return Doubts(kept, annotators), kept
+
+
+def test_a_label_is_trusted_as_its_giver_and_the_prediction_speak_for_it():
+    """Strangers are right nine times in ten, and 5.5 times in 6 once one agreed."""
+    alone, rows = doubts_of({"1": ([("ann", "no")], [0.8, 0.2])}, ("yes", "no"))
+    row, label = rows.find("1")[0], "no"
+    assert alone.trust(row, label) == pytest.approx(0.2 * 0.9 / (0.2 * 0.9 + 0.8 * 0.1))
+    votes = [("ann", "no"), ("bob", "no")]
+    both, rows = doubts_of({"1": (votes, [0.8, 0.2])}, ("yes", "no"))
+    right = 5.5 / 6.0
+    wrong = 1.0 - right
+    assert both.trust(rows.find("1")[0], "no") == pytest.approx(
+        0.2 * right**2 / (0.2 * right**2 + 0.8 * wrong**2)
+    )
+
+
+def test_who_errs_shows_where_no_prediction_is_confident():
+    likely = {"a": [0.8, 0.1, 0.1], "b": [0.1, 0.8, 0.1], "c": [0.1, 0.1, 0.8]}
+    rows = {}
+    for i in range(90):
+        truth, other = "abc"[i % 3], "abc"[(i + 1) % 3]
+        rows[f"ann {i}"] = [("ann", truth)], likely[truth]
+        rows[f"dan {i}"] = [("dan", truth if i < 45 else other)], likely[truth]
+    doubts, _ = doubts_of(rows, "abc")
+    again = doubts.worst(1_000, lambda id: True)
+    assert set(again.ids) == {f"dan {i}" for i in range(45, 90)}
+    assert again.not_by == [["dan"]] * 45
+    weights = doubts.weights(np.arange(4, 184))
+    assert weights[::2].min() > 3 * weights[91::2].max()
 
 
 def test_names_that_never_come_again_cannot_fill_the_memory():

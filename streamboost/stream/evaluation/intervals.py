@@ -19,6 +19,11 @@ about. To what it expects is therefore added what `MISTAKES` mistakes more among
 have come to, over records of all chances, as Agresti and Coull (1998) add to what was counted: e
 labels of one chance, none of them wrong, leave room for about 2 / e, and as labels come it fades
 beside what they show.
+
+Mistakes that nobody has caught can only lower an accuracy, recall or the like. On that side such
+figures have the interval just described, and on the other the plain one, of the variance that the
+labels show and as `PSEUDO` labels the probabilities expect: a figure that is too low was made so by
+mistakes that were asked about, and these show.
 """
 
 from dataclasses import dataclass
@@ -62,11 +67,15 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """A figure as a function of the sums: its value, and t and w (K,) of `Tally`'s residual."""
+    """A figure as a function of the sums: its value, and t and w (K,) of `Tally`'s residual.
+
+    `falls` says that every mistake lowers it.
+    """
 
     value: float
     t: np.ndarray
     w: np.ndarray
+    falls: bool = False
 
 
 def difference(
@@ -80,11 +89,12 @@ def difference(
     second: float,
     model: float,
     doubt: float,
+    falls: bool = False,
 ) -> Estimate | None:
     """Return a total's estimate; see `Tally` for what the sums are.
 
-    `doubt` is the sum of v r² over all records, were each predicted wrongly. None where there are
-    too few residuals to tell.
+    `doubt` is the sum of v r² over all records, were each predicted wrongly, and `falls` says that
+    each mistake lowers the total. None where there are too few residuals to tell.
     """
     from scipy.special import stdtrit  # longer to load than all else that a short command needs
 
@@ -98,12 +108,16 @@ def difference(
     mean = shift / weight
     squares = max(second - 2.0 * mean * first + mean**2 * weight_square, 0.0) / weight_square
     seen = squares * weight_square * (rest / weight) ** 2
-    model += MISTAKES / effective * doubt
-    variance = max((effective * seen + PSEUDO * model) / (effective + PSEUDO), model, 0.0)
-    scale = sqrt(variance)
-    half = stdtrit(effective + PSEUDO - 1.0, _TAIL) * scale
+    with_more = model + MISTAKES / effective * doubt
+    plain, wide = (
+        (effective * seen + PSEUDO * expected) / (effective + PSEUDO)
+        for expected in (model, with_more)
+    )
+    quantile = stdtrit(effective + PSEUDO - 1.0, _TAIL)
+    below = quantile * sqrt(max(wide, with_more, 0.0))
+    above = quantile * sqrt(max(plain, 0.0)) if falls else below
     value = known + rest * mean
-    return Estimate(value, value - half, value + half)
+    return Estimate(value, value - below, value + above)
 
 
 def estimate(tally: Tally, predictor: int, question: Question) -> Estimate | None:
@@ -121,11 +135,12 @@ def estimate(tally: Tally, predictor: int, question: Question) -> Estimate | Non
         second=_squares(t, w, sums["second"], sums["second_own"][predictor]),
         model=model,
         doubt=_doubt(sums, predictor, t, w, model),
+        falls=question.falls,
     )
     if found is None:
         return None
-    half = (found.high - found.low) / 2.0
-    return Estimate(question.value, question.value - half, question.value + half)
+    moved = question.value - found.value
+    return Estimate(question.value, found.low + moved, found.high + moved)
 
 
 def _squares(t: np.ndarray, w: np.ndarray, whole: np.ndarray, own: np.ndarray) -> float:

@@ -182,13 +182,14 @@ def _figures(tally: Tally, j: int, answered: float) -> Figures:
     if cells is None or truth is None or not n or not answered:
         return Figures(None, None, None, share)
     right = np.diag(cells)
-    accuracy = Question(float(right.sum()) / n, np.full(K, 1.0 / n), np.zeros(K))
+    falls = j == 0  # the committee's mistakes are no other predictor's
+    accuracy = Question(float(right.sum()) / n, np.full(K, 1.0 / n), np.zeros(K), falls)
     # Classes that no answer has named have but the committee's own guess for a size.
     counted = (sums["seen"] > 0) & (truth > 0)
     size = np.where(counted, truth, 1.0)
     recall = np.where(counted, np.clip(right / size, 0.0, 1.0), 0.0)
     t = counted / size / max(counted.sum(), 1)
-    balanced = Question(float(recall.sum()) / max(counted.sum(), 1), t, recall * t)
+    balanced = Question(float(recall.sum()) / max(counted.sum(), 1), t, recall * t, falls)
     return Figures(
         accuracy=_bounded(tally, j, accuracy),
         balanced_accuracy=_bounded(tally, j, balanced),
@@ -207,7 +208,7 @@ def _kappa(tally: Tally, j: int, accuracy: Question, truth: np.ndarray) -> Estim
     slope = (1.0 - accuracy.value) / (1.0 - chance) ** 2
     value = (accuracy.value - chance) / (1.0 - chance)
     t = accuracy.t / (1.0 - chance)
-    found = estimate(tally, j, Question(value, t, slope * predicted / n))
+    found = estimate(tally, j, Question(value, t, slope * predicted / n, accuracy.falls))
     return found and found.within(-1.0, 1.0)
 
 
@@ -224,9 +225,10 @@ def _class(tally: Tally, k: int, label: Label) -> ClassFigures:
     recall = None
     if size > 0.0 and sums["seen"][k] > 0:
         of_truth = min(max(right / size, 0.0), 1.0)
-        recall = _bounded(tally, 0, Question(of_truth, unit / size, of_truth * unit / size))
+        w = of_truth * unit / size
+        recall = _bounded(tally, 0, Question(of_truth, unit / size, w, falls=True))
     # Of the records predicted as one class the number is known: they are judged by themselves.
-    precision = _mean(tally.means[BINS + 1 + k], 0.0, 1.0)
+    precision = _mean(tally.means[BINS + 1 + k], 0.0, 1.0, falls=True)
     return ClassFigures(label, _bounded(tally, 0, share), recall, precision)
 
 
@@ -243,14 +245,14 @@ def _bin(i: int, row: np.ndarray) -> Bin:
         high=(i + 1) / BINS,
         records=int(n),
         confidence=columns["confidence"] / n if n else None,
-        accuracy=_mean(row, 0.0, 1.0),
+        accuracy=_mean(row, 0.0, 1.0, falls=True),
     )
 
 
-def _mean(row: np.ndarray, low: float, high: float) -> Estimate | None:
+def _mean(row: np.ndarray, low: float, high: float, falls: bool = False) -> Estimate | None:
     """Return the mean that a row of `Tally.means` stands for."""
     columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
     n = columns.pop("records")
     columns.pop("confidence")
-    found = difference(**columns) if n else None
+    found = difference(**columns, falls=falls) if n else None
     return found and Estimate(found.value / n, found.low / n, found.high / n).within(low, high)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from streamboost.stream.checks import Label
-from streamboost.stream.labelled_rows.named import NamedRow, Vote
+from streamboost.stream.labelled_rows.named import NamedRow
 
-__all__ = ["MOST_SOURCES", "Annotator", "Annotators", "guess_of"]
+__all__ = ["MOST_SOURCES", "Annotator", "Annotators", "guess_of", "reliable"]
 
 MOST_SOURCES = 1_000
 """Names that are told apart: labels whose names never come again cannot fill the memory."""
@@ -23,9 +23,6 @@ _PRIOR, _PRIOR_RIGHT = 5.0, 4.5
 """Labels that a stranger is thought to have given, and how many of them right."""
 
 _WORST, _BEST = 0.05, 0.98
-
-_OFTEN = 0.2
-"""Nobody who errs less often is too poor to be asked again."""
 
 
 @dataclass(slots=True)
@@ -52,8 +49,7 @@ class Annotator:
     @property
     def reliability(self) -> float:
         """The share of right labels that this makes likely, between 0.05 and 0.98."""
-        right = self.agreed + self.confirmed + _PRIOR_RIGHT
-        return min(max(right / (self.shared + self.judged + _PRIOR), _WORST), _BEST)
+        return float(reliable(self.agreed + self.confirmed, self.shared + self.judged))
 
 
 class Annotators:
@@ -95,28 +91,6 @@ class Annotators:
             self.of(first).judged -= 1
             self.of(first).confirmed -= said == row.guess
 
-    def poor(self) -> list[str]:
-        """Return those known by name who err more than twice as often as half of all do."""
-        errs = {name: 1.0 - one.reliability for name, one in self._known.items() if name}
-        usual = float(np.median(list(errs.values()))) if errs else 0.0
-        return [name for name, often in errs.items() if often > max(2.0 * usual, _OFTEN)]
-
-    def weigh(self, votes: Sequence[Vote], classes: Sequence[Label]) -> np.ndarray:
-        """Return the log likelihood (K,) of what was said, if each of `classes` were the truth.
-
-        Whoever errs is taken to say any of the other classes (Dawid and Skene 1979, with one
-        number for each annotator).
-        """
-        likelihood = np.zeros(len(classes))
-        place = {label: k for k, label in enumerate(classes)}
-        for source, label in votes:
-            right = self.of(source).reliability
-            likelihood += np.log((1.0 - right) / max(len(classes) - 1, 1))
-            if label in place:
-                k = place[label]
-                likelihood[k] += np.log(right) - np.log((1.0 - right) / max(len(classes) - 1, 1))
-        return likelihood
-
     def in_numbers(self) -> dict[str, dict[str, int]]:
         """Return what is counted of each who is known by name, as JSON can hold it."""
         return {name: asdict(one) for name, one in self._known.items() if name}
@@ -128,6 +102,11 @@ class Annotators:
     def resume(self, state: Iterable[Any]) -> None:
         """Go on from what `state` returned."""
         self._known = {name: Annotator(*counts) for name, *counts in state}
+
+
+def reliable(right: Any, given: Any) -> Any:
+    """Return the share of right labels that so many `right` of those `given` make likely."""
+    return np.clip((right + _PRIOR_RIGHT) / (given + _PRIOR), _WORST, _BEST)
 
 
 def guess_of(classes: Sequence[Label], probabilities: np.ndarray) -> Label | None:

@@ -69,13 +69,38 @@ def test_the_interval_is_that_of_the_records_linearized_residuals(name, drawn):
     model = others @ ((P * steep**2).sum(axis=1) - (P * steep).sum(axis=1) ** 2)
     effective = v.sum() ** 2 / (v**2).sum()
     doubt = others @ ((steep - (P * steep).sum(axis=1, keepdims=True)) ** 2).sum(axis=1) / 2.0
-    model += doubt / effective
+    more = model + doubt / effective
     mean = (v * residual).sum() / v.sum()
     seen = (u * (residual - mean) ** 2).sum() * (rest / v.sum()) ** 2
-    variance = max((effective * seen + 10.0 * model) / (effective + 10.0), model)
-    half = student.ppf(0.975, effective + 9.0) * np.sqrt(variance)
+    above, below = ((effective * seen + 10.0 * one) / (effective + 10.0) for one in (model, more))
+    quantile = student.ppf(0.975, effective + 9.0)
     assert found.value == pytest.approx(figure(name, cells))
-    assert (found.high - found.low) / 2.0 == pytest.approx(half, rel=1e-4)
+    assert found.high - found.value == pytest.approx(quantile * np.sqrt(above), rel=1e-4)
+    below = quantile * np.sqrt(max(below, more))
+    assert found.value - found.low == pytest.approx(below, rel=1e-4)
+
+
+def test_a_total_that_mistakes_lower_leaves_room_for_more_of_them_below_alone():
+    """25 labels of chance 1/5, as 100 others each stood for in doubt: e = 25."""
+    sums = {"rest": 100.0, "known": 25.0, "weight": 100.0, "weight_square": 500.0, "shift": 0.0}
+    sums |= {"first": 0.0, "second": 50.0, "model": 85.0, "doubt": 375.0}
+    falls, either = difference(**sums, falls=True), difference(**sums)
+    quantile = student.ppf(0.975, 34.0)
+    assert falls.value == either.value == 25.0
+    # 85 + 375 / 25 = 100 is more than the mixture, (25 * 50 + 10 * 100) / 35
+    assert 25.0 - falls.low == pytest.approx(quantile * np.sqrt(100.0))
+    assert falls.high - 25.0 == pytest.approx(quantile * np.sqrt((25 * 50 + 10 * 85) / 35))
+    assert (either.low, either.high) == pytest.approx((falls.low, 50.0 - falls.low))
+
+
+def test_what_a_mistake_of_the_committee_does_to_others_is_either():
+    figures = figures_of(0)
+    assert figures.repeat_last.accuracy.low == figures.committee.accuracy.low
+    assert figures.classes[0].share.high == 1.0
+    report_ = figures_of(400)
+    own, other = report_.committee.accuracy, report_.repeat_last.accuracy
+    assert own.high - own.value < own.value - own.low
+    assert other.high - other.value == pytest.approx(other.value - other.low)
 
 
 def tally_of(mistakes, chance=0.05, n=4000, seed=0):
