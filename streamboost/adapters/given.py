@@ -51,12 +51,12 @@ class Given:
 
         Returns an id of each.
         """
-        keys = [_key(one) for one in values]
+        keys = [_key(values[0])] if len(values) == 1 else list(map(_key, values))
         newest, ids, asked_before = self._newest
         if keys == newest and asked not in asked_before:
             asked_before.add(asked)
             return ids
-        ids = [self._remember(key, row) for key, row in zip(keys, rows, strict=True)]
+        ids = list(map(self._remember, keys, rows))
         self._newest = keys, ids, {asked}
         return ids
 

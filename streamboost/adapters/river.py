@@ -138,6 +138,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             experts=experts,
             on_conflict=None,  # River never says that two labels are of one record
         )
+        self._blends = self._learner.experts != ("committee",)
 
     @property
     def committee(self) -> "Committee | None":
@@ -164,17 +165,19 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             return
         known = len(self._features)
         values = self._fields.values(x, grow=True)
-        if len(self._features) > known:
+        n_features = len(self._features)
+        if n_features > known:
             self._learner.follow_features()
         number = self._numbers.get(y)
         if number is None:
             number = self._numbers[y] = len(self._labels)
             self._labels.append(y)
             self._tell_class_weights()
-        row, id = self._given.take(values) if self._remembers else (None, "")
-        if row is not None and self._moves:
+        moves = self._moves
+        row, id = self._given.take(values) if moves or self._blends else (None, "")
+        if row is not None and moves:
             self._features.note(values)
-        elif row is None or len(row) < len(self._features) or _lacks(row):
+        elif row is None or len(row) < n_features or _lacks(row):
             row = self._learner.arrive([values])[0]  # which counts what cannot be read
         if self.coverage is not None:
             self._learner.judge.observe(self._learner.score([row]), [number])
@@ -267,16 +270,11 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         """Whether the row of a record depends on when it is made."""
         return self.label_lags > 0 or not self._features.fixed
 
-    @property
-    def _remembers(self) -> bool:
-        """Whether anything is to be known, when its label comes, of a record's prediction."""
-        return self._moves or self._learner.experts != ("committee",)
-
     def _score(self, values: list[Values], asked: str) -> Scored:
         """Return what is predicted now of records, which are remembered so with what was asked."""
         rows = self._learner.rows(values)
         scored = self._learner.score_rows(rows)
-        if self._remembers:
+        if self._moves or self._blends:  # what was known is wanted again when the label comes
             self._learner.remember(self._given.note(values, rows, asked), scored)
         return scored
 
