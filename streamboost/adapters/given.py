@@ -51,12 +51,12 @@ class Given:
 
         Returns an id of each.
         """
-        keys = [_key(one) for one in values]
+        keys = [_key(values[0])] if len(values) == 1 else list(map(_key, values))
         newest, ids, asked_before = self._newest
         if keys == newest and asked not in asked_before:
             asked_before.add(asked)
             return ids
-        ids = [self._remember(key, row) for key, row in zip(keys, rows, strict=True)]
+        ids = list(map(self._remember, keys, rows))
         self._newest = keys, ids, {asked}
         return ids
 
@@ -75,16 +75,17 @@ class Given:
         None and no id where it is not known.
         """
         self._newest = [], [], set()
-        key = _key(values)
-        return self._drop(key) if key in self._rows else (None, "")
+        return self._drop(_key(values))
 
-    def _drop(self, key: _Key) -> tuple[np.ndarray, str]:
+    def _drop(self, key: _Key) -> tuple[np.ndarray | None, str]:
         """Forget the first of equal records, and return it."""
+        equal = self._rows.get(key)  # looked up as seldom as can be: its hash takes all values
+        if equal is None:
+            return None, ""
         self._count -= 1
-        first = self._rows[key].pop(0)
-        if not self._rows[key]:
+        if len(equal) == 1:
             del self._rows[key]
-        return first
+        return equal.pop(0)
 
 
 def _key(values: Values) -> _Key:
@@ -95,14 +96,16 @@ def _key(values: Values) -> _Key:
     n = len(values)
     while n and values[n - 1] is None:
         n -= 1
-    if n <= _FEW and {*map(type, values[:n])} == _FLOATS:
-        total = sum(values[:n])
+    if n < len(values):
+        values = values[:n]
+    if n <= _FEW and {*map(type, values)} == _FLOATS:
+        total = sum(values)
         if total == total:  # no NaN, which equals nothing
-            return values[:n]
+            return values
     try:
-        written = marshal.dumps(values[:n], _BY_VALUE)
+        written = marshal.dumps(values, _BY_VALUE)
     except ValueError:  # an object, or lists in lists
-        written = "\0".join(map(_written, values[:n])).encode()
+        written = "\0".join(map(_written, values)).encode()
     return blake2b(written, digest_size=16).digest()
 
 

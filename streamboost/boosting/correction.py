@@ -39,7 +39,7 @@ class Stumps(NamedTuple):
         add_scores(self.nodes, self.roots, self.values, X, scores, 0, len(self.roots))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # made with every label: frozen, in thrice the time
 class Corrected:
     """A committee with a few stumps on top; it scores as a committee does.
 
@@ -127,7 +127,6 @@ def correct(
     age: np.ndarray,
     given: np.ndarray,
     scores: np.ndarray,
-    *,
     features: np.ndarray,
     n_stumps: int,
     turn: int,
@@ -170,9 +169,8 @@ def correct(
     n_classes = scores.shape[1]
     first = turn * n_stumps % N_DIRECTIONS
     drawn = _directions(n_classes, n_stumps)[first : first + n_stumps]
-    nodes = np.empty(n_stumps, dtype=FOREST_NODE)
-    roots = np.empty(n_stumps, dtype=np.int32)
-    values = np.empty((2 * n_stumps, n_classes), dtype=np.float32)
+    nodes, roots = np.empty(n_stumps, FOREST_NODE), np.empty(n_stumps, np.int32)
+    values = np.empty((2 * n_stumps, n_classes), np.float32)
     rows, how = (X, features, y, age, given, scores), (RATE, L2, LEAST, CLAMP, temperature)
     n_nodes = correct_rows(*rows, drawn, *how, nodes, roots, values)
     return Stumps(nodes[:n_nodes], roots, values) if n_nodes >= 0 else None

@@ -126,6 +126,12 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         """
         self._validate_params()
 
+    def __copy__(self) -> Self:
+        # scikit-learn's way is that of pickles, and takes as long as some trees.
+        other = object.__new__(type(self))
+        other.__dict__ = {**self.__dict__}
+        return other
+
     def _learn(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         """Train on validated rows and keep what came of it."""
         self.committee_ = self._train(X, y, weight, seed=self._seed())

@@ -90,9 +90,11 @@ class Sampling:
         """
         if self.held is not None:
             most = min(most, self.held.n_iter_no_change)
-        by_feature, by_row = self.rng.spawn(2)
         features, rows = self.grow.splittable, np.arange(self.n_rows)
         n_features, n_rows = self._n_features(), self._n_rows(len(rows))
+        by_feature = by_row = self.rng
+        if n_features is not None or self.params.subsample < 1.0:
+            by_feature, by_row = self.rng.spawn(2)
         here = slice(None) if self.shard is None else self.shard.places
         for start in range(0, n_rounds, most):
             if self.enough:

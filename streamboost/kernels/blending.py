@@ -97,14 +97,15 @@ def say_corrected(scores, first, temperature, nodes, roots, values, X, columns, 
 
 
 @kernel
-def mix(weights, said, least, logs, best, margins):
+def mix(weights, said, least, probabilities, best, margins):
     """Add what experts `said` float64 (E, n, K), at least `least`, by `weights` float64 (E,).
 
-    Filled: `logs` float64 (n, K), log probabilities, whose exponentials sum to 1; `best` int64
-    (n,), the place of the largest, the first of those that tie; `margins` float64 (n,), the largest
-    less the second, 0 where there is no second.
+    Filled: `probabilities` float64 (n, K), which sum to 1; `best` int64 (n,), the place of the
+    largest, the first of those that tie; `margins` float64 (n,), the logarithm of the largest less
+    that of the second, 0 where there is no second.
     """
     n_classes = said.shape[2]
+    logs = np.empty(n_classes)
     for i in range(said.shape[1]):
         first, second, place = -np.inf, -np.inf, 0
         for k in range(n_classes):
@@ -112,13 +113,14 @@ def mix(weights, said, least, logs, best, margins):
             for e in range(weights.size):
                 said[e, i, k] = max(said[e, i, k], least)
                 total += weights[e] * said[e, i, k]
-            logs[i, k] = total
-        _normalize(logs[i])
+            logs[k] = total
+        _normalize(logs)
         for k in range(n_classes):
-            if logs[i, k] > first:
-                first, second, place = logs[i, k], first, k
-            elif logs[i, k] > second:
-                second = logs[i, k]
+            probabilities[i, k] = np.exp(logs[k])
+            if logs[k] > first:
+                first, second, place = logs[k], first, k
+            elif logs[k] > second:
+                second = logs[k]
         best[i], margins[i] = place, first - second if n_classes > 1 else 0.0
 
 
@@ -154,6 +156,14 @@ def say_sequence(counts, smoothing, said):
     for i in range(said.shape[0]):
         for k in range(counts.size):
             said[i, k] = np.log((counts[k] + smoothing) / total)
+
+
+@kernel
+def learn_sequence(counts, before, k, fade, weight):
+    """Let the counts float64 (K, K) of what followed class `before` fade, and count class `k`."""
+    for c in range(counts.shape[1]):
+        counts[before, c] *= fade
+    counts[before, k] += weight
 
 
 @kernel

@@ -75,24 +75,28 @@ def _scan(X, feature, order, known, gradient, hessian, sum_g, sum_h, l2, least, 
     for i in range(known, n):
         gone_g += gradient[order[i]]
         gone_h += hessian[order[i]]
-    best, place, missing_left = floor, -1, False
+    best, place, missing_left, bar = floor, -1, False, floor * TIE
     for side in range(2 if known < n else 1):
         g, h = (gone_g, gone_h) if side == 1 else (0.0, 0.0)
         # With missing values on the right, all others on the left is a split too.
         for i in range(known if known < n and side == 0 else known - 1):
             g += gradient[order[i]]
             h += hessian[order[i]]
-            if i + 1 < known and X[order[i], feature] == X[order[i + 1], feature]:
-                continue
-            if h < least:
-                continue
-            if sum_h - h < least:
-                break
-            right = sum_g - g
-            score = g * g / (h + l2) + right * right / (sum_h - h + l2)
-            if score > best * TIE:
-                best, place, missing_left = score, i, side == 1
+            right, low, high = sum_g - g, h + l2, sum_h - h + l2
+            # The score is up / down; what follows is asked of few, and divides as few.
+            up, down = g * g * high + right * right * low, low * high
+            if up > bar * down and _parts(X, feature, order, known, i, h, sum_h, least):
+                best, place, missing_left = up / down, i, side == 1
+                bar = best * TIE
     return best, place, missing_left
+
+
+@inner_kernel
+def _parts(X, feature, order, known, i, h, sum_h, least):
+    """Tell whether a cut stands between two values, and has enough on either side."""
+    if h < least or sum_h - h < least:
+        return False
+    return i + 1 >= known or X[order[i], feature] != X[order[i + 1], feature]
 
 
 @inner_kernel
@@ -159,6 +163,24 @@ def _step(probabilities, y, weight, leaf, l2, clamp, hessian, step):
             step[side, k] = min(max(centred, -clamp), clamp)
 
 
+@inner_kernel
+def _follow(scores, probabilities, leaf, values, factor):
+    """Add either leaf's values (2, K) to the scores of its rows, whose probabilities follow.
+
+    `factor` (2, K) are their exponentials: p becomes p exp(v), normalised anew. Steps are clamped,
+    so that no few stumps bring back what float32 takes for 0.
+    """
+    n, n_classes = scores.shape
+    for i in range(n):
+        side, total = leaf[i], np.float32(0.0)
+        for k in range(n_classes):
+            scores[i, k] += values[side, k]
+            probabilities[i, k] *= factor[side, k]
+            total += probabilities[i, k]
+        for k in range(n_classes):
+            probabilities[i, k] /= total
+
+
 @kernel
 def correct_rows(
     X,
@@ -221,9 +243,9 @@ def boost_stumps(
     probabilities = np.empty((n, n_classes), np.float32)
     step, room = np.empty((2, n_classes)), np.empty((2, n_classes))
     gradient, hessian, leaf = np.empty(n), np.empty(n), np.empty(n, np.int64)
-    n_nodes = 0
+    factor, n_nodes = np.empty((2, n_classes), np.float32), 0
+    softmax(scores, probabilities)
     for m in range(directions.shape[0]):
-        softmax(scores, probabilities)
         sum_g, sum_h = _project(probabilities, y, weight, directions[m], gradient, hessian)
         j, place, side = _best_split(
             X, features, order, known, gradient, hessian, sum_g, sum_h, l2, least
@@ -239,7 +261,6 @@ def boost_stumps(
         for side in range(2):
             for k in range(n_classes):
                 values[2 * m + side, k] = rate * step[side, k]
-        for i in range(n):
-            for k in range(n_classes):
-                scores[i, k] += values[2 * m + leaf[i], k]
+                factor[side, k] = np.exp(values[2 * m + side, k])
+        _follow(scores, probabilities, leaf, values[2 * m : 2 * m + 2], factor)
     return n_nodes

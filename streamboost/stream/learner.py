@@ -329,6 +329,8 @@ class StreamLearner(Corrector):
         if self.features is None:
             return row
         self.features.learn(value, label)
+        if self.features.fixed:  # no label adds columns
+            return row
         self.follow_features()
         return self._wide(row)
 

@@ -31,9 +31,9 @@ _LEAST = -100.0
 """Log probability of what has none."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # frozen, each would take two microseconds to make
 class Scored:
-    """Predictions for n records.
+    """Predictions for n records, which nobody changes.
 
     Attributes
     ----------

@@ -111,19 +111,14 @@ class Bins:
         """Return the codes of `X` (n, D) feature by feature: uint8 (D, n)."""
         X = np.ascontiguousarray(X, dtype=np.float32)
         codes = np.empty(X.shape[::-1], dtype=np.uint8)
-        first = np.cumsum([0, *map(len, self.cuts)])
-        code_values(X, np.concatenate(self.cuts), first, self.missing, codes)
+        code_values(X, *self.all_cuts(), self.missing, codes)
         for f, categories in self.categories.items():
             codes[f] = categories.transform(np.ascontiguousarray(X[:, f]))
         return codes
 
-    def thresholds(self) -> np.ndarray:
-        """Return the value up to which a split after each code sends records left.
+    def all_cuts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cuts, feature after feature, float32, and where each one's begin and end.
 
-        float32 (D, largest number of bins). Past the last cut it is infinite: no value exceeds
-        it, and only missing ones go right.
+        The latter int64 (D + 1,).
         """
-        table = np.full((len(self.cuts), int(self.n_bins.max(initial=1))), np.inf, dtype=np.float32)
-        for f, cuts in enumerate(self.cuts):
-            table[f, : len(cuts)] = cuts
-        return table
+        return np.concatenate(self.cuts), np.cumsum([0, *map(len, self.cuts)])

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamboost.kernels.growing.packing import pack_trees
 from streamboost.kernels.traverse import (
     FOREST_NODE,
     add_mixed_scores,
@@ -19,7 +20,7 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.categories import Categories
 from streamboost.trees.damage import check_forest
 from streamboost.trees.sets import reread, sets_of
-from streamboost.trees.tree import Tree, by_record, linked
+from streamboost.trees.tree import Tree
 
 __all__ = ["Forest", "ForestBuilder"]
 
@@ -265,25 +266,42 @@ class ForestBuilder:
             old = replace(old, sets=reread(*args), categories=categories)
         if not self._grown:
             return old
-        parts, *rest = zip(*self._grown, strict=True)
-        sizes, values, weights = map(np.concatenate, rest)
-        # As bytes: numpy's own concatenation compares the fields of every array with the next's.
-        grown = np.frombuffer(b"".join(part.tobytes() for part in parts), parts[0].dtype)
-        nodes, roots = linked(grown, sizes, len(old.nodes), len(old.values))
-        inner = grown[grown["left"] >= 0]
-        nodes["threshold"] = bins.thresholds()[nodes["feature"], inner["bin"]]
-        gain, cover = by_record(inner["gain"], weights, (sizes + 1) // 2)
-        chosen = bins.categorical[nodes["feature"]]
-        set_of = np.where(chosen, np.cumsum(chosen) - 1 + len(old.sets), -1)
-        sets = sets_of(inner["members"][chosen], nodes[chosen], readings, old.sets.shape[1])
+        grown, sizes, values, weights = self._whole()
+        n_leaves = len(values)
+        inner = np.empty(len(grown) - n_leaves, dtype=np.int64)
+        nodes, roots = np.zeros(len(inner), FOREST_NODE), np.empty(len(sizes), np.int32)
+        gain, cover = np.empty(len(inner), np.float32), np.empty(n_leaves, np.float32)
+        told = nodes, roots, gain, cover, inner
+        before = len(old.nodes), len(old.values)
+        pack_trees(grown, sizes, weights, *bins.all_cuts(), *before, *told)
+        set_of = np.full(len(inner), -1, dtype=np.int32)
+        sets = old.sets[:0]
+        if bins.categories:
+            chosen = bins.categorical[nodes["feature"]]
+            set_of[chosen] = np.arange(np.count_nonzero(chosen)) + len(old.sets)
+            members = grown["members"][inner[chosen]]
+            sets = sets_of(members, nodes[chosen], readings, old.sets.shape[1])
         return replace(
             old,
-            nodes=np.concatenate([old.nodes, nodes]),
-            roots=np.concatenate([old.roots, roots]),
-            values=np.concatenate([old.values, values]),
+            nodes=_behind(old.nodes, nodes),
+            roots=_behind(old.roots, roots),
+            values=_behind(old.values, values),
             rounds=np.array(self._rounds, dtype=np.int32),
-            sets=np.concatenate([old.sets, sets]),
-            set_of=np.concatenate([old.set_of, set_of.astype(np.int32)]),
-            gain=np.concatenate([old.gain, gain]),
-            cover=np.concatenate([old.cover, cover]),
+            sets=_behind(old.sets, sets),
+            set_of=_behind(old.set_of, set_of),
+            gain=_behind(old.gain, gain),
+            cover=_behind(old.cover, cover),
         )
+
+    def _whole(self) -> tuple[np.ndarray, ...]:
+        """Return what was appended as one: nodes, sizes, values and weights."""
+        if len(self._grown) == 1:
+            return self._grown[0]
+        parts, *rest = zip(*self._grown, strict=True)
+        # As bytes: numpy's own concatenation compares the fields of every array with the next's.
+        grown = np.frombuffer(bytearray().join(part.tobytes() for part in parts), parts[0].dtype)
+        return grown, *map(np.concatenate, rest)
+
+
+def _behind(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    return np.concatenate([old, new]) if len(old) else new

@@ -5,6 +5,7 @@ from them together are sums of whole numbers, which are the same in any order an
 each shard goes on from the same sums to the same committee, bit for bit.
 """
 
+import math
 from dataclasses import dataclass, field
 from threading import Barrier
 from typing import TYPE_CHECKING, Optional
@@ -114,6 +115,10 @@ def in_units(weight: np.ndarray, total: Sum = ALONE) -> tuple[np.ndarray, float]
     """
     even = len(weight) > 0 and (weight == weight[0]).all()
     some = weight[:1] if even else weight
+    if even and total is ALONE:  # what follows comes to, in a tenth of the time
+        bits = _SUM_BITS - math.ceil(math.log2(len(weight))) - math.frexp(weight[0])[1]
+        scale = float(2.0 ** min(bits, 1000.0))
+        return np.maximum(np.rint(some * scale), 1.0).astype(np.int64), scale
     counts = np.bincount(np.frexp(some)[1] - _LEAST_EXPONENT, minlength=_N_EXPONENTS)
     counts = counts.astype(np.int64) * (len(weight) if even else 1)
     total.add(counts)

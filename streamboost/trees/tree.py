@@ -1,12 +1,10 @@
-"""A grown tree, which rows each of its leaves holds, and what forests keep of it."""
+"""A grown tree, and which rows each of its leaves holds."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamboost.kernels.traverse import FOREST_NODE
-
-__all__ = ["Tree", "by_record", "linked"]
+__all__ = ["Tree"]
 
 
 @dataclass(slots=True)
@@ -75,34 +73,3 @@ def _span_sums(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.nd
     before = np.zeros(len(values) + 1)
     values.cumsum(out=before[1:])
     return np.asarray(before[stop] - before[start])
-
-
-def by_record(
-    gain: np.ndarray, weights: np.ndarray, n_leaves: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return what splits gain for a record, and each leaf's share of its tree's rows: float32.
-
-    `n_leaves` are those of each tree; it has one split less.
-    """
-    of_tree = np.add.reduceat(weights, np.cumsum(n_leaves) - n_leaves)
-    shares = weights / np.repeat(of_tree, n_leaves)
-    gain = gain / np.repeat(of_tree, n_leaves - 1)
-    return gain.astype(np.float32), shares.astype(np.float32)
-
-
-def linked(
-    grown: np.ndarray, sizes: np.ndarray, n_nodes: int, n_leaves: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the inner nodes of `grown` trees, of so many nodes each, and their roots.
-
-    Inner nodes go behind `n_nodes` others and leaves behind `n_leaves`; thresholds are not set.
-    """
-    first, leaf = np.cumsum(sizes) - sizes, grown["left"] < 0
-    places = ~(np.cumsum(leaf) - 1 + n_leaves), np.cumsum(~leaf) - 1 + n_nodes
-    place = np.where(leaf, *places).astype(np.int32)
-    inner = grown[~leaf]
-    left = inner["left"] + np.repeat(first, sizes)[~leaf]
-    nodes = np.zeros(len(inner), dtype=FOREST_NODE)
-    nodes["feature"], nodes["missing_left"] = inner["feature"], inner["missing_left"]
-    nodes["left"], nodes["right"] = place[left], place[left + 1]
-    return nodes, place[first]

@@ -152,12 +152,12 @@ class Blend:
         records = Records(committee, X, scores, seats.place, seats.columns, leaves)
         said = self._alone(records, seats.known)
         self._join(records, said)
-        logs, best, margins = np.empty(said.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
-        kernels().mix(self.weights, said, _LEAST, logs, best, margins)
+        P, best, margins = np.empty(said.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
+        kernels().mix(self.weights, said, _LEAST, P, best, margins)
         scored = Scored(
             labels=seats.names[best],
             classes=seats.classes,
-            probabilities=np.exp(logs),
+            probabilities=P,
             margins=margins,
             version=committee.version,
             experts=said[:, :, : seats.n_learned],

@@ -125,19 +125,14 @@ class Recent(Expert):
         X, scores = self._X[rows], base.scores[rows]
         X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
         weight = by_age(n, self._half_life), self._given[rows]
-        how = {
-            "features": base.features,
-            "n_stumps": self._n_stumps,
-            "turn": self._total,
-            "temperature": committee.temperature,
-        }
-        stumps = make.correct(X, base.y[rows], *weight, scores, **how)
+        how = base.features, self._n_stumps, self._total, committee.temperature
+        stumps = make.correct(X, base.y[rows], *weight, scores, *how)
         if stumps is not None:
             plain: Corrected = make.Corrected(committee, committee.classes, _NONE, stumps)
             return plain
         y, classes = base.places(self._labels)
         first = make.first_scores(scores, y, len(classes))
-        stumps = make.correct(X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), **how)
+        stumps = make.correct(X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), *how)
         wider: Corrected = make.Corrected(committee, classes, first * committee.temperature, stumps)
         return wider
 

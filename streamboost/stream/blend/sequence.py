@@ -39,8 +39,7 @@ class Sequences(Expert):
             self._counts = np.pad(self._counts, (0, more))
         if max(before, k) < len(self._counts):
             if before >= 0:
-                self._counts[before] *= _FADE
-                self._counts[before, k] += weight
+                kernels().learn_sequence(self._counts, before, k, _FADE, weight)
             self.newest = k
         else:
             self.newest = -1

@@ -184,6 +184,11 @@ class LabelledRows:
         """Take note that the stream changed before the label of this `order` came."""
         self._suspected = order
 
+    @property
+    def is_suspected(self) -> bool:
+        """Whether rows from before a change are to be dropped once the others can train."""
+        return self._suspected is not None
+
     def cut(self) -> bool:
         """Drop the rows from before the change that is suspected, if the others can train.
 

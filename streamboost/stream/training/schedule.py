@@ -258,6 +258,15 @@ class Schedule:
             return 0
         return min(self.shadow, max(1, labels // 10))
 
+    def rests_until(self, progress: Progress | None, origin: int) -> int:
+        """Return how many labels there must be for any training to be due; 0: seconds may tell."""
+        seconds = self.retrain_seconds, self.extend_seconds
+        if progress is None or seconds != (None, None):
+            return 0
+        wait = _wait(progress.retrained - origin, float(self.growth), self.retrain_every)
+        extended = progress.trained + (self.extend_every or wait)
+        return min(progress.retrained + wait, extended)
+
     def fills(self, rounds: int) -> bool:
         """Whether an extension would take a committee of so many rounds past the limit."""
         limit = self.max_estimators

@@ -57,6 +57,7 @@ class Trainer:
         self._progress: Progress | None = None
         self._family = ""  # that of the committees made here; the first training tells
         self._wanted = False
+        self._rests_until = 0  # labels before which the schedule need not be asked
         self._full: Committee | None = None  # replaced, its newer half to be tried
         self._underway: Underway | None = None
         self._worker = Worker()
@@ -122,7 +123,15 @@ class Trainer:
         """Take in the row (D,) just added: a challenger is judged on it, a training may start."""
         if self._underway is not None:
             self._underway.shadow.add(row, label)
+        elif self._rests:
+            return ()
         return self.proceed()
+
+    @property
+    def _rests(self) -> bool:
+        """Whether nothing can be due, whatever the newest label."""
+        rests = self._rows.total < self._rests_until and not self._wanted
+        return rests and self._full is None and not self._rows.is_suspected
 
     def rename(self, label: Label, into: Label | None) -> None:
         """Let one class be another, or none, among the labels that judge a challenger."""
@@ -214,6 +223,7 @@ class Trainer:
     def _job(self, kind: Kind, sample: Sample, extended: "Committee | None") -> Job:
         """Return the training that works on `sample`, counted as started."""
         rows, before = self._rows, self._progress if extended else None
+        self._rests_until = 0
         self._progress = Progress(
             retrained=before.retrained if before else rows.total,
             trained=rows.total,
@@ -241,13 +251,16 @@ class Trainer:
             return "drift"
         if self._wanted:
             return "retrain" if self._progress else "first"
-        return self.schedule.due(
+        due = self.schedule.due(
             labels=rows.total,
             progress=self._progress,
             rounds=self.champion.n_rounds if self.champion else 0,
             tick=rows.tick,
             origin=rows.origin,
         )
+        if due is None:
+            self._rests_until = self.schedule.rests_until(self._progress, rows.origin)
+        return due
 
     def _extensible(self, committee: "Committee", sample: Sample) -> bool:
         """Whether the estimator can add to `committee`, and it knows every class and column."""
@@ -282,6 +295,7 @@ class Trainer:
         self.made = about["made"]
         self._seeds.bit_generator.state = about["seeds"]
         self._progress = Progress(**about["progress"]) if about["progress"] else None
+        self._rests_until = 0
         self._family = about["family"]
         self.paused = about["paused"]
         self._wanted = about["wanted"]

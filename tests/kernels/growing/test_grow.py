@@ -225,7 +225,7 @@ def test_gini_masses_of_the_hand_worked_stump():
     X = np.arange(6, dtype=np.float32)[:, None]
     grow, bins, _ = grower(X, max_leaf_nodes=2)
     tree = grow(weight_statistic(w, y.astype(np.uint32), 3))
-    assert bins.thresholds()[0, tree.nodes["bin"][0]] == 1.5
+    assert bins.cuts[0][tree.nodes["bin"][0]] == 1.5
     assert tree.nodes["gain"][0] > 0
 
 

@@ -71,6 +71,32 @@ def test_growth_is_the_decimal_it_is_written_as():
     assert plain(growth=1.15).due(labels=114, progress=Progress(100, 100), rounds=1) is None
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        plain(growth=1.2),
+        plain(growth=1.05, retrain_every=40),
+        plain(growth=1.5, extend_every=7),
+        plain(growth=1.5, extend_every=7, max_estimators=30),
+    ],
+)
+@pytest.mark.parametrize(
+    ("retrained", "trained", "origin"), [(30, 30, 0), (900, 905, 0), (60, 75, 50)]
+)
+def test_a_schedule_rests_until_the_first_label_that_may_make_a_training_due(
+    schedule, retrained, trained, origin
+):
+    progress = Progress(retrained, trained)
+    until = schedule.rests_until(progress, origin)
+    told = {"progress": progress, "rounds": 10, "origin": origin}
+    assert not any(schedule.due(labels=n, **told) for n in range(trained, until))
+    assert schedule.due(labels=until, **told) or until - origin >= 100
+
+
+def test_a_schedule_in_seconds_never_rests():
+    assert plain(growth=2, extend_seconds=5).rests_until(Progress(100, 100), 0) == 0
+
+
 @pytest.mark.parametrize("growth", [1e308, 10**308])
 def test_a_growth_beyond_all_labels_never_asks_for_a_retraining(growth):
     progress = Progress(retrained=50, trained=50)
