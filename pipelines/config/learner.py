@@ -30,11 +30,9 @@ from streamboost.stream.lags import Lags
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Schedule
 
-__all__ = ["SECTIONS", "Core", "build_core", "check_pool"]
+__all__ = ["Core", "build_core", "check_pool"]
 
 Part = TypeVar("Part")
-
-SECTIONS = ("committee", "working_set", "schedule", "query")
 
 KINDS: dict[str, Callable[[], Trainable]] = {
     "sketch": default_estimator,

@@ -55,6 +55,20 @@ def drag(page, name, start, end):
     page.mouse.up()
 
 
+def test_what_is_not_drawn_waits_for_nothing_that_draws(visit):
+    page, held = visit("/label"), []
+    page.route("**/esm/**", held.append)
+    page.goto(page.url.replace("/label", DASHBOARD))
+    until(lambda: page.wait_for_timeout(50) or held)
+    assert tile(page, "Records") != "—"
+    page.locator("#class-mix tbody tr").first.wait_for()
+    assert page.locator("canvas").count() == 0
+    page.unroute("**/esm/**")
+    for route in held:
+        route.continue_()
+    page.locator("#throughput canvas").wait_for()
+
+
 def test_a_stretch_dragged_over_one_chart_is_shown_by_all_and_kept_over_ten_updates(job, visit):
     page = settled(visit(DASHBOARD))
     while length(whole := shown(page, "accuracy")) < 20_000:
