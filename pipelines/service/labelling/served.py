@@ -15,6 +15,7 @@ from streamboost.pipelines.config.file import Config, load, parse
 from streamboost.pipelines.config.masking import masked
 from streamboost.pipelines.endpoints.base import Input
 from streamboost.pipelines.endpoints.registry import feeder
+from streamboost.pipelines.service.labelling.blind import Blindfold
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.store import FILE
 from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
@@ -54,6 +55,11 @@ class Served:
         corrects = config.sections.labels.on_conflict != "first"
         queue = LabelQueue(state.path / FILE, status, labels, mask=mask, corrects=corrects)
         return cls(config, status, queue, labels, records, Scoring(state))
+
+    @property
+    def blindfold(self) -> Blindfold:
+        """What hides the committee's guess, where labelling is blind."""
+        return Blindfold(self.queue, self.config.sections.serve.blind)
 
     @property
     def name(self) -> str:
