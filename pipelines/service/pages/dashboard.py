@@ -21,9 +21,9 @@ TABLES_EVERY = 5
 
 
 class Dashboard:
-    """One pipeline: what it does, the figures that matter most, and the panels."""
+    """The pipeline `name`: what it does, the figures that matter most, and the panels."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self._span, self._view, self._turn = ALL, View(), 0
         self._activity = Activity()
         self._tiles = Tiles()
@@ -33,7 +33,7 @@ class Dashboard:
         self._flat = Tag("p", "", "flat")
         with Tag("div", classes="panels"):
             self._panels = [Panel(*panel, self._changes, self._zoom) for panel in PANELS]
-        self._letters = Letters()
+        self._letters = Letters(page_of("/letters", name))
 
     def show_activity(self, view: View) -> None:
         """Show what the pipeline is doing, which also changes when nothing happens."""
@@ -177,14 +177,15 @@ def _value(found: Any) -> float | None:
 
 
 class Letters:
-    """The messages that could not be used, to be opened and read."""
+    """The messages that could not be used, to be opened and read; `link` leads to more of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, link: str) -> None:
         with Tag("section", classes="panel", aria_labelledby="dead-letters-title"):
             Tag("h2", "Dead letters", id="dead-letters-title")
             Tag("p", "Messages that could not be used, the newest first.", "about")
             self._empty = Tag("p", "None: every message could be used.", "summary empty")
             self._list = Tag("ul", classes="letters")
+            Tag("a", "All of them, by reason, to be mended and sent again", href=link)
         self._shown: Sequence[Mapping[str, Any]] = ()
 
     def show(self, letters: Sequence[Mapping[str, Any]]) -> None:

@@ -79,7 +79,7 @@ def _add_dashboard(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
             await _live(show_all)
             return
         with main(name):
-            panels = Dashboard()
+            panels = Dashboard(name)
         served, person, shown = pipelines[name], request.state.person, -1
         gains = Gains()
 

@@ -41,7 +41,9 @@ def _since(view: View) -> str:
     if not found.get("reference_taken"):
         return "Those that moved most come first."
     then = f"{plural(found['reference_records'], 'record')} up to {clock(found['reference_taken'])}"
-    return f"The newest {plural(found['records'], 'record')} beside {then}; what moved most first."
+    return (
+        f"The newest {plural(found['records'], 'record')} beside {then}; what moved most is first."
+    )
 
 
 def _ordered(view: View) -> list[Mapping[str, Any]]:
@@ -168,5 +170,20 @@ def moved(view: View, name: str) -> Curves:
     times = [int(point["time"]) for point in points]
     drifts = [int(mark["time"]) for mark in view.marks if mark["kind"] == "drift"]
     groups = [Group("drift", drifts, "bad")] if drifts else []
-    summary = f"PSI {last:.2f} now; from {DRIFTED} a feature counts as shifted."
+    summary = (
+        f"PSI {last:.2f} now; from {DRIFTED} a feature counts as shifted{_when(times, values)}."
+    )
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)
+
+
+def _when(times: Sequence[int], values: Sequence[float | None]) -> str:
+    """Say since when a feature counts as shifted, or that it does not."""
+    known = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
+    since = None
+    for time, value in known:
+        since = (since or time) if value >= DRIFTED else None
+    if since is not None:
+        return f", as it does since {clock(since)}"
+    time, most = max(known, key=lambda one: one[1])
+    has = "as it did" if most >= DRIFTED else "which it has not in what is kept"
+    return f", {has}; it was farthest off at {clock(time)}, with {most:.2f}"
