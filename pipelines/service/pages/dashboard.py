@@ -52,7 +52,7 @@ class Dashboard:
         shown = [panel for panel in self._panels if tables or panel.draws]
         flat = {panel: panel.show(view) for panel in shown}
         told = [text for text in flat.values() if text]
-        self._flat.text = f"Steady, so not drawn: {' '.join(told)}" if told else ""
+        self._flat.text = f"Steady, so not drawn. {' '.join(told)}" if told else ""
         self._spans.show(names=list(SPANS), chosen=self._chosen, told=str(self._span))
         self._changes.flush()
 

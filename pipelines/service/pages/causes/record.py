@@ -197,7 +197,7 @@ def _pull(value: float, most: float) -> Cell:
 def _usually(one: Mapping[str, Any] | None) -> str:
     if not one or one.get("mean") is None:
         return NOTHING
-    return f"{amount(one['mean'])} ± {amount(one.get('deviation'))}"
+    return f"{amount(one['mean'])}\u00a0±\u00a0{amount(one.get('deviation'))}"
 
 
 def _usual(view: View) -> dict[str, Mapping[str, Any]]:

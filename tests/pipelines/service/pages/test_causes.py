@@ -43,7 +43,7 @@ VIEW = View(
 def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
     table = record.reasons(FOUND, VIEW)
     assert [one.text for one in table.columns][3:] == ["For cement", "For grass"]
-    assert texts(table.rows[0]) == ["hue", "0.9", "0.2 ± 0.1", "+0.80", "-0.40"]
+    assert texts(table.rows[0]) == ["hue", "0.9", "0.2\u00a0±\u00a00.1", "+0.80", "-0.40"]
     assert texts(table.rows[-1])[3:] == ["+0.10", "+0.30"]
     assert "For cement spoke most of all hue (+0.80)" in table.summary
     assert "against it row (-0.20)" in table.summary
@@ -108,10 +108,10 @@ def test_it_is_said_since_when_a_feature_counts_as_shifted():
         ]
         return features.moved(View(points=points), "hue").summary
 
-    assert said(0.1, 0.3, 0.1, 0.25, 0.4).endswith(f"as it does since {clock(4_000)}.")
-    assert said(0.25, None, 0.4).endswith(f"as it does since {clock(1_000)}.")
-    assert "as it did; it was farthest off at" in said(0.1, 0.3, 0.1)
-    assert f"has not in what is kept; it was farthest off at {clock(2_000)}" in said(0.1, 0.15, 0.1)
+    assert said(0.1, 0.3, 0.1, 0.25, 0.4).endswith(f"shifted (0.2 or more) since {clock(4_000)}.")
+    assert said(0.25, None, 0.4).endswith(f"shifted (0.2 or more) since {clock(1_000)}.")
+    assert "no longer shifted (0.2 or more)" in said(0.1, 0.3, 0.1)
+    assert f"farthest off at {clock(2_000)}, with 0.15" in said(0.1, 0.15, 0.1)
 
 
 def version(number, **recalls):
