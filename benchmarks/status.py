@@ -1,6 +1,7 @@
 """What it costs a pipeline to publish its status, to be watched, and to be asked for predictions.
 
     python -m benchmarks.status [--turns 10] [--clients 5] [--predictions 200]
+    python -m benchmarks.status --beside FOLDER [--turns 5] [--clients 5] [--repeats 3]
 
 A pipeline with the embedded default whose committee is trained predicts records of letter's width
 and number of classes (16 features, 26 classes), made here, as fast as it can, asks for labels and
@@ -13,6 +14,9 @@ medians are shown. Wall-clock throughput and the process's CPU time per record, 
 with nothing else on them; and, which does not, the share of its own CPU time that the loop spends
 on publishing. Below that, what the dashboards cost: the share of a core that `serve` takes, and
 what is pushed to each of them; and how many predictions were answered a second, and how soon.
+
+With `--beside`, what looking costs beside another state of the project, say a `git worktree` of the
+commit before: `opening` says what is measured.
 """
 
 import argparse
@@ -32,6 +36,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import streamboost
 from streamboost.connectors.base import Message, Source
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.config.binding import adopt
@@ -42,10 +47,17 @@ from streamboost.pipelines.job.run import build_loop
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.documents import about
 from streamboost.pipelines.status.publisher import Publisher
+from streamboost.pipelines.status.reader import StatusReader
+
+HERE = Path(__file__).parent
+ROOT = Path(streamboost.__file__).parents[1]
+"""Of the project that is measured."""
 
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
 SECONDS = 1.9
 """In which two statuses are published."""
+STEADY = 500
+"""Records a second of a pipeline that leaves a busy machine time to publish."""
 PIPELINE = """
 [pipeline]
 name = "bench"
@@ -66,13 +78,19 @@ growth = 100.0
 
 
 class Endless(Source):
-    """Gives records without end: the same values again and again under new ids."""
+    """Gives records without end: the same values again and again under new ids.
 
-    def __init__(self, bodies):
+    `rate` is how many a second at most; None: as many as are taken.
+    """
+
+    def __init__(self, bodies, rate=None):
         self._bodies = bodies
         self._next = 0
+        self._rate = rate
 
     def poll(self, limit):
+        if self._rate is not None:
+            time.sleep(limit / self._rate)
         places = range(self._next, self._next + limit)
         payloads = [b'{"id": %d, %s' % (i, self._bodies[i % len(self._bodies)]) for i in places]
         self._next += limit
@@ -103,7 +121,6 @@ class Arm:
         self.serving = []
         self._processes = processes
         self._spent = 0.0
-        self.rest()
 
     def work(self):
         self._spent = cpu_of(self._processes)
@@ -121,8 +138,9 @@ class Arm:
 class Turns(Watcher):
     """Lets the arms take turns at watching a pipeline, and notes how fast it was meanwhile."""
 
-    def __init__(self, arms, n_turns, stop, checkpoint):
+    def __init__(self, arms, n_turns, stop, checkpoint, is_ready=lambda: True):
         self._checkpoint = checkpoint
+        self._is_ready = is_ready
         self._order = [arm for _ in range(n_turns + 1) for arm in arms]  # the first are to warm up
         self._stop = stop
         self._records = 0
@@ -138,7 +156,8 @@ class Turns(Watcher):
             with self._told():
                 self._order[0].publisher.committed(effects)
         if self._began is None:
-            self._begin()
+            if self._is_ready():
+                self._begin()
             return
         self._records += len(effects.records)
         wall, cpu, loop = (b - a for a, b in zip(self._began, clocks(), strict=True))
@@ -157,6 +176,10 @@ class Turns(Watcher):
         if self._checkpoint is not None and self._is_trained:
             self._checkpoint()
             self._checkpoint, self._began = None, None
+            # Not before: whoever is stopped for long is taken to have gone.
+            for arm in self._order:
+                arm.rest()
+            self._order[0].work()
         if self._order and self._order[0].publisher is not None:
             with self._told():
                 self._order[0].publisher.between_batches()
@@ -185,8 +208,11 @@ def clocks():
     return time.perf_counter(), time.process_time(), time.thread_time()
 
 
-def measure(folder, n_turns, n_clients, rate):
-    """Return the arms by their names, with what was measured, and what their clients say of it."""
+def measure(folder, n_turns, n_clients, rate, *, alone=False):
+    """Return the arms by their names, with what was measured, and what their clients say of it.
+
+    `alone`: those alone in which the status is shown, of a pipeline to which little comes.
+    """
     bodies, labels = make_records(20_000)
     with (folder / "taught.jsonl").open("w") as file:
         for i, (body, label) in enumerate(zip(bodies[:TAUGHT], labels, strict=False)):
@@ -199,20 +225,25 @@ def measure(folder, n_turns, n_clients, rate):
         connectors.transaction.fence()
         adopt(config, state, begun=False)
         schema = Schema(numeric=[f"x{k}" for k in range(FEATURES)])
-        source = Endless([body[1:].encode() for body in bodies])
+        source = Endless([body[1:].encode() for body in bodies], STEADY if alone else None)
         loop = build_loop(config, state, schema, replace(connectors, records=source))
         publisher = Publisher(loop, state.path, about(config, loop.pipeline))
         stack.enter_context(closing(publisher))
         arms = {"without a status": Arm(), "a status every second": Arm(publisher)}
         said = {}
         for name, module, n in (
-            (f"and {n_clients} open dashboards", "benchmarks.tabs", n_clients),
-            (f"and {rate} predictions a second", "benchmarks.predicting", rate),
+            (f"and {n_clients} open dashboards", "tabs", n_clients),
+            (f"and {rate} predictions a second", "predicting", rate),
         ):
             if n:
                 said[name] = stack.enter_context(watching(folder, module, n))
                 arms[name] = Arm(publisher, said[name])
-        turns = Turns(list(arms.values()), n_turns, loop.stop, loop.checkpoint)
+        if alone:
+            arms = {name: arms[name] for name in said}
+        points = stack.enter_context(closing(StatusReader(state.path))).points
+        # The first publication takes long, after which there is none for long.
+        is_ready = (lambda: len(points()) >= 5) if alone else (lambda: True)
+        turns = Turns(list(arms.values()), n_turns, loop.stop, loop.checkpoint, is_ready)
         loop.watchers.append(turns)
         loop.run()
         told = {name: said_by(clients) for name, (_, clients) in said.items()}
@@ -241,7 +272,7 @@ def watching(folder, module, n):
         server = stack.enter_context(started(serve, folder))
         address = server.stdout.readline().split(": ", 1)[1].split("/login")[0].strip()
         token = (folder / "state" / "serve.token").read_text().strip()
-        look = [sys.executable, "-m", module, address, str(n)]
+        look = [sys.executable, HERE / f"{module}.py", address, str(n)]
         clients = stack.enter_context(started(look, None, TOKEN=token))
         clients.stdout.readline()
         yield server, clients
@@ -249,7 +280,7 @@ def watching(folder, module, n):
 
 @contextmanager
 def started(command, folder, **environment):
-    environment = os.environ | {"PYTHONPATH": os.getcwd()} | environment
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
     )
@@ -273,8 +304,7 @@ def show(arms, told, n_clients):
         table.add_row(name, f"{shown:,.0f}", f"{rate:.3f}", f"{cpu:.3f}", f"{spent:.1%}")
     Console().print(table)
     for name, (count, *took) in told.items():
-        share = median(arms[name].serving[1:])
-        rate = count / (len(arms[name].turns) * SECONDS)  # the first, to warm up, are counted, too
+        share, rate = watched(arms[name], count)
         does = f"pushes {rate / max(n_clients, 1):,.0f} B/s to each"
         if took:
             does = (
@@ -283,15 +313,36 @@ def show(arms, told, n_clients):
         print(f"{name}: serve takes {share:.1%} of a core, and {does}")
 
 
+def watched(arm, count):
+    """Return the share of a core that `serve` took, and how many of `count` came in a second."""
+    # The first turn, to warm up, is counted, too.
+    return median(arm.serving[1:]), count / (len(arm.turns) * SECONDS)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--clients", type=int, default=5)
     parser.add_argument("--predictions", type=int, default=200)
+    parser.add_argument("--beside", type=Path, metavar="FOLDER")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.beside:
+        from benchmarks import opening
+
+        opening.compared(given.beside, given.turns, given.clients, given.repeats)
+        return
     with tempfile.TemporaryDirectory() as name:
-        measured = measure(Path(name), given.turns, given.clients, given.predictions)
-        show(*measured, given.clients)
+        place = given.one or Path(name)
+        rate = 0 if given.one else given.predictions
+        arms, told = measure(place, given.turns, given.clients, rate, alone=bool(given.one))
+    if given.one:
+        ((name, (count,)),) = told.items()
+        share, rate = watched(arms[name], count)
+        print(json.dumps([100 * share, rate / given.clients]))
+    else:
+        show(arms, told, given.clients)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 from streamboost.errors import StateError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.field_changes import field_changes
-from streamboost.pipelines.config.file import Config, Tables
+from streamboost.pipelines.config.file import LEARNER, Config, Tables
 from streamboost.pipelines.endpoints.registry import as_written, sections_for
 from streamboost.pipelines.state.folder import State
 
@@ -85,12 +86,15 @@ def bound(config: Config) -> Tables:
     return tables | {"schema": tables["schema"] | ({"fields": fields} if fields else {})}
 
 
-def fingerprint(config: Config, salt: str, *, before: int = 0) -> str:
+def fingerprint(
+    config: Config, salt: str, *, before: int = 0, learner: Tables | None = None
+) -> str:
     """Return `salt` and a hash of all that must not change between runs, values included.
 
-    With `before`, that of before so many changes of defaults.
+    With `before`, that of before so many changes of defaults; with `learner`, that with these
+    sections of it.
     """
-    tables = _bound(config, config.resolved())
+    tables = _bound(config, config.resolved() | (learner or {}))
     for section, key, old, new in _BEFORE[:before]:
         if tables[section].get(key) == new:
             del tables[section][key]
@@ -121,10 +125,13 @@ def adopt(config: Config, state: State, *, begun: bool) -> None:
 def verify(config: Config, state: State, *, begun: bool) -> bool:
     """Tell whether `state` was made by `config`, changing nothing.
 
+    A `config` without the learner's sections is taken to have those that the state was made with.
+
     Raises StateError if it was not and has `begun`, holding what another one led to.
     """
     kept = state.fingerprint()
-    same = bool(kept) and _made(config, kept)
+    learner = {} if config.has_core else _only(_kept(state), LEARNER)
+    same = bool(kept) and _made(config, kept, learner)
     if begun and not state.is_made:
         raise StateError(
             f"{state.path} is empty, though batches of {config.name} are committed: put it back "
@@ -143,11 +150,17 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
     return same and not changes
 
 
-def _made(config: Config, print_: str) -> bool:
+def _made(config: Config, print_: str, learner: Tables | None = None) -> bool:
     """Tell whether a fingerprint is that of `config`, now or with the defaults of before."""
     salt = _salt(print_)
-    changes = range(len(_BEFORE) + 1)
-    return any(fingerprint(config, salt, before=before) == print_ for before in changes)
+    return any(
+        fingerprint(config, salt, before=before, learner=learner) == print_
+        for before in range(len(_BEFORE) + 1)
+    )
+
+
+def _only(tables: Tables, names: Iterable[str]) -> Tables:
+    return {name: tables[name] for name in names if name in tables}
 
 
 def refuse_another(config: Config, state: State, print_: str, configuration: str) -> None:

@@ -29,11 +29,14 @@ from streamboost.pipelines.span import Span
 if TYPE_CHECKING:
     from streamboost.pipelines.config.learner import Core
 
-__all__ = ["Config", "Tables", "load", "parse"]
+__all__ = ["LEARNER", "Config", "Tables", "load", "parse"]
 
 _log = logging.getLogger(__name__)
 
 Tables = dict[str, dict[str, Any]]
+
+LEARNER = ("committee", "working_set", "schedule", "query")
+"""The sections that describe the learner."""
 
 _UNSAID: tuple[tuple[str, str, Any], ...] = (
     ("schema", "fields", {}),
@@ -72,6 +75,11 @@ class Config:
         """The learner's parts; not there where the file was not read as a whole."""
         assert self._core is not None, "the file was loaded without the learner's sections"
         return self._core
+
+    @property
+    def has_core(self) -> bool:
+        """Whether the learner's sections were read, too."""
+        return self._core is not None
 
     @property
     def name(self) -> str:
@@ -173,9 +181,9 @@ def _core_of(
     values: Mapping[str, Any], sections: Sections | None, problems: list[Problem]
 ) -> "Core | None":
     """Return the learner's parts, or add what is wrong with them to `problems`."""
-    from streamboost.pipelines.config.learner import SECTIONS, Core, build_core, check_pool
+    from streamboost.pipelines.config.learner import Core, build_core, check_pool
 
-    tables = {section: values.get(section, {}) for section in SECTIONS}
+    tables = {section: values.get(section, {}) for section in LEARNER}
     if not all(isinstance(table, dict) for table in tables.values()):
         return None
     begun = values.get("bootstrap", {})

@@ -30,15 +30,13 @@ from streamboost.stream.lags import Lags
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Schedule
 
-__all__ = ["SECTIONS", "Core", "build_core", "check_pool"]
+__all__ = ["Core", "build_core", "check_pool"]
 
 Part = TypeVar("Part")
 
 _BEGUN = {"first": 1_000, "promotion": "better"}
 """Defaults of [schedule] beside a committee trained beforehand: it stays until one trained on at
 least so many labels is no worse on those that come."""
-
-SECTIONS = ("committee", "working_set", "schedule", "query")
 
 KINDS: dict[str, Callable[[], Trainable]] = {
     "sketch": default_estimator,

@@ -57,7 +57,9 @@ class Answer(About):
 @router.post("/next", responses=_WRITES)
 def next_request(served: ServedPipeline, asker: Asker) -> Before:
     """Put the most useful request that is free before whoever asks, or keep the one that is."""
-    return Before(request=served.queue.next(asker))
+    request = served.queue.next(asker)
+    seen = [] if request is None else served.blindfold.seen_by(asker, [request])
+    return Before(request=next(iter(seen), None))
 
 
 @router.post("/answer", responses=_WRITES)

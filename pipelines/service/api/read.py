@@ -6,7 +6,7 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from streamboost.pipelines.service.api.common import ServedPipeline, described
+from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
 from streamboost.pipelines.service.labelling.served import Served
 
 __all__ = ["router"]
@@ -67,9 +67,10 @@ def marks(served: ServedPipeline, since: Since = 0) -> list[Document]:
 
 
 @router.get("/pipelines/{pipeline}/predictions", responses=_NAMED)
-def predictions(served: ServedPipeline, limit: Limit = 100) -> list[Document]:
-    """Return the newest predictions, the newest first."""
-    return served.status.predictions(limit)
+def predictions(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
+    """Return the newest predictions, the newest first; blind labellers see those they answered."""
+    found = served.status.predictions(limit)
+    return served.blindfold.seen_by(asker, found, chosen=True)
 
 
 @router.get("/pipelines/{pipeline}/dead_letters", responses=_NAMED)
@@ -81,24 +82,30 @@ def dead_letters(served: ServedPipeline, limit: Limit = 100) -> list[Document]:
 @router.get("/pipelines/{pipeline}/judged", responses=_NAMED)
 def judged(
     served: ServedPipeline,
+    asker: Asker,
     true: Class = None,
     predicted: Class = None,
     limit: Limit = 100,
 ) -> list[Document]:
     """Return labelled records that are kept, the newest first: all, or those of one class."""
-    return served.status.confused(true, predicted, limit)
+    found = served.status.confused(true, predicted, limit)
+    return served.blindfold.seen_by(asker, found, chosen=predicted is not None)
 
 
 # Asked after, not part of the path: an id may hold slashes, or be two dots.
 @router.get("/pipelines/{pipeline}/record", responses=_NAMED)
 def judged_record(
-    served: ServedPipeline, id: Annotated[str, Query(description="the record's")]
+    served: ServedPipeline, asker: Asker, id: Annotated[str, Query(description="the record's")]
 ) -> Document:
-    """Return what is known of a record that was asked about or labelled, with its reasons."""
+    """Return what is known of a record that was asked about or labelled, with its reasons.
+
+    Where labelling is blind, a labeller who has not answered sees nothing of the guess.
+    """
     found = served.status.judged(id)
     if found is None:
         raise HTTPException(404, "that record is no longer kept, or was never asked about")
-    return found
+    (seen,) = served.blindfold.seen_by(asker, [found])
+    return seen
 
 
 @router.get("/pipelines/{pipeline}/served_versions", responses=_NAMED)
@@ -108,9 +115,9 @@ def served_versions(served: ServedPipeline) -> list[Document]:
 
 
 @router.get("/pipelines/{pipeline}/requests", responses=_NAMED)
-def requests(served: ServedPipeline, limit: Limit = 100) -> list[Document]:
-    """Return the open requests, the most useful answer first."""
-    return served.status.requests(limit)
+def requests(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
+    """Return the open requests, the most useful answer first; to blind labellers, as questions."""
+    return served.blindfold.seen_by(asker, served.status.requests(limit))
 
 
 @router.get("/pipelines/{pipeline}/versions", responses=_NAMED)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from sqlite3 import Connection
 from statistics import median
 
-__all__ = ["Progress", "disagreements", "progress_of"]
+__all__ = ["Progress", "answered", "disagreements", "progress_of"]
 
 BREAK = 300_000
 """Milliseconds between two answers that are no time spent on the second."""
@@ -39,6 +39,12 @@ def progress_of(connection: Connection, person: str, midnight: int) -> Progress:
         f"SELECT min(time) FROM entries WHERE person = ? AND {_GIVEN}", (person,)
     ).fetchone()
     return Progress(len(times), median(gaps) / 1000 if gaps else None, first)
+
+
+def answered(connection: Connection, person: str, ids: Iterable[str]) -> set[str]:
+    """Return those of the records `ids` that a person has labelled."""
+    query = f"SELECT 1 FROM entries WHERE id = ? AND person = ? AND {_GIVEN} LIMIT 1"
+    return {id for id in ids if connection.execute(query, (id, person)).fetchone()}
 
 
 def disagreements(

@@ -24,6 +24,7 @@ from streamboost.pipelines.service.labelling.leases import (
 )
 from streamboost.pipelines.service.labelling.progress import (
     Progress,
+    answered,
     disagreements,
     progress_of,
 )
@@ -211,6 +212,11 @@ class LabelQueue:
             if connection is None:
                 return Progress()
             return progress_of(connection, person.name, int(midnight * 1000))
+
+    def answered(self, person: Person, ids: Iterable[str]) -> set[str]:
+        """Return those of the records `ids` that `person` has labelled."""
+        with self._store.reading() as connection:
+            return set() if connection is None else answered(connection, person.name, ids)
 
     def disagreements(self, ids: Iterable[str]) -> dict[str, list[tuple[str, str | int]]]:
         """Return who said what of those of the records `ids` that people see differently."""

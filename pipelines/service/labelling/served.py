@@ -15,6 +15,7 @@ from streamboost.pipelines.config.file import Config, load, parse
 from streamboost.pipelines.config.masking import masked
 from streamboost.pipelines.endpoints.base import Input
 from streamboost.pipelines.endpoints.registry import feeder
+from streamboost.pipelines.service.labelling.blind import Blindfold
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.store import FILE
 from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
@@ -56,6 +57,11 @@ class Served:
         return cls(config, status, queue, labels, records, Scoring(state))
 
     @property
+    def blindfold(self) -> Blindfold:
+        """What hides the committee's guess, where labelling is blind."""
+        return Blindfold(self.queue, self.config.sections.serve.blind)
+
+    @property
     def name(self) -> str:
         """The pipeline's name."""
         return self.config.name
@@ -80,17 +86,26 @@ class Served:
 def find(path: Path) -> Config:
     """Return the configuration in a pipeline file, or in the state folder of a pipeline.
 
+    What it says of the learner is left out, which takes a second to load, and matters to no label.
+
     Raises ConfigurationError where it is neither, and StateError where the file was changed since
     the pipeline began, so that labels would go astray.
     """
-    config = _from_state(path) if path.is_dir() else load(path)
+    config = _read(path, learner=False)
     state = State(config.state)
     if state.fingerprint():
-        verify(config, state, begun=True)
+        try:
+            verify(config, state, begun=True)
+        except StateError:
+            verify(_read(path, learner=True), state, begun=True)  # which can tell what has changed
     return config
 
 
-def _from_state(path: Path) -> Config:
+def _read(path: Path, *, learner: bool) -> Config:
+    return _from_state(path, learner) if path.is_dir() else load(path, learner=learner)
+
+
+def _from_state(path: Path, learner: bool) -> Config:
     """Return the configuration that a state folder keeps.
 
     Its relative paths start where the pipeline file was, which the folder's own path tells as
@@ -112,7 +127,7 @@ def _from_state(path: Path) -> Config:
             f"{path} does not tell where the pipeline file's relative paths start (state = "
             f"{str(written)!r}): name the pipeline file"
         )
-    return parse(tables, folder, name=str(state / "config.toml"))
+    return parse(tables, folder, name=str(state / "config.toml"), learner=learner)
 
 
 def _has_relative(tables: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 from nicegui.events import GenericEventArguments
 
+from streamboost.pipelines.service.pages.desk.progress import Gain
 from streamboost.pipelines.service.pages.panels import PANELS, Panel
 from streamboost.pipelines.service.pages.span import ALL, SPANS, Span
 from streamboost.pipelines.service.pages.standing import Activity
@@ -20,9 +21,9 @@ TABLES_EVERY = 5
 
 
 class Dashboard:
-    """One pipeline: what it does, the figures that matter most, and the panels."""
+    """The pipeline `name`: what it does, the figures that matter most, and the panels."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self._span, self._view, self._turn = ALL, View(), 0
         self._activity = Activity()
         self._tiles = Tiles()
@@ -32,16 +33,16 @@ class Dashboard:
         self._flat = Tag("p", "", "flat")
         with Tag("div", classes="panels"):
             self._panels = [Panel(*panel, self._changes, self._zoom) for panel in PANELS]
-        self._letters = Letters()
+        self._letters = Letters(page_of("/letters", name))
 
     def show_activity(self, view: View) -> None:
         """Show what the pipeline is doing, which also changes when nothing happens."""
         self._activity.show(view)
 
-    def show(self, view: View) -> None:
-        """Show a status."""
+    def show(self, view: View, gain: Gain | None = None) -> None:
+        """Show a status, and what somebody's labels have brought."""
         self._view = view
-        self._tiles.show(view)
+        self._tiles.show(view, gain)
         self._draw(tables=self._turn % TABLES_EVERY == 0)
         self._turn += 1
         self._letters.show(view.dead_letters)
@@ -51,7 +52,7 @@ class Dashboard:
         shown = [panel for panel in self._panels if tables or panel.draws]
         flat = {panel: panel.show(view) for panel in shown}
         told = [text for text in flat.values() if text]
-        self._flat.text = f"Without any change: {' '.join(told)}" if told else ""
+        self._flat.text = f"Steady, so not drawn. {' '.join(told)}" if told else ""
         self._spans.show(names=list(SPANS), chosen=self._chosen, told=str(self._span))
         self._changes.flush()
 
@@ -102,16 +103,19 @@ class Tiles:
                 with Tag("div", classes="tile") as tile:
                     Tag("dt", name)
                     self._tiles[name] = Tag("dd", NOTHING, "value"), Tag("dd", "", "note")
+                    if name == self.NAMES[0]:
+                        self._gain = Tag("dd", "", "note gain")
         self._cost = tile
         tile.set_visibility(False)
 
-    def show(self, view: View) -> None:
-        """Show a status."""
+    def show(self, view: View, gain: Gain | None = None) -> None:
+        """Show a status, and what the labels of whoever looks have brought."""
         cost = cost_of(view)
         self._cost.set_visibility(cost is not None)
         shown = [*_figures(view), cost or (NOTHING, "")]
         for (figure, below), (value, note) in zip(self._tiles.values(), shown, strict=True):
             figure.text, below.text = value, note
+        self._gain.text = "" if gain is None else str(gain)
 
 
 def cost_of(view: View) -> tuple[str, str] | None:
@@ -135,7 +139,7 @@ def _figures(view: View) -> list[tuple[str, str]]:
         share = asked / records
     budget = view.document("pipeline").get("budget")
     return [
-        _honest(view.document("evaluation").get("recent") or {}),
+        _honest(view),
         (percent(_value(last.get("repeat_last"))), "what no learning would reach"),
         (
             amount(asked),
@@ -159,8 +163,8 @@ def _doing(learner: Mapping[str, Any]) -> str:
     return ", training" if learner.get("running") else ""
 
 
-def _honest(recent: Mapping[str, Any]) -> tuple[str, str]:
-    found = (recent.get("committee") or {}).get("accuracy")
+def _honest(view: View) -> tuple[str, str]:
+    found, recent = view.accuracy, view.document("evaluation").get("recent") or {}
     if found is None:
         return NOTHING, "too few labels tell yet"
     interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
@@ -173,14 +177,15 @@ def _value(found: Any) -> float | None:
 
 
 class Letters:
-    """The messages that could not be used, to be opened and read."""
+    """The messages that could not be used, to be opened and read; `link` leads to more of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, link: str) -> None:
         with Tag("section", classes="panel", aria_labelledby="dead-letters-title"):
             Tag("h2", "Dead letters", id="dead-letters-title")
             Tag("p", "Messages that could not be used, the newest first.", "about")
             self._empty = Tag("p", "None: every message could be used.", "summary empty")
             self._list = Tag("ul", classes="letters")
+            Tag("a", "All of them, by reason, to be mended and sent again", href=link)
         self._shown: Sequence[Mapping[str, Any]] = ()
 
     def show(self, letters: Sequence[Mapping[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.service.pages.desk import answered, questions
 from streamboost.pipelines.service.pages.desk.features import features
-from streamboost.pipelines.service.pages.desk.progress import Gain, in_words
+from streamboost.pipelines.service.pages.desk.progress import Gain, Gains, in_words
 from streamboost.pipelines.service.pages.desk.questions import Doubt
 from streamboost.pipelines.service.pages.desk.record import Near, Record, guess_of
 from streamboost.pipelines.service.pages.view import View
@@ -51,7 +51,7 @@ class LabellingDesk:
     def __init__(self, served: Served, person: Person, keys: dict[str | int, str]) -> None:
         self._keys = keys
         self._blind = served.config.sections.serve.blind
-        self._gain = Gain(served.status)
+        self._gains = Gains()
         self._request: OpenRequest = {}
         self._changing: LabellingEntry | None = None
         self._entries: list[LabellingEntry] = []
@@ -191,14 +191,10 @@ class LabellingDesk:
 
     def _look(
         self,
-    ) -> tuple[
-        list[LabellingEntry], Progress, float | None, dict[str, list[tuple[str, str | int]]]
-    ]:
+    ) -> tuple[list[LabellingEntry], Progress, Gain | None, dict[str, list[tuple[str, str | int]]]]:
         """Return the newest answers, how far the person has come, and where people differ."""
         entries, progress = self._queue.history(HISTORY), self._queue.progress(self._person)
-        recent = self._view.document("evaluation").get("recent") or {}
-        now = ((recent.get("committee") or {}).get("accuracy") or {}).get("value")
-        gain = self._gain.since(progress.first, now)
+        gain = self._gains.since(progress.first, self._view)
         return entries, progress, gain, self._queue.disagreements(entry.id for entry in entries)
 
     def _show(self, request: OpenRequest | None) -> None:

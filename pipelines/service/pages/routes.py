@@ -1,5 +1,6 @@
 """The pages of `serve`: the dashboard at ``/``, labelling at ``/label``, and `causes`."""
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.causes.routes import add_causes
 from streamboost.pipelines.service.pages.dashboard import Dashboard, Overview
+from streamboost.pipelines.service.pages.desk.progress import Gains
 from streamboost.pipelines.service.pages.labelling import LabellingDesk
 from streamboost.pipelines.service.pages.layout import Header, bear_nonces, main
 from streamboost.pipelines.service.pages.view import EVERY, Feed
@@ -37,8 +39,8 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     bear_nonces()
     threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
     feeds = {served.name: Feed(served.status, threads, served.runs) for served in pipelines}
-    _add_dashboard(feeds)
     by_name = {served.name: served for served in pipelines}
+    _add_dashboard(by_name, feeds)
     _add_labelling(by_name, feeds)
     add_causes(by_name, feeds)
     # No bar across the top whenever something is fetched.
@@ -59,7 +61,7 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     )
 
 
-def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
+def _add_dashboard(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
     names = list(feeds)
 
     @ui.page("/", title="Dashboard | streamboost", response_timeout=PATIENCE)
@@ -77,8 +79,9 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
             await _live(show_all)
             return
         with main(name):
-            panels = Dashboard()
-        shown = -1
+            panels = Dashboard(name)
+        served, person, shown = pipelines[name], request.state.person, -1
+        gains = Gains()
 
         async def show() -> None:
             nonlocal shown
@@ -87,7 +90,8 @@ def _add_dashboard(feeds: Mapping[str, Feed]) -> None:
             panels.show_activity(view)
             if view.number != shown:
                 shown = view.number
-                panels.show(view)
+                progress = await asyncio.to_thread(served.queue.progress, person)
+                panels.show(view, gains.since(progress.first, view))
 
         await _live(show)
 

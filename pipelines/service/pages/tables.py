@@ -13,12 +13,12 @@ __all__ = [
     "Rows",
     "Scale",
     "Table",
-    "annotators",
     "class_mix",
     "committees",
     "confusion",
     "fields",
     "latencies",
+    "share_of",
     "workers",
 ]
 
@@ -90,7 +90,7 @@ def class_mix(view: View) -> Table:
     if not labels or not (n_predicted or n_labelled):
         return Table("Class mix", columns, [], "Shown once a committee predicts classes.")
     shares = [
-        (label, _share(a, n_predicted), _share(b, n_labelled))
+        (label, share_of(a, n_predicted), share_of(b, n_labelled))
         for label, a, b in zip(labels, predicted, labelled, strict=True)
     ]
     longest = max(max(a or 0.0, b or 0.0) for _, a, b in shares) or 1.0
@@ -109,7 +109,8 @@ def class_mix(view: View) -> Table:
     return Table("Class mix", columns, rows, summary)
 
 
-def _share(n: float, of: float) -> float | None:
+def share_of(n: float, of: float) -> float | None:
+    """Return `n` as a share; None where there is nothing `of` which."""
     return n / of if of else None
 
 
@@ -173,32 +174,6 @@ def fields(view: View) -> Table:
     lost = plural(sum(unreadable.values()), "value")
     summary = f"{plural(len(unknown), 'field')} came later, and {lost} could not be read."
     return Table("Fields", columns, rows, summary)
-
-
-def annotators(view: View) -> Table:
-    """Show what the labels of each who gave some came to, the most labels first."""
-    found: Mapping[str, Mapping[str, int]] = view.document("annotators")
-    columns = [
-        Column("Annotator", "words"),
-        Column("Labels"),
-        Column("As others said"),
-        Column("As was surely predicted"),
-    ]
-    names = sorted(found, key=lambda name: -found[name]["labels"])
-    rows: Rows = [
-        [
-            name,
-            amount(found[name]["labels"]),
-            percent(_share(found[name]["agreed"], found[name]["shared"])),
-            percent(_share(found[name]["confirmed"], found[name]["judged"])),
-        ]
-        for name in names[:MOST_FIELDS]
-    ]
-    if not rows:
-        return Table("Annotators", columns, [], "No label says who gave it.")
-    shared = sum(found[name]["shared"] for name in names) // 2
-    summary = f"{plural(len(names), 'source')} gave labels, {plural(shared, 'pair')} of one record."
-    return Table("Annotators", columns, rows, summary)
 
 
 def workers(view: View) -> Table:

@@ -47,6 +47,13 @@ class View:
         return int(self.document("join").get("open_requests", 0))
 
     @property
+    def accuracy(self) -> Mapping[str, Any] | None:
+        """The honest accuracy over the newest records, with its interval; None: nobody knows."""
+        recent = self.document("evaluation").get("recent") or {}
+        found: Mapping[str, Any] | None = (recent.get("committee") or {}).get("accuracy")
+        return found
+
+    @property
     def label_type(self) -> str | None:
         """What labels are by now; None: nobody knows yet."""
         found: str | None = self.document("pipeline").get("label_type")

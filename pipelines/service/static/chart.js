@@ -1,6 +1,6 @@
 // Curves over time, drawn by ECharts in the page's own colours, and the same as a table that can be
 // opened. What changes of them comes by itself: what is pointed at, or left out of the legend, stays.
-import { echarts } from "nicegui-echart";
+// ECharts is a megabyte, for which nothing else on a page has to wait.
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const precise = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
@@ -235,21 +235,23 @@ export default {
   created() {
     this.take();
   },
-  mounted() {
+  async mounted() {
+    this.$el.addEventListener("change-of-data", (event) => this.change(event.detail));
+    const { echarts } = await import("nicegui-echart");
+    if (!this.$refs.chart) return; // it went meanwhile
     this.chart = echarts.init(this.$refs.chart, null, { renderer: "canvas" });
     this.resized = new ResizeObserver(() => this.chart.resize());
     this.resized.observe(this.$refs.chart);
     // The theme is a class of the body.
     this.recoloured = new MutationObserver(() => this.draw());
     this.recoloured.observe(document.body, { attributeFilter: ["class"] });
-    this.$el.addEventListener("change-of-data", (event) => this.change(event.detail));
     this.watchDragging();
     this.draw();
   },
   beforeUnmount() {
-    this.resized.disconnect();
-    this.recoloured.disconnect();
-    this.chart.dispose();
+    this.resized?.disconnect();
+    this.recoloured?.disconnect();
+    this.chart?.dispose();
   },
   methods: {
     sorted() {
@@ -268,6 +270,7 @@ export default {
       this.draw();
     },
     draw() {
+      if (!this.chart) return;
       const rows = this.sorted();
       const made = options(this.spec.frame, rows, this.marks, this.ends, colours(document.body));
       const tell = made.tooltip.formatter;

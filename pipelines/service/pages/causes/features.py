@@ -25,6 +25,8 @@ def show_features(view: View, chosen: str | None) -> None:
     if chosen is not None and table.rows:
         with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
             Tag("h2", chosen, id="one-title")
+            if chosen == names[0]:
+                Tag("p", "Of all features it has moved most.", "about")
             show_told(distribution(view, chosen))
             curves = moved(view, chosen)
             Tag("p", curves.summary, "summary" if curves.times else "summary empty")
@@ -41,7 +43,9 @@ def _since(view: View) -> str:
     if not found.get("reference_taken"):
         return "Those that moved most come first."
     then = f"{plural(found['reference_records'], 'record')} up to {clock(found['reference_taken'])}"
-    return f"The newest {plural(found['records'], 'record')} beside {then}; what moved most first."
+    return (
+        f"The newest {plural(found['records'], 'record')} beside {then}; what moved most is first."
+    )
 
 
 def _ordered(view: View) -> list[Mapping[str, Any]]:
@@ -168,5 +172,18 @@ def moved(view: View, name: str) -> Curves:
     times = [int(point["time"]) for point in points]
     drifts = [int(mark["time"]) for mark in view.marks if mark["kind"] == "drift"]
     groups = [Group("drift", drifts, "bad")] if drifts else []
-    summary = f"PSI {last:.2f} now; from {DRIFTED} a feature counts as shifted."
+    summary = f"PSI {last:.2f} now: {_when(times, values)}."
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)
+
+
+def _when(times: Sequence[int], values: Sequence[float | None]) -> str:
+    """Say since when a feature is shifted, or that it is not."""
+    known = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
+    since = None
+    for time, value in known:
+        since = (since or time) if value >= DRIFTED else None
+    if since is not None:
+        return f"shifted ({DRIFTED} or more) since {clock(since)}"
+    time, most = max(known, key=lambda one: one[1])
+    standing = "no longer shifted" if most >= DRIFTED else "not shifted"
+    return f"{standing} ({DRIFTED} or more); it was farthest off at {clock(time)}, with {most:.2f}"

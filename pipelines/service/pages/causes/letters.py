@@ -24,6 +24,12 @@ __all__ = ["send_again", "show_letters"]
 MOST = 50
 """Letters shown of one reason: the newest."""
 
+_TO_DO = (
+    "Nothing was predicted or learned from them, and all else went on. Open one to see what was "
+    "wrong with it; then mend its text and send it again, or mend what sends such messages. One "
+    "that nobody needs may stay: it goes as newer ones come."
+)
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -39,6 +45,7 @@ def show_letters(
         if not letters:
             Tag("p", "None: every message could be used.", "summary empty")
             return
+        Tag("p", _TO_DO, "about")
         with Tag("ul", classes="filters", aria_label="Reasons"):
             _filter("all", len(letters), None, served.name, is_chosen=reason is None)
             for name, n in counts.most_common():

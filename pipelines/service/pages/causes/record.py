@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.service.pages.causes.nearest import nearest
 from streamboost.pipelines.service.pages.desk.questions import is_long
-from streamboost.pipelines.service.pages.desk.record import show_field
+from streamboost.pipelines.service.pages.desk.record import UNTOLD, show_field
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table, show_told
@@ -70,7 +71,9 @@ def _story(found: Found) -> list[tuple[str, ...]]:
     """Return what happened to a record, in sentences, each with the names in it."""
     when, label = clock(found.get("arrived")), found.get("label")
     told: list[tuple[str, ...]] = []
-    if not found.get("asked"):
+    if found.get(HIDDEN):
+        told.append((f"It came at {when}. {UNTOLD}",))
+    elif not found.get("asked"):
         if label is None:
             told.append((f"It was labelled at {when}, without a prediction and unasked.",))
         else:
@@ -122,6 +125,8 @@ def _labels(found: Found) -> Table:
 
 def chances(found: Found) -> Table:
     """Show the chances that a record's classes were given."""
+    if found.get(HIDDEN):
+        return Table("Chances", [], [], UNTOLD)
     columns = [Column("Class", "words"), Column("Chance")]
     given = found.get("probabilities") or {}
     ordered = sorted(given.items(), key=lambda one: -(one[1] or 0.0))
@@ -164,6 +169,8 @@ def reasons(found: Found, view: View) -> Table:
 
 
 def _unexplained(found: Found) -> str:
+    if found.get(HIDDEN):
+        return UNTOLD
     if not found.get("asked"):
         return "It was not asked about: reasons are kept of records that were."
     if not found.get("version"):
@@ -190,7 +197,7 @@ def _pull(value: float, most: float) -> Cell:
 def _usually(one: Mapping[str, Any] | None) -> str:
     if not one or one.get("mean") is None:
         return NOTHING
-    return f"{amount(one['mean'])} ± {amount(one.get('deviation'))}"
+    return f"{amount(one['mean'])}\u00a0±\u00a0{amount(one.get('deviation'))}"
 
 
 def _usual(view: View) -> dict[str, Mapping[str, Any]]:

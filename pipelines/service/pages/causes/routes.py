@@ -85,7 +85,9 @@ def _add_records(pages: _Pages) -> None:
         with content:
             if found is not None:
                 others = await asyncio.to_thread(served.status.confused, None, None, LIKE)
-                show_record(found, view, others)
+                person = request.state.person
+                (seen,) = await asyncio.to_thread(served.blindfold.seen_by, person, [found])
+                show_record(seen, view, others)
             else:
                 alike = await asyncio.to_thread(served.status.ids_like, id)
                 show_missing(id, alike, served.name)
@@ -102,6 +104,9 @@ def _add_records(pages: _Pages) -> None:
         served = pages.served(pipeline)
         most = MOST if since is None else LIKE
         found = await asyncio.to_thread(served.status.confused, true, predicted, most)
+        found = await asyncio.to_thread(
+            served.blindfold.seen_by, request.state.person, found, chosen=predicted is not None
+        )
         if since is not None:
             found = wrong_since(found, since)
         _, content, live = await pages.open("/records", "Records", served, request)

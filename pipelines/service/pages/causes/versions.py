@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from math import hypot
 from typing import Any
 
 from streamboost.errors import StreamBoostError
@@ -80,12 +81,13 @@ def compared(a: Status, b: Status, pipeline: str) -> Table:
     accuracies = (estimate(one.get("accuracy")) for one in (a, b))
     rows.append(["Accuracy", *accuracies, _points(*_values(a, b))])
     left, right = (_recalls(one) for one in (a, b))
-    worse: list[tuple[float, str]] = []
+    worse: list[tuple[bool, float, str]] = []
     for name in {**left, **right}:
         one, other = left.get(name), right.get(name)
         was, now = (None if each is None else float(each["value"]) for each in (one, other))
-        if was is not None and now is not None and now < was:
-            worse.append((now - was, name))
+        if one and other and was is not None and now is not None and now < was:
+            may_be_chance = was - now <= hypot(_margin(one), _margin(other))
+            worse.append((may_be_chance, now - was, name))
         link = page_of("/records", pipeline, true=name, since=a["version"])
         rows.append(
             [
@@ -96,9 +98,11 @@ def compared(a: Status, b: Status, pipeline: str) -> Table:
             ]
         )
     summary = "As of the newest records that were judged while each served."
+    summary += f" A class leads to its records that were mistaken since version {a['version']}."
     if worse:
-        change, name = min(worse)
-        summary = f"{name} got worse most: recall {_points(0.0, change).text}. {summary}"
+        may_be_chance, change, name = min(worse)
+        chance = ", which may be chance, as the intervals say" if may_be_chance else ""
+        summary = f"{name} got worse most: recall {_points(0.0, change).text}{chance}. {summary}"
     elif left and right:
         summary = f"No class got worse. {summary}"
     return Table("Two versions side by side", columns, rows, summary)
@@ -108,6 +112,10 @@ def _values(a: Status, b: Status) -> tuple[float | None, float | None]:
     found = [one.get("accuracy") for one in (a, b)]
     first, second = (None if one is None else float(one["value"]) for one in found)
     return first, second
+
+
+def _margin(one: Mapping[str, Any]) -> float:
+    return (float(one["high"]) - float(one["low"])) / 2
 
 
 def _recalls(one: Status) -> dict[str, Mapping[str, Any] | None]:

@@ -1,43 +1,82 @@
 """How far somebody has come with labelling, and what it has brought, in a line."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import hypot
 from typing import Any
 
 from streamboost.pipelines.service.labelling.progress import Progress
-from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.status.reader import Status
 
-__all__ = ["Gain", "in_words"]
+__all__ = ["Gain", "Gains", "in_words"]
+
+Estimate = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
 class Gain:
+    """A change of the accuracy: a share of all records, and how far off it may be (95 %).
+
+    >>> print(Gain(0.041, 0.032))
+    +4 points (± 3) since your first label
+    >>> print(Gain(-0.012, 0.03))
+    no clear change since your first label (-1 point, ± 3)
+    """
+
+    change: float
+    margin: float
+
+    @classmethod
+    def between(cls, before: Estimate, now: Estimate) -> "Gain":
+        """Return the gain from one estimate to another.
+
+        The margins are added as those of figures of different records, which is the most that they
+        come to: those that both are over make the difference surer, not less sure.
+        """
+        margins = ((one["high"] - one["low"]) / 2 for one in (before, now))
+        return cls(now["value"] - before["value"], hypot(*margins))
+
+    def __str__(self) -> str:
+        points, margin = round(100 * self.change), round(100 * self.margin)
+        unit = "point" if abs(points) == 1 else "points"
+        if abs(self.change) <= self.margin:
+            return f"no clear change since your first label ({points:+d} {unit}, ± {margin})"
+        return f"{points:+d} {unit} (± {margin}) since your first label"
+
+
+class Gains:
     """Tells how the accuracy has changed since somebody's first label."""
 
-    def __init__(self, status: StatusReader) -> None:
-        self._status = status
+    def __init__(self) -> None:
         self._first: int | None = None
-        self._before: float | None = None
+        self._before: Estimate | None = None
 
-    def since(self, first: int | None, now: float | None) -> float | None:
-        """Return the change up to `now` as a share of all records; None where nobody knows.
+    def since(self, first: int | None, view: View) -> Gain | None:
+        """Return the change up to `view`; None where nobody knows.
 
         `first` is when the first label was given, in milliseconds since 1970. It counts from the
         newest accuracy that was known then, or from the first that was known afterwards.
         """
-        if first is None or now is None:
+        if first is None or view.accuracy is None:
             return None
         if self._before is None or first != self._first:
-            self._first, self._before = first, None
-            for point in self._status.points():
-                accuracy: Any = point.get("accuracy")
-                if accuracy is not None and (self._before is None or point["time"] <= first):
-                    self._before = accuracy["value"]
-        return None if self._before is None else now - self._before
+            self._first, self._before = first, _accuracy_at(first, view.points)
+        return None if self._before is None else Gain.between(self._before, view.accuracy)
 
 
-def in_words(progress: Progress, n_open: int, gain: float | None) -> str:
+def _accuracy_at(time: int, points: Sequence[Status]) -> Estimate | None:
+    known = [point for point in points if point.get("accuracy") is not None]
+    until = [point for point in known if point["time"] <= time]
+    chosen = until[-1:] or known[:1]
+    return chosen[0]["accuracy"] if chosen else None
+
+
+def in_words(progress: Progress, n_open: int, gain: Gain | None) -> str:
     """Return what to say of it.
 
-    >>> in_words(Progress(8, 12.2, 0), 29, 0.041)
-    '8 today · 29 open · 12 s a label · +4 points since your first label'
+    >>> in_words(Progress(8, 12.2, 0), 29, Gain(0.041, 0.032))
+    '8 today · 29 open · 12 s a label · +4 points (± 3) since your first label'
     >>> in_words(Progress(), 0, None)
     '0 today · 0 open'
     """
@@ -45,7 +84,5 @@ def in_words(progress: Progress, n_open: int, gain: float | None) -> str:
     if progress.seconds is not None:
         parts.append(f"{progress.seconds:.0f} s a label")
     if gain is not None:
-        points = round(100 * gain)
-        unit = "point" if abs(points) == 1 else "points"
-        parts.append(f"{points:+d} {unit} since your first label")
+        parts.append(str(gain))
     return " · ".join(parts)

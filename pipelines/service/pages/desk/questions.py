@@ -178,16 +178,16 @@ def why(request: OpenRequest, strategy: Mapping[str, Any]) -> str:
     be measured fairly.'
     >>> chance = {"utility": "margin", "rule": "chance"}
     >>> why({"label": "a", "propensity": 0.25, "utility": 0.4}, chance)
-    'Picked with a chance of 25.0 %, better than that of others the more its label would teach
-    (utility 0.4).'
+    'Picked with a chance of 25.0 %: the more a label would teach, the better its chance (utility
+    0.4).'
     """
     if request.get("label") is None:
         return "Asked before anything had been learned, when records are picked at random."
     propensity = float(request.get("propensity") or 0.0)
     if strategy.get("rule") == "chance" and strategy.get("utility") != "random":
         return (
-            f"Picked with a chance of {percent(propensity)}, better than that of others the more "
-            f"its label would teach ({_utility(request)})."
+            f"Picked with a chance of {percent(propensity)}: the more a label would teach, the "
+            f"better its chance ({_utility(request)})."
         )
     if propensity >= 1:
         utility = UTILITIES.get(str(strategy.get("utility")))

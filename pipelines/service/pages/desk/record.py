@@ -9,9 +9,9 @@ from streamboost.pipelines.service.pages.desk import questions
 from streamboost.pipelines.service.pages.standing import UNSTARTED
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag
 
-__all__ = ["Near", "Record", "guess_of", "show_field"]
+__all__ = ["UNTOLD", "Near", "Record", "guess_of", "show_field"]
 
-HIDDEN = "The committee's guess is told once you have answered."
+UNTOLD = "The committee's guess is told once you have answered."
 
 
 class Record:
@@ -34,7 +34,7 @@ class Record:
             self._why.text = refusal or _idle(about)
         else:
             self._title.say("Record {}", request["id"])
-            self._guess.say(*((HIDDEN,) if self._blind else guess_of(request)))
+            self._guess.say(*((UNTOLD,) if self._blind else guess_of(request)))
             reason = questions.why(request, about.get("strategy") or {})
             reason = "" if self._blind else reason
             self._why.text = refusal or f"{reason} {questions.until(request)}".strip()

@@ -5,6 +5,7 @@ import shutil
 import signal
 import ssl
 import subprocess
+import sys
 
 import httpx
 import pytest
@@ -14,7 +15,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import connect
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
-from streamboost.pipelines.config.file import load
+from streamboost.pipelines.config.file import LEARNER, load
 from streamboost.pipelines.service.access.people import People
 from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
@@ -24,7 +25,9 @@ from streamboost.pipelines.service.server import ServeAddress, serve
 
 def test_a_state_folder_tells_what_its_pipeline_file_says(file):
     by_file, by_state = find(file), find(file.parent / "state")
-    assert by_state.written == by_file.written
+    for section in by_file.written.keys() - set(LEARNER):
+        assert by_state.written[section] == by_file.written[section]
+    assert by_state.written.keys() == by_file.written.keys()
     assert (by_state.folder, by_state.state) == (by_file.folder, by_file.state)
 
 
@@ -52,6 +55,34 @@ def test_a_state_elsewhere_is_found_as_long_as_no_path_depends_on_the_file(tmp_p
         else:
             with pytest.raises(ConfigurationError, match="name the pipeline file"):
                 find(state)
+
+
+def test_a_pipeline_is_found_without_what_only_its_learner_needs(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "streamboost.pipelines.config.learner", None)
+    for path in (file, file.parent / "state"):
+        config = find(path)
+        assert not config.has_core
+        assert Served.of(config).runs() is False
+
+
+def test_what_a_file_says_of_the_learner_is_left_to_run(file):
+    """Labels go where they went."""
+    file.write_text(file.read_text().replace("budget = 0.5", "budget = 0.25"))
+    assert find(file).name == "test"
+
+
+@pytest.mark.slow
+def test_serve_imports_no_compiler_and_no_learner(file):
+    code = (
+        "import sys, pathlib; from streamboost.pipelines.service import server;"
+        "from streamboost.pipelines.service.labelling.served import Served, find;"
+        "Served.of(find(pathlib.Path(sys.argv[1])));"
+        "print({'numba', 'sklearn', 'scipy', 'pandas', 'river'} & sys.modules.keys())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, file], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
 
 
 def test_a_file_that_no_longer_fits_its_state_is_refused(file):

@@ -10,6 +10,7 @@ from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages.causes import features, letters, record, records, versions
 from streamboost.pipelines.service.pages.causes.nearest import nearest
 from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_tables import texts
 
 FOUND = {
@@ -42,7 +43,7 @@ VIEW = View(
 def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
     table = record.reasons(FOUND, VIEW)
     assert [one.text for one in table.columns][3:] == ["For cement", "For grass"]
-    assert texts(table.rows[0]) == ["hue", "0.9", "0.2 ± 0.1", "+0.80", "-0.40"]
+    assert texts(table.rows[0]) == ["hue", "0.9", "0.2\u00a0±\u00a00.1", "+0.80", "-0.40"]
     assert texts(table.rows[-1])[3:] == ["+0.10", "+0.30"]
     assert "For cement spoke most of all hue (+0.80)" in table.summary
     assert "against it row (-0.20)" in table.summary
@@ -99,6 +100,20 @@ def test_nearness_takes_numbers_by_their_spread_and_words_as_they_are():
     assert [one for _, one in nearest({"hue": 0.9, "tags": ["x"]}, [unlike])] == [unlike]
 
 
+def test_it_is_said_since_when_a_feature_counts_as_shifted():
+    def said(*indexes):
+        points = [
+            {"time": 1_000 * i, "psi": {} if one is None else {"hue": one}}
+            for i, one in enumerate(indexes, start=1)
+        ]
+        return features.moved(View(points=points), "hue").summary
+
+    assert said(0.1, 0.3, 0.1, 0.25, 0.4).endswith(f"shifted (0.2 or more) since {clock(4_000)}.")
+    assert said(0.25, None, 0.4).endswith(f"shifted (0.2 or more) since {clock(1_000)}.")
+    assert "no longer shifted (0.2 or more)" in said(0.1, 0.3, 0.1)
+    assert f"farthest off at {clock(2_000)}, with 0.15" in said(0.1, 0.15, 0.1)
+
+
 def version(number, **recalls):
     def of(value):
         return {"value": value, "low": value - 0.1, "high": value + 0.1}
@@ -118,7 +133,9 @@ def version(number, **recalls):
 
 def test_of_two_versions_the_class_that_got_worse_most_is_named():
     table = versions.compared(version(4, a=0.9, b=0.8, c=0.3), version(8, a=0.85, b=0.5), "p")
-    assert table.summary.startswith("b got worse most: recall -30.0 points.")
+    assert table.summary.startswith("b got worse most: recall -30.0 points. ")
+    unclear = versions.compared(version(4, a=0.9), version(8, a=0.85), "p").summary
+    assert unclear.startswith("a got worse most: recall -5.0 points, which may be chance")
     rows = {texts(row)[0]: texts(row) for row in table.rows}
     assert rows["Labels learned"][1:] == ["40", "80", "+40"]
     assert rows["Recall of a"][3] == "-5.0 points"

@@ -1,10 +1,8 @@
-"""What the labelling page says of answers, and of what they have brought."""
+"""What the labelling page says of answers."""
 
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.service.pages.desk import answered
-from streamboost.pipelines.service.pages.desk.progress import Gain
-from streamboost.pipelines.status.reader import StatusReader
 
 ANN, BOB = Person("ann", "1"), Person("bob", "2", "operator")
 
@@ -48,38 +46,3 @@ def test_answers_are_said_in_words():
         ("not sure", "taken back"),
         ("a", "can be undone"),
     ]
-
-
-class Told(StatusReader):
-    """Accuracies by time."""
-
-    def __init__(self, points):
-        self._points = points
-        self.asked = 0
-
-    def points(self, since_ms=0):
-        self.asked += 1
-        return [
-            {"time": time, "accuracy": None if value is None else {"value": value}}
-            for time, value in self._points
-        ]
-
-
-def test_the_gain_counts_from_the_newest_accuracy_known_at_the_first_label():
-    status = Told([(1, None), (2, 0.5), (4, 0.6), (9, 0.8)])
-    gain = Gain(status)
-    assert gain.since(5, 0.75) == 0.75 - 0.6
-    assert gain.since(5, 0.9) == 0.9 - 0.6
-    assert status.asked == 1, "what was then does not change"
-    assert gain.since(None, 0.9) is gain.since(5, None) is None
-
-
-def test_the_gain_counts_from_the_first_accuracy_where_none_was_known_then():
-    assert Gain(Told([(6, None), (7, 0.5), (9, 0.7)])).since(5, 0.75) == 0.25
-    assert Gain(Told([(6, None)])).since(5, 0.75) is None
-
-
-def test_a_first_label_that_is_taken_back_is_none():
-    gain = Gain(Told([(2, 0.5), (6, 0.7)]))
-    assert gain.since(3, 0.75) == 0.25
-    assert gain.since(8, 0.75) == 0.75 - 0.7

@@ -77,6 +77,15 @@ def test_what_was_skipped_or_labelled_can_be_taken_back(visit):
         assert f"Taken back: record {id}" in text_of(page, ".said")
 
 
+def test_what_ones_labels_have_brought_stands_in_the_tile_of_the_accuracy_too(visit):
+    page = visit("/label")
+    id = record(page)
+    page.keyboard.press("1")
+    wait_for_record_after(page, id)
+    page.goto(page.url.partition("/label")[0] + DASHBOARD)
+    page.locator(".tile .gain", has_text="since your first label").wait_for()
+
+
 def test_a_record_answered_elsewhere_disappears(job, visit):
     page = visit("/label")
     id = record(page)

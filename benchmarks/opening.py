@@ -1,0 +1,123 @@
+"""What looking at a pipeline costs, side by side with another state of the project.
+
+`benchmarks.status --beside FOLDER` calls it. Each state runs a pipeline of its own, which its own
+`streamboost serve` shows; the two take turns. From the command to the link: wall-clock and CPU time
+of `serve`. From the address to what is seen, in Chromium (Debian's) with an empty cache: the first
+text, and the first figure; medians of three visits to a pipeline that has ended. Then what open
+dashboards of one that takes in 500 records a second cost, as `status` measures it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parents[1]
+NAMES = (
+    "command to link, s",
+    "command to link, s of CPU",
+    "first paint, ms",
+    "first figure, ms",
+    "serve, s of CPU a visit",
+    "serve, % of a core for open dashboards",
+    "pushed to each, B/s",
+)
+VISITS = 3
+FIGURE = "() => /\\d/.test(document.querySelector('.tiles')?.textContent ?? '')"
+PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+
+
+def cpu_of(pid):
+    """Return the seconds of CPU time that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    args = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with sync_playwright() as driver:
+        yield driver.chromium.launch(executable_path=found, args=args)
+
+
+def opened(chromium, root, place):
+    """Return `NAMES` of one `serve` by the project in `root` over the pipeline in `place`."""
+    module = "streamboost.pipelines.cli.__main__"
+    command = [sys.executable, "-m", module, "serve", "p.toml", "--port=0"]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    start = time.perf_counter()
+    serve = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        link = serve.stdout.readline().split(": ", 1)[1].strip()
+        began = time.perf_counter() - start, cpu_of(serve.pid)
+        address = link.partition("/login")[0]
+        first = chromium.new_context()
+        first.request.post(link, headers={"Origin": address}, max_redirects=0)
+        visits = [
+            visited(chromium, address, first.storage_state(), serve.pid) for _ in range(VISITS)
+        ]
+        return [*began, *map(median, zip(*visits, strict=True))]
+    finally:
+        serve.kill()
+        serve.communicate()
+
+
+def visited(chromium, address, login, pid):
+    """Return when the first text was seen, when a figure, and what that cost `serve`."""
+    before = cpu_of(pid)
+    context = chromium.new_context(storage_state=login)
+    page = context.new_page()
+    page.goto(address, wait_until="commit")
+    page.wait_for_function(FIGURE, timeout=60_000)
+    figure = page.evaluate("performance.now()")
+    page.wait_for_function(PAINT)
+    page.wait_for_load_state("networkidle")
+    found = page.evaluate(PAINT), figure, cpu_of(pid) - before
+    context.close()
+    return found
+
+
+def compared(folder, n_turns, n_clients, repeats):
+    """Print what `NAMES` come to of this state and of that in `folder`, and the ratios."""
+    runs = {"this": [], "beside": []}
+    with browser() as chromium:
+        for _ in range(repeats):
+            for name, root in (("this", HERE), ("beside", folder.resolve())):
+                with tempfile.TemporaryDirectory() as place:
+                    watched = in_a_process(root, Path(place), n_turns, n_clients)
+                    runs[name].append(opened(chromium, root, Path(place)) + watched)
+    show(runs)
+
+
+def in_a_process(root, place, n_turns, n_clients):
+    """Have `status` measure open dashboards by the project in `root`, its pipeline in `place`."""
+    words = [f"--turns={n_turns}", f"--clients={n_clients}", f"--one={place}"]
+    command = [sys.executable, HERE / "benchmarks" / "status.py", *words]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def show(runs):
+    """Print the medians, and how many times that of the other state ours is."""
+    table = Table(title="Side by side, medians", title_justify="left")
+    for heading in ("", *runs, "of beside"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, *values in zip(
+        NAMES, *(zip(*found, strict=True) for found in runs.values()), strict=True
+    ):
+        mine, other = map(median, values)
+        table.add_row(name, f"{mine:,.2f}", f"{other:,.2f}", f"{mine / other:.2f}")
+    Console().print(table)
