@@ -11,15 +11,17 @@ With a learner and three scorers, where the records have several partitions:
     export KAFKA_SERVERS=localhost:9092
     streamboost check --create-topics examples/kafka/apart.toml
     streamboost run --workers 3 examples/kafka/apart.toml &
-    python examples/kafka/segments.py localhost:9092
+    python examples/kafka/segments.py localhost:9092 20000
 
-It sends River's ImageSegments, never more than 100 records ahead of the predictions, and shows how
-many of those were right.
+It sends the 2,310 records of River's ImageSegments, or as many as it is told to, over and over,
+under ids of each run's own and never more than 100 ahead of the predictions, and shows how many of
+those were right.
 """
 
 import json
 import sys
-from itertools import islice
+import time
+from itertools import cycle, islice
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from river import datasets
@@ -29,7 +31,8 @@ AHEAD = 100
 
 def play(servers, name="segments", n=2310):
     """Send `n` records, answer the requests, and return the share of right predictions."""
-    records = [(str(i), x, y) for i, (x, y) in enumerate(islice(datasets.ImageSegments(), n))]
+    run, rows = time.time_ns(), islice(cycle(datasets.ImageSegments()), n)
+    records = [(f"{run}.{i}", x, y) for i, (x, y) in enumerate(rows)]
     truth = {id_: y for id_, _, y in records}
     producer = KafkaProducer(bootstrap_servers=servers)
     consumer = KafkaConsumer(
@@ -51,6 +54,8 @@ def play(servers, name="segments", n=2310):
         for partition, messages in consumer.poll(timeout_ms=200).items():
             for message in messages:
                 content = json.loads(message.value)
+                if content["id"] not in truth:
+                    continue  # of another run
                 if partition.topic == f"{name}.requests":
                     asked += 1
                     label = {"id": content["id"], "label": truth[content["id"]]}
@@ -70,5 +75,6 @@ def play(servers, name="segments", n=2310):
 
 
 if __name__ == "__main__":
-    share = play(sys.argv[1] if len(sys.argv) > 1 else "localhost:9092")
+    servers = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"
+    share = play(servers, n=int(sys.argv[2]) if len(sys.argv) > 2 else 2310)
     print(f"{share:.1%} right on arrival")

@@ -103,7 +103,7 @@ def run_pipeline(
             if why := report.useless(whole=until_idle):
                 raise DataError(why)
     except Interrupted:
-        log.warning("stopped while it waited to begin: nothing has changed")
+        report.interrupted()
     except StreamBoostError as error:
         if not log_json:
             raise

@@ -5,12 +5,17 @@ a machine takes many times as long as any later one. Doing it beforehand keeps t
 first batches.
 """
 
+import fcntl
+import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 
+import streamboost
 from streamboost.pipelines.config.learner import KINDS
 from streamboost.stream.estimators import default_estimator
 from streamboost.stream.learner import StreamLearner
@@ -30,28 +35,54 @@ def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KIND
 
     Returns the seconds it took.
 
-    `say` is told, from another thread, when this means compiling.
+    `say` is told, from another thread, when this means compiling. Where several processes begin
+    at once, one compiles and the others load what it has kept.
     """
     timer = threading.Timer(PATIENCE, say, [ANNOUNCEMENT])
     timer.daemon = True
     timer.start()
+    start = time.perf_counter()
     try:
-        start = time.perf_counter()
-        rng = np.random.default_rng(0)
-        X = rng.normal(size=(64, 3)).astype(np.float32)
-        X[::7, 0] = np.nan
-        y = np.arange(64) % 3
-        for name in estimators:
-            estimator = KINDS[name]()
-            committee = estimator.train(X, y, np.ones(64), seed=0, n_estimators=2)
-            committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
-            committee.probabilities(committee.decision(X))
-            committee.contributions(X[:1])
-        _follow_labels(X, y)
-        _blend(X, y)
+        with _one_first():
+            _call_all(estimators)
         return time.perf_counter() - start
     finally:
         timer.cancel()
+
+
+@contextmanager
+def _one_first() -> Iterator[None]:
+    """Let one process on this machine go first, and then all others together.
+
+    Each of a pipeline's processes would compile the same for itself, on the same cores.
+    """
+    folder = os.open(Path(streamboost.__file__).parent, os.O_RDONLY)
+    try:
+        # A file system without locks: each compiles for itself.
+        with suppress(OSError):
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                fcntl.flock(folder, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _call_all(estimators: Iterable[str]) -> None:
+    """Call every kernel once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(64, 3)).astype(np.float32)
+    X[::7, 0] = np.nan
+    y = np.arange(64) % 3
+    for name in estimators:
+        estimator = KINDS[name]()
+        committee = estimator.train(X, y, np.ones(64), seed=0, n_estimators=2)
+        committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
+        committee.probabilities(committee.decision(X))
+        committee.contributions(X[:1])
+    _follow_labels(X, y)
+    _blend(X, y)
 
 
 def _blend(X: np.ndarray, y: np.ndarray) -> None:

@@ -113,6 +113,17 @@ class RunLog(Watcher):
             empty if self.unlabelled else "",
         )
 
+    def interrupted(self) -> None:
+        """Log what a run came to that was stopped while it waited."""
+        if not self.sequence:
+            _log.warning("stopped while it waited to begin: nothing has changed")
+            return
+        _log.warning(
+            "stopped after batch %d, while it waited to end: %s; what was committed stays",
+            self.sequence,
+            self._counts(),
+        )
+
     def useless(self, *, whole: bool) -> str | None:
         """Return why a run that is over could use no record or no label of those there were.
 

@@ -95,14 +95,16 @@ def test_the_example_runs_from_init_to_a_graceful_stop(
     assert "exactly once: all outputs are topics of the cluster" in out
     process = streamboost_command.start("run", "p.toml")
     share = runpy.run_path(str(EXAMPLE))["play"](kafka_servers, name, 800)
+    runpy.run_path(str(EXAMPLE))["play"](kafka_servers, name, 100)  # once more: other records
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    assert "800 records in this run" in said
+    assert "900 records in this run" in said
+    assert " 0 dead letters" in said
     assert "Connection" not in said, "the client library is not heard"
     assert share > 0.6
     out, _ = streamboost_command("inspect", "p.toml")
-    assert "goes on after 800 offsets" in out
+    assert "goes on after 900 offsets" in out
 
 
 @pytest.mark.slow

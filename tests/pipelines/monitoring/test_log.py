@@ -45,6 +45,18 @@ def test_a_run_without_a_batch_says_after_which_batch_nothing_was_new(world, sai
     assert said() == [("INFO", "nothing new since batch 6"), ("INFO", "nothing was there to read")]
 
 
+def test_a_run_that_waited_to_end_does_not_say_that_nothing_has_changed(world, make_records, said):
+    report = RunLog()
+    report.interrupted()
+    world.feed(make_records(1)[0], [])
+    run(world, report)
+    report.interrupted()
+    assert said()[0] == ("WARNING", "stopped while it waited to begin: nothing has changed")
+    level, text = said()[-1]
+    assert level == "WARNING"
+    assert text.startswith("stopped after batch 1, while it waited to end: 1 record in this run, ")
+
+
 def test_progress_is_told_only_now_and_then_with_the_trainings(
     world, make_records, said, monkeypatch
 ):
