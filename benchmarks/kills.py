@@ -1,6 +1,6 @@
 """How long a training on Dask takes to get over the loss of a worker, killed at any moment.
 
-    python -m benchmarks.kills [--kills 20] [--workers 3] [--rows 900] [--rounds 300]
+    python -m benchmarks.kills [--kills 20] [--workers 3] [--rows 900] [--rounds 300] [--seed 0]
 
 Workers of a LocalCluster are killed (SIGKILL), one in each small training, at a moment drawn from
 the time such a training takes; each is what one machine trains, to the last byte, or it is said.

@@ -124,7 +124,7 @@ def all_ways(arguments, X, y, *test):
                 for name, make in on_dask(client).items():
                     make(1).fit(*rows)  # loads what it needs
                     taken = measured(make, *rows, arguments.rounds, *test, client)
-                    yield (f"{name}, Dask workers", n_workers), taken
+                    yield (f"{name}, Dask", n_workers), taken
 
 
 def staged(name, model, X_test, y_test):

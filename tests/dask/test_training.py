@@ -211,6 +211,16 @@ def test_a_training_can_be_interrupted_while_a_worker_stands_still(monkeypatch):
     assert met == [KeyboardInterrupt]
 
 
+def test_who_came_in_the_place_of_one_that_died_and_has_no_rows_is_spared(two):
+    first, second = sorted(two.ncores())
+    rows = two.scatter([1, 2, 3, 4], workers=[first])
+    sharing = [
+        set(training._shares(two, rows, [1] * 4, known))
+        for known in ({first}, {first, second}, {"tcp://gone:1"})
+    ]
+    assert sharing == [{first}, {first, second}, {first}]
+
+
 def test_who_dies_before_all_have_met_keeps_nobody_waiting(monkeypatch):
     """What Dask sends to a worker that is gone, it tries for 30 seconds."""
     ended = []
@@ -235,7 +245,8 @@ def test_who_dies_before_all_have_met_keeps_nobody_waiting(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
-def test_a_worker_killed_at_any_moment_changes_no_bit(seed):
+def test_a_worker_killed_at_any_moment_changes_no_bit_and_is_noticed(seed, caplog):
+    caplog.set_level("INFO", "streamboost.dask.training")
     rng = np.random.default_rng(seed)
     settings = {"n_estimators": 300, "learning_rate": 0.1}
     expected = bytes_of(local_model(**settings).fit(X, y))
@@ -253,7 +264,12 @@ def test_a_worker_killed_at_any_moment_changes_no_bit(seed):
         thread = threading.Thread(target=fit)
         thread.start()
         thread.join(rng.random() * 3)  # whenever that is in a training of some seconds
+        n_begun = caplog.text.count("training on")
         os.kill(pids[rng.integers(3)], signal.SIGKILL)
+        until(
+            lambda: not thread.is_alive() or caplog.text.count("training on") > n_begun,
+            seconds=1.5 * NOTICED_SECONDS,
+        )
         until(lambda: not thread.is_alive())
     if told:
         assert isinstance(told[0], LostWorkerError)

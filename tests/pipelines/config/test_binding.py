@@ -67,7 +67,7 @@ MUST_NOT = {
     },
     "requests": {"expires_after": 7},
     "labels": {"on_conflict": "vote"},
-    "bootstrap": {"path": "known.csv"},
+    "bootstrap": {"path": "known.csv", "committee": "model.safetensors"},
     "committee": {
         "estimator": "gamble",
         "calibrate": False,

@@ -1,14 +1,17 @@
 """A state folder that is lost is made again from the journal in Kafka, with a copy or without."""
 
+import hashlib
 import json
 import shutil
 import time
 from contextlib import closing
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from kafka import TopicPartition
 
+from streamboost import SketchLogitBoostClassifier
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.journal import journal_topic
@@ -142,6 +145,32 @@ def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
     feed(made, records[100:], truth[100:])
     run(made.config, until_idle=True)
     assert sorted(predicted(made)) == sorted(record["id"] for record in records)
+    assert "batches 1 to" in verify(made.config)
+
+
+def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_other(
+    made, make_records
+):
+    made = made()
+    known, truth = make_records(200, seed=1)
+    X = np.array([[record["a"], record["b"]] for record in known], dtype=np.float32)
+    model = made.file.parent / "model.safetensors"
+    SketchLogitBoostClassifier(n_estimators=10).fit(X, truth).committee_.save(model)
+    text = made.file.read_text().replace('path = "${KNOWN}.jsonl"', f'committee = "{model.name}"')
+    made.file.write_text(text + '[schema]\nnumeric = ["a", "b"]\n')
+    made.config = load(made.file)
+    feed(made, *make_records(100))
+    newest = run(made.config, until_idle=True)
+    blob, before = model.read_bytes(), lose(made)
+    assert journal(made)[0].origin["committee"] == hashlib.sha256(blob).hexdigest()
+
+    SketchLogitBoostClassifier(n_estimators=9).fit(X, truth).committee_.save(model)
+    with pytest.raises(StateError, match="not the one that the pipeline began with"):
+        run(made.config, rebuild=True, until_idle=True)
+    shutil.rmtree(made.config.state)
+    model.write_bytes(blob)
+    assert run(made.config, rebuild=True, until_idle=True) == newest
+    assert digest_of(*state_of(made).checkpoints.newest()) == before
     assert "batches 1 to" in verify(made.config)
 
 
