@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -13,13 +14,13 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel built from a copy of what git would hand out."""
+    """A wheel built from the sdist of a copy of what git would hand out, as it is released."""
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "tree"
     skipped = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, copy, symlinks=True, ignore=skipped)
     built = subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", folder, copy],
+        [sys.executable, "-m", "build", "--outdir", folder, copy],
         check=True,
         capture_output=True,
         text=True,
@@ -40,6 +41,11 @@ def test_the_wheel_holds_exactly_the_tree(wheel):
             name = path.relative_to(ROOT).as_posix()
             tree.add(name if folder == "streamboost" else f"streamboost/{name}")
     assert packed == tree
+
+
+def test_the_sdist_holds_no_tests(wheel):
+    with tarfile.open(next(wheel.parent.glob("*.tar.gz"))) as archive:
+        assert not [name for name in archive.getnames() if "/tests" in name]
 
 
 def test_the_wheel_holds_the_licence(wheel):

@@ -95,7 +95,8 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
 
     `sequence` and `positions` are those of the newest committed batch, `units` what the positions
-    count. `lag` is how much there is beyond these, in bytes or messages, where `config`, the
+    count. `apart`: the records are scorers' entries of progress, and the learner counts those asked
+    about alone. `lag` is how much there is beyond these, in bytes or messages, where `config`, the
     pipeline's, is given and its sources can tell. What stands under `checkpoint` is as of the
     newest one, whose batch it names; `last_error` is what went wrong last, in this run or an
     earlier one.
@@ -125,6 +126,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     return {
         "name": name,
         "running": state.is_running(),
+        "apart": config is not None and config.scores_apart,
         "sequence": committed.sequence if committed else 0,
         "positions": committed.positions if committed else {},
         "units": units(state),
@@ -161,7 +163,8 @@ def in_words(found: dict[str, Any]) -> str:
             continue
         for partition, offset in position.items():
             place = f", partition {partition}" if len(position) > 1 else ""
-            lines.append(f"{source + place:<16} goes on after {offset:,} {unit}")
+            what = "progress" if found["apart"] and source == "records" else source
+            lines.append(f"{what + place:<16} goes on after {offset:,} {unit}")
         if source in found["lag"]:
             more = "more bytes" if unit == "bytes" else "more"
             lines.append(f"{'':<16} {found['lag'][source]:,} {more} to be read")
@@ -173,7 +176,7 @@ def in_words(found: dict[str, Any]) -> str:
     behind = sequence - checkpoint["sequence"]
     ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
-    lines += _counters(checkpoint)
+    lines += _counters(checkpoint, apart=found["apart"])
     lines += _experts(checkpoint.get("experts", {}))
     lines += annotators(checkpoint.get("annotators", {}))
     lines += _rivals(checkpoint.get("rivals", {}))
@@ -233,13 +236,18 @@ def _fields(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
             yield f"    and {len(names) - _NAMED:,} more"
 
 
-def _counters(checkpoint: Mapping[str, Any]) -> Iterator[str]:
+def _counters(checkpoint: Mapping[str, Any], *, apart: bool) -> Iterator[str]:
     for part, words in _WORDS.items():
         rows = [(key, checkpoint[part].get(key, 0), text) for key, text in words.items()]
         if part == "ledger":
             text = "labels known beforehand (learned; they cost nothing)"
             rows.append(("bootstrapped", checkpoint["bootstrapped"], text))
         if part == "join":
+            if apart:
+                rows[0] = (
+                    *rows[0][:2],
+                    "asked about: scorers predict, and the learner keeps these",
+                )
             rows.append(("dead_letters", checkpoint["dead_letters"], "messages not usable"))
         rows = [row for row in rows if row[1]]
         if rows:

@@ -98,6 +98,8 @@ def test_learner_and_scorers_run_as_children_and_one_that_is_killed_starts_again
     assert process.wait(60) == 0
     assert_nothing_is_lost_or_doubled(world)
     assert_budgets_were_kept(world)
+    out, _ = Command(world.file.parent)("inspect", "p.toml")
+    assert "progress, partition 0 goes on after " in out
 
 
 def is_alive(pid):

@@ -30,15 +30,20 @@ def test_a_trouble_that_cannot_be_written_down_stops_nobody(tmp_path):
     assert last_trouble(tmp_path / "damaged") is None
 
 
-def test_inspect_shows_what_ended_the_run(tmp_path, make_records):
-    records, _ = make_records(20)
-    path = tmp_path / "records.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+def written(folder, records):
+    """Return a pipeline over a file of `records`."""
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "records.jsonl").write_text(text)
     tables = {
         "pipeline": {"name": "test", "batch_records": 10},
         "source": {"connector": "files", "path": "records.jsonl"},
     }
-    config = parse(tables, tmp_path, environment={})
+    return parse(tables, folder, environment={})
+
+
+def test_inspect_shows_what_ended_the_run(tmp_path, make_records):
+    config = written(tmp_path, make_records(20)[0])
+    path = tmp_path / "records.jsonl"
     run(config, until_idle=True)
     assert describe(config.state)["last_error"] is None
     path.write_text("")
@@ -78,3 +83,16 @@ def test_inspect_shows_how_many_bytes_of_a_file_are_left(tmp_path, make_records)
     found = describe(config.state, config)
     assert found["lag"]["records"] == 1_234
     assert "1,234 more bytes to be read" in in_words(found)
+
+
+def test_inspect_does_not_say_of_a_learner_that_it_predicts(tmp_path, make_records):
+    config = written(tmp_path, make_records(20)[0])
+    run(config, until_idle=True)
+    found = describe(config.state)
+    assert not found["apart"]
+    said = in_words(found)
+    assert "records          goes on after" in said
+    assert "records                 20  predicted" in said
+    said = in_words(found | {"apart": True})
+    assert "progress         goes on after" in said
+    assert "records                 20  asked about: scorers predict" in said
