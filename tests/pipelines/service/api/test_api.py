@@ -9,8 +9,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from serving import TOKEN, put, read, site_of, some_records
 from slow import slow
 
-from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 
 AS_PROGRAM = {"Authorization": f"Bearer {TOKEN}"}
