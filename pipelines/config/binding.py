@@ -113,6 +113,7 @@ def adopt(config: Config, state: State, *, begun: bool) -> None:
 
     Raises StateError as `verify` does.
     """
+    assert config.has_core, "a state belongs to a whole configuration, the learner's included"
     if not verify(config, state, begun=begun):
         state.forget_schema()
     kept = state.fingerprint()

@@ -13,7 +13,7 @@ from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Changes, Spans, Tag
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
-__all__ = ["Dashboard", "Overview"]
+__all__ = ["TABLES_EVERY", "Dashboard", "Overview"]
 
 
 TABLES_EVERY = 5

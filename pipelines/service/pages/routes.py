@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.causes.routes import add_causes
-from streamboost.pipelines.service.pages.dashboard import Dashboard, Overview
+from streamboost.pipelines.service.pages.dashboard import TABLES_EVERY, Dashboard, Overview
 from streamboost.pipelines.service.pages.desk.progress import Gains
 from streamboost.pipelines.service.pages.labelling import LabellingDesk
 from streamboost.pipelines.service.pages.layout import Header, bear_nonces, main
@@ -82,16 +82,18 @@ def _add_dashboard(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
             panels = Dashboard(name)
         served, person, shown = pipelines[name], request.state.person, -1
         gains = Gains()
+        first: int | None = None
 
         async def show() -> None:
-            nonlocal shown
+            nonlocal shown, first
             view = await feeds[name].look()
             header.show_open(view.open_requests)
             panels.show_activity(view)
             if view.number != shown:
+                if shown < 0 or view.number % TABLES_EVERY == 0:
+                    first = (await asyncio.to_thread(served.queue.progress, person)).first
                 shown = view.number
-                progress = await asyncio.to_thread(served.queue.progress, person)
-                panels.show(view, gains.since(progress.first, view))
+                panels.show(view, gains.since(first, view))
 
         await _live(show)
 

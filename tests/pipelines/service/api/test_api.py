@@ -9,6 +9,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from serving import TOKEN, put, read, site_of, some_records
 from slow import slow
 
+from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 
@@ -85,7 +86,7 @@ def test_a_command_is_obeyed_with_the_next_batch(asking):
     program, site = asking
     assert program.post("commands", json={"command": "pause"}).json() == {"queued": "pause"}
     put(site.served.config, "records", some_records(20, start=5_000))
-    run(site.served.config, until_idle=True)
+    run(load(site.served.config.folder / "p.toml"), until_idle=True)
     assert describe(site.served.config.state)["checkpoint"]["committee"]["paused"]
     for wrong in ({"command": "rollback"}, {"command": "retrain", "version": 3}):
         assert program.post("commands", json=wrong).status_code == 422

@@ -87,18 +87,19 @@ def test_a_record_is_found_by_its_id_and_one_that_is_not_kept_says_so(answered, 
     assert page.locator(".content b").count() == 0
 
 
-def test_an_operator_rolls_back_by_keys_after_a_question_and_a_labeller_cannot(job, visit):
+@pytest.mark.parametrize("press", [by_mouse, by_keys])
+def test_an_operator_rolls_back_after_a_question_and_a_labeller_cannot(job, visit, press):
     kept = lambda: [one["version"] for one in job.figure("learner", "versions")]  # noqa: E731
     page = visit("/versions?pipeline=segments", "bob")
     button = page.get_by_role("button", name="Roll back to").first
     button.wait_for()
     wanted = int(button.inner_text().split()[-1])
     assert wanted in kept()
-    by_keys(button)
-    page.get_by_role("button", name="No", exact=True).click()
-    by_keys(button)
+    press(button)
+    press(page.get_by_role("button", name="No", exact=True))
+    press(button)
     assert f"Let version {wanted} serve again" in page.locator(".doubt").inner_text()
-    by_keys(page.get_by_role("button", name="Yes, do it"))
+    press(page.get_by_role("button", name="Yes, do it"))
     page.get_by_text(f"Queued: rollback {wanted}").wait_for()
     job.feed(10)
     obeyed = lambda: [one["text"] for one in job.status.marks() if one["kind"] == "command"]  # noqa: E731

@@ -101,6 +101,9 @@ def test_the_stretch_is_chosen_by_keys_too_and_moves_with_time(job, visit):
     page.keyboard.press("Enter")
     until(lambda: " to " in page.locator(".spans .told").inner_text())
     closer = shown(page, "accuracy")
+    for _ in range(10):
+        update(job, page)
+        assert shown_by_all(page) == {closer}
     page.get_by_role("button", name="Earlier").focus()
     page.keyboard.press("Enter")
     until(lambda: int(shown(page, "accuracy")[1]) < int(closer[1]))
