@@ -55,7 +55,7 @@ def test_what_decisions_cost_has_a_tile_while_they_cost_something(job, visit):
 def test_every_part_of_the_dashboard_shows_something(visit):
     page = visit(DASHBOARD)
     for chart in ("accuracy", "labels-against-budget", "throughput", "latency", "lag", "committee"):
-        assert page.locator(f"#{chart} canvas").count() == 1, chart
+        page.locator(f"#{chart} canvas").wait_for()  # charts are fetched after the page
         page.locator(f"#{chart} details summary").click()
         page.locator(f"#{chart} tbody tr").first.wait_for()
     for table in ("class-mix", "confusion-matrix", "steps-of-a-batch", "committee-history"):
