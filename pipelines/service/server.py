@@ -108,7 +108,10 @@ class ServeAddress:
             _check_certificate(self.certificate, self.key)
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
         try:
-            return socket.create_server((self.address, self.port), family=family)
+            server = socket.create_server((self.address, self.port), family=family)
+            # asyncio does so with its own sockets only; the end of an answer would wait for 40 ms.
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return server
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {self.address}:{self.port} ({error.strerror or error}): choose "

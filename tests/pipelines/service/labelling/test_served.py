@@ -3,6 +3,7 @@
 import re
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -144,6 +145,15 @@ def test_another_address_than_loopback_needs_https_or_a_word(address, tmp_path):
 def test_a_certificate_without_its_key_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="belong together"):
         ServeAddress(certificate=tmp_path)
+
+
+def test_an_answer_is_sent_at_once_in_however_many_parts_it_is_written():
+    with (
+        ServeAddress(port=0).listen() as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_that_is_taken_is_named():
