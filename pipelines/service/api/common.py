@@ -50,7 +50,10 @@ _MEANINGS = {
 }
 
 
-def _pipeline(
+# These wait for nothing, and are coroutines: FastAPI would have each function run by a thread.
+
+
+async def _pipeline(
     request: Request, pipeline: Annotated[str, Path(description="the pipeline's name")]
 ) -> Served:
     served: dict[str, Served] = request.app.state.pipelines
@@ -59,13 +62,13 @@ def _pipeline(
     return served[pipeline]
 
 
-def _asker(request: Request) -> Person:
+async def _asker(request: Request) -> Person:
     person: Person = request.state.person
     return person
 
 
-def _operator(request: Request) -> None:
-    if _asker(request).role != "operator":
+async def _operator(request: Request) -> None:
+    if request.state.person.role != "operator":
         raise HTTPException(
             403,
             "this is an operator's to do: `streamboost serve --operator NAME` prints a login link "
@@ -73,9 +76,9 @@ def _operator(request: Request) -> None:
         )
 
 
-def _scorer(request: Request) -> None:
-    if _asker(request).role != "scorer":
-        _operator(request)
+async def _scorer(request: Request) -> None:
+    if request.state.person.role != "scorer":
+        await _operator(request)
 
 
 ServedPipeline = Annotated[Served, Depends(_pipeline)]
