@@ -28,6 +28,10 @@ ANNOUNCEMENT = (
 )
 PATIENCE = 1.0
 """Seconds after which it is announced: loading compiled kernels takes less."""
+LONGEST = 180.0
+"""Seconds to wait while another process compiles, which may have been stopped meanwhile."""
+MOMENT = 0.05
+"""Seconds between two looks at whether it is done."""
 
 
 def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
@@ -60,10 +64,14 @@ def _one_first() -> Iterator[None]:
     try:
         # A file system without locks: each compiles for itself.
         with suppress(OSError):
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                fcntl.flock(folder, fcntl.LOCK_SH)
+            wait, end = fcntl.LOCK_EX, time.monotonic() + LONGEST
+            while time.monotonic() < end:
+                try:
+                    fcntl.flock(folder, wait | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    wait = fcntl.LOCK_SH
+                    time.sleep(MOMENT)
         yield
     finally:
         os.close(folder)

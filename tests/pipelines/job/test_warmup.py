@@ -4,15 +4,8 @@ import threading
 from pathlib import Path
 
 import streamboost
+from streamboost.pipelines.job import warmup
 from streamboost.pipelines.job.warmup import warm_up
-from tests import waiting
-
-
-def waits_for(folder):
-    """Tell whether somebody stands in the queue for the lock of `folder`."""
-    inode = f":{os.stat(folder).st_ino} "
-    locks = Path("/proc/locks").read_text().splitlines()
-    return any("->" in line and inode in line for line in locks)
 
 
 def test_a_process_that_begins_beside_one_that_compiles_waits_for_it_and_loads():
@@ -27,7 +20,6 @@ def test_a_process_that_begins_beside_one_that_compiles_waits_for_it_and_loads()
 
     other = threading.Thread(target=load, daemon=True)
     other.start()
-    waiting.until(lambda: waits_for(package))
     assert said.wait(60)
     assert not warm.is_set()
     os.close(held)
@@ -39,5 +31,13 @@ def test_one_that_has_waited_holds_up_no_other():
     package = Path(streamboost.__file__).parent
     held = os.open(package, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_SH)
+    warm_up(print, [])
+    os.close(held)
+
+
+def test_one_that_is_stopped_while_it_compiles_holds_up_no_other_for_ever(monkeypatch):
+    monkeypatch.setattr(warmup, "LONGEST", 0.2)
+    held = os.open(Path(streamboost.__file__).parent, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
     warm_up(print, [])
     os.close(held)
