@@ -95,10 +95,15 @@ class Backlog:
             self._is_asking = True
 
     def close(self) -> None:
-        """End the thread; a look that is under way is waited for, but not for long."""
+        """Look once more, as what was read since the last look is no lag; end the thread.
+
+        That is waited for, but not for long.
+        """
         if self._asker is not None:
+            self._asker.places.put(self._intake.positions())
             self._asker.close(_CLOSING)
-            self._take_answer({})
+            while not self._asker.answers.empty():
+                self._take_answer({})
         self._asker, self._is_asking = None, False
 
     def _take_answer(self, oldest: Mapping[str, Position]) -> None:

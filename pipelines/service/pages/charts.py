@@ -184,15 +184,13 @@ def latency(view: View) -> Curves:
 
 
 def lag(view: View) -> Curves:
-    """Show how many messages wait to be read."""
+    """Show how much waits to be read: messages, and bytes of files of lines."""
     waiting = [total_lag(one) for one in _column(view, "lag")]
     if not any(one is not None for one in waiting):
         return Curves("Shown once the pipeline runs, where its sources can tell.")
     last = _last(waiting)
-    summary = (
-        "Nothing waits to be read." if not last else f"{plural(int(last), 'message')} to read."
-    )
-    series = (Series("messages", waiting, "series-1"),)
+    summary = f"{amount(last)} to read." if last else "Nothing waits to be read."
+    series = (Series("to read", waiting, "series-1"),)
     return Curves(summary, "count", _times(view), series, whole=True)
 
 

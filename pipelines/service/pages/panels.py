@@ -50,7 +50,7 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Labels against budget", "Labels, counted since the start.", charts.spending),
     ("Throughput", "Per second.", charts.throughput),
     ("Latency", "From reading a batch to its commit.", charts.latency),
-    ("Lag", "Messages that wait to be read.", charts.lag),
+    ("Lag", "What waits to be read: messages, and bytes of files of lines.", charts.lag),
     ("Class mix", "Share of each class.", tables.class_mix),
     ("Confusion matrix", _ABOUT_CONFUSION, tables.confusion),
     ("Figures", "Estimated for all records, from the labels asked for.", figures.figures),

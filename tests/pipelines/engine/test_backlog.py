@@ -73,6 +73,16 @@ def test_lag_is_what_is_left_after_a_poll(watched, clock):
     assert watch.lag == {"records": 15, "labels": 0}
 
 
+def test_what_was_read_since_the_last_look_is_no_lag_in_the_end(watched, clock):
+    log = MemoryLog()
+    log.append([b"{}"] * 25)
+    intake, watch = watched(partial(MemorySource, log))
+    turn(intake, watch, clock)
+    intake.poll()
+    watch.close()
+    assert watch.lag == {"records": 5, "labels": 0}
+
+
 def test_a_lag_that_grows_while_polls_give_nothing_is_warned_of_once(watched, clock, caplog):
     log = MemoryLog()
     intake, watch = watched(partial(MemorySource, log))
