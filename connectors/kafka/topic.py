@@ -94,7 +94,7 @@ class KafkaSource(Source):
         """Read at most `limit` messages.
 
         What was there before it was last sent somewhere is waited for, and so is, for a moment, the
-        rest of a poll that one answer of the broker did not fill.
+        rest of a poll that the broker's answers so far did not fill: they end where they like.
         """
         self._gaps = {}
         if limit < 1:
@@ -108,10 +108,13 @@ class KafkaSource(Source):
                 self._leave()
                 raise UnavailableError(f"{self._where} gives nothing from {where} on")
             messages = self._fetch(limit, _POLL_MS)
-        if 0 < len(messages) < limit and self.is_behind:
+        while 0 < len(messages) < limit and self.is_behind:
+            more: list[Message] = []
             with suppress(ConnectorError):  # the next poll meets it again
-                messages += self._fetch(limit - len(messages), _POLL_MS)
-                messages.sort(key=lambda message: (int(message.partition), message.offset))
+                more = self._fetch(limit - len(messages), _POLL_MS)
+            if not more:
+                break
+            messages = sorted(messages + more, key=lambda m: (int(m.partition), m.offset))
         return messages
 
     def position(self) -> Position:
@@ -226,8 +229,8 @@ class KafkaSource(Source):
                     place = consumer.position(partition, timeout_ms=MOMENT_MS)
                     self._at[str(partition.partition)] = place
         except UnavailableError as error:
+            self._at = {}  # what it may have given meanwhile is read again
             if is_out_of_range(error):
-                self._at = {}  # where the partitions begin is looked up anew
                 return []
             if not is_damaged(error):
                 raise

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import LogTruncationError
 from waiting import until
 
 from streamboost.connectors.base import Committed
@@ -103,6 +104,21 @@ def test_a_poll_is_full_wherever_an_answer_of_the_broker_ends(cluster, topic, op
     assert [len(poll) for poll in polls] == [500] * 6
     assert [m.offset for poll in polls for m in poll] == list(range(3_000))
     assert source.poll(500) == []
+
+
+def test_what_an_error_kept_from_being_returned_is_read_again(cluster, topic, opened, monkeypatch):
+    put(cluster, topic, [b"%d" % n for n in range(30)], partition=1)
+    source = opened(KafkaSource(cluster, topic))
+    assert len(source.poll(10)) == 10
+
+    def refuse(*args, **kwargs):
+        monkeypatch.undo()
+        raise LogTruncationError({})
+
+    monkeypatch.setattr(KafkaConsumer, "position", refuse)
+    with pytest.raises(UnavailableError):
+        source.poll(10)
+    assert [message.offset for message in drain(source)] == list(range(10, 30))
 
 
 def test_ranges_are_read_again_alike_whatever_partition_comes_first(cluster, topic, opened):
