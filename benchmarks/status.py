@@ -172,6 +172,12 @@ class Turns(Watcher):
             else:
                 self._stop.request()
 
+    @property
+    def is_due(self):
+        if self._checkpoint is not None:
+            return True
+        return any(arm.publisher is not None and arm.publisher.is_due for arm in self._order[:1])
+
     def between_batches(self):
         if self._checkpoint is not None and self._is_trained:
             self._checkpoint()
