@@ -158,6 +158,9 @@ class CommandSource(SqliteSource):
             query = f"SELECT count(*) FROM {STREAM} WHERE offset >= ?"
             return int(connection.execute(query, (self._next,)).fetchone()[0])
 
+    def beginning(self) -> None:
+        """Return None: nobody deletes commands, and the first one's offset is when it came."""
+
     def _say(self, error: Exception) -> None:
         if self._has_failed:
             return

@@ -11,6 +11,7 @@ from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.pipelines.engine.backlog import EVERY, Backlog
 from streamboost.pipelines.engine.intake import Intake
+from streamboost.pipelines.state.commands import Command, CommandSource, queue_command
 from tests.waiting import until
 
 
@@ -236,3 +237,13 @@ def test_the_beginning_of_an_emptied_stream_is_its_end(tmp_path):
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("DELETE FROM records")
         assert source.beginning() == {"0": 4}
+
+
+def test_the_first_command_to_a_pipeline_is_no_gap_that_was_deleted(
+    tmp_path, watched, clock, caplog
+):
+    queue_command(tmp_path, Command("pause"))
+    intake, watch = watched(partial(CommandSource, tmp_path))
+    turn(intake, watch, clock, oldest={"records": {"0": 0}})
+    turn(intake, watch, clock, oldest={"records": {"0": 0}})
+    assert warnings(caplog) == []
