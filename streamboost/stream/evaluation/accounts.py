@@ -107,13 +107,18 @@ class Accounts:
         strides = -(-(records - self.window) // self._stride)
         return [], strides * self._stride, 0
 
+    def both(self) -> tuple[Report, Report]:
+        """Return `since_start` and `recent`, mostly by the same sums."""
+        whole, (newest, *since) = self._waiting(0, 0), self._newest()
+        part = self._waiting(*since) if any(since) else whole
+        return self._report([self._strides.total], whole), self._report(newest, part)
+
     def in_numbers(self) -> dict[str, Any]:
         """Return both reports and the requests without an answer, as JSON can hold them."""
-        whole, (newest, *since) = self._waiting(0, 0), self._newest()
-        part = self._waiting(*since) if any(since) else whole  # which costs more than all the rest
+        since_start, recent = self.both()
         return {
-            "since_start": asdict(self._report([self._strides.total], whole)),
-            "recent": asdict(self._report(newest, part)),
+            "since_start": asdict(since_start),
+            "recent": asdict(recent),
             "pending": self.pending,
             "unanswered": self.unanswered,
         }
