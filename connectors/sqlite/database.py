@@ -45,18 +45,18 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
         """Give a connection that sees one moment of the file, or None where there is no file."""
-        with self._told():
+        with self.told():
             if not self.path.exists():
                 yield None
                 return
-            with closing(self._open_for_reading()) as connection:
+            with closing(self.open_for_reading()) as connection:
                 connection.execute("BEGIN")
                 yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Give a connection within a transaction: it commits, or after an error nothing is left."""
-        with self._told():
+        with self.told():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._in_use() as connection:
                 self._begin(connection)
@@ -119,7 +119,8 @@ class Database:
             if connection is not None and not is_kept:
                 connection.close()
 
-    def _open_for_reading(self) -> sqlite3.Connection:
+    def open_for_reading(self) -> sqlite3.Connection:
+        """Open the file, which must be there, to be read alone; errors are SQLite's."""
         address = f"{self.path.as_uri()}?mode=ro"
         try:
             return _look(address)
@@ -164,7 +165,7 @@ class Database:
             )
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def told(self) -> Iterator[None]:
         """Raise what goes wrong as our own errors."""
         try:
             yield
@@ -192,7 +193,9 @@ class Database:
 
 def _look(address: str) -> sqlite3.Connection:
     """Open a file that is only read, and see that it can be."""
-    connection = sqlite3.connect(address, timeout=_BUSY_SECONDS, isolation_level=None, uri=True)
+    connection = sqlite3.connect(
+        address, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
+    )
     try:
         connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
     except BaseException:

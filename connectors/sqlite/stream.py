@@ -20,6 +20,7 @@ from streamboost.connectors.sqlite.database import (
     end_of,
     table_exists,
 )
+from streamboost.connectors.sqlite.reading import Reader
 from streamboost.errors import ConfigurationError, DeletedError
 
 __all__ = ["SqliteSink", "SqliteSource"]
@@ -27,6 +28,9 @@ __all__ = ["SqliteSink", "SqliteSource"]
 
 class SqliteSource(SinglePartitionSource):
     """Reads a stream; it gives nothing as long as the stream, or the file, is not there yet.
+
+    While messages come it keeps the file open; once a poll finds none, others have it to themselves
+    between two polls.
 
     Parameters
     ----------
@@ -64,14 +68,19 @@ class SqliteSource(SinglePartitionSource):
             raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
         super().__init__(f"stream {stream!r}")
         self._database = Database(path)
+        self._reader = Reader(self._database)
         self._stream = checked_stream(stream)
         self._max_bytes = max_bytes
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages."""
-        if limit < 1:
-            return []
-        with self._database.reading() as connection:
+        messages = self._read(limit) if limit >= 1 else []
+        if not messages:
+            self._reader.rest()
+        return messages
+
+    def _read(self, limit: int) -> list[Message]:
+        with self._reader.reading() as connection:
             end = 0 if connection is None else end_of(connection, self._stream)
             if end < self._next:
                 raise DeletedError(
@@ -111,7 +120,7 @@ class SqliteSource(SinglePartitionSource):
 
     def close(self) -> None:
         """Close the file; polling opens it again."""
-        self._database.close()
+        self._reader.rest()
 
 
 class SqliteSink(Sink):

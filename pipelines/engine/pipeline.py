@@ -254,6 +254,8 @@ class Pipeline:
 
     def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the records whose labels are known beforehand to those that are learned."""
+        if not inputs.bootstrap:
+            return []
         known, unusable = known_beforehand(
             self.schema, inputs.bootstrap, inputs.tick, self.classes, self._made_of
         )

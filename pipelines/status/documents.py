@@ -106,7 +106,7 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
     """Return the documents that are read off the pipeline between two batches."""
     pipeline, numbers = loop.pipeline, loop.pipeline.numbers()
     learner, evaluation = pipeline.learner, pipeline.learner.evaluation
-    committee = learner.committee
+    committee, (since_start, recent) = learner.committee, evaluation.both()
     return {
         "learner": {
             **numbers["committee"],
@@ -131,8 +131,8 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
         },
         "fields": numbers["fields"],
         "evaluation": {
-            "since_start": _bounded(evaluation.since_start()),
-            "recent": _bounded(evaluation.recent()),
+            "since_start": _bounded(since_start),
+            "recent": _bounded(recent),
             "pending": evaluation.pending,
             "unanswered": evaluation.unanswered,
         },

@@ -104,8 +104,9 @@ def nearest(wanted: np.ndarray, there: np.ndarray, most: int) -> tuple[np.ndarra
     """
     mean, deviation = _spread(there.astype(np.float64))
     a, b = (_or_zero((part - mean) / deviation).astype(np.float32) for part in (wanted, there))
-    # Short of the term that is the same for all of a row.
-    distances = (b * b).sum(1) - 2.0 * a @ b.T
+    # Short of the term that is the same for all of a row. `@` would wake BLAS's threads, which then
+    # turn idly for longer than this takes.
+    distances = (b * b).sum(1) - 2.0 * np.einsum("md,nd->mn", a, b)
     some = np.argpartition(distances, min(most, len(b)) - 1, axis=1)[:, :most]
     order = np.argsort(np.take_along_axis(distances, some, axis=1), axis=1, kind="stable")
     places = np.take_along_axis(some, order, axis=1)

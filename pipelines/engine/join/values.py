@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 _LONGEST_NESTED = 100_000
+_NEVER_LONG = frozenset((float, int, bool, type(None)))
 
 
 def packed(values: Values) -> bytes:
@@ -33,7 +34,9 @@ def packed(values: Values) -> bytes:
     >>> unpacked(packed((1.5, None, "a" * 20_000)))[2] == "a" * 10_000
     True
     """
-    return msgspec.json.encode([_kept(value) for value in values])
+    if not _NEVER_LONG.issuperset(map(type, values)):
+        values = tuple([_kept(value) for value in values])
+    return msgspec.json.encode(values)
 
 
 def _kept(value: Any) -> Any:

@@ -100,17 +100,18 @@ class Memory:
         """
         self._file()
         together: list[tuple[list[str], Said]] = []
+        before: Said | None = None
         for id, said in self._said.items():
-            last = together[-1][1] if together else None
-            if last is None or last.before != said.before or not _alike(last.known, said.known):
+            if before is None or before.before != said.before or not _alike(before, said):
                 together.append(([], said))
             together[-1][0].append(id)
+            before = said
         about = [
             (ids, one.before, one.logs.shape, np.flatnonzero(~one.known).tolist())
             for ids, one in together
         ]
-        logs = [one.logs.ravel() for one in self._said.values()]
-        return about, {"logs": np.concatenate(logs) if logs else np.zeros(0, dtype=np.float32)}
+        logs = b"".join([one.logs.tobytes() for one in self._said.values()])
+        return about, {"logs": np.frombuffer(logs, dtype=np.float32)}
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
         """Go on from what `state` returned."""
@@ -126,5 +127,6 @@ class Memory:
             start = end
 
 
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    return one is other or np.array_equal(one, other)
+def _alike(one: Said, other: Said) -> bool:
+    """Tell whether the committees of both knew the same; those of a batch share an array."""
+    return one.known is other.known or np.array_equal(one.known, other.known)

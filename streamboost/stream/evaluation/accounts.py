@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,14 @@ _SPEAKERS = 200
 
 _FEWEST = 10
 """Labels that speak for what is still open, at least."""
+
+
+class _Waiting(NamedTuple):
+    """Sums over arrivals that are not folded yet, and what speaks for those that are open."""
+
+    judged: Tally
+    open: list[Tally]
+    n_open: int
 
 
 class Accounts:
@@ -79,26 +87,38 @@ class Accounts:
 
     def since_start(self) -> Report:
         """Return the figures over all records that are judged."""
-        return self._report([self._strides.total], 0, 0)
+        return self._report([self._strides.total], self._waiting(0, 0))
 
     def recent(self) -> Report:
         """Return the figures over the newest records that are judged, at most a window of them."""
+        newest, start, skipped = self._newest()
+        return self._report(newest, self._waiting(start, skipped))
+
+    def _newest(self) -> tuple[list[Tally], int, int]:
+        """Return what a window of records is: sums, and from where on queue and blocks count."""
         covered, first = self._covered(), self._queue.first
         records = covered + int(self._blocks.whole(first + covered)[1])
         if records <= self.window:
             newest = self._strides.newest((self.window - records) // self._stride)
-            return self._report(newest, 0, 0)
+            return newest, 0, 0
         if self._blocks:
             skipped, number = self._blocks.skip(first, records - self.window)
-            return self._report([], number - first, skipped)
+            return [], number - first, skipped
         strides = -(-(records - self.window) // self._stride)
-        return self._report([], strides * self._stride, 0)
+        return [], strides * self._stride, 0
+
+    def both(self) -> tuple[Report, Report]:
+        """Return `since_start` and `recent`, mostly by the same sums."""
+        whole, (newest, *since) = self._waiting(0, 0), self._newest()
+        part = self._waiting(*since) if any(since) else whole
+        return self._report([self._strides.total], whole), self._report(newest, part)
 
     def in_numbers(self) -> dict[str, Any]:
         """Return both reports and the requests without an answer, as JSON can hold them."""
+        since_start, recent = self.both()
         return {
-            "since_start": asdict(self.since_start()),
-            "recent": asdict(self.recent()),
+            "since_start": asdict(since_start),
+            "recent": asdict(recent),
             "pending": self.pending,
             "unanswered": self.unanswered,
         }
@@ -111,19 +131,22 @@ class Accounts:
         reached = max(reached, self._settled)
         return max(self._blocks.reached(self._queue.first + reached) - self._queue.first, 0)
 
-    def _report(self, tallies: Iterable[Tally], start: int, skipped: int) -> Report:
-        """Return the figures of `tallies` and of what waits in queue and blocks, from there on."""
+    def _report(self, tallies: Iterable[Tally], waiting: "_Waiting") -> Report:
+        """Return the figures of `tallies` and of what waits."""
+        whole = Tally(len(self._known))
+        for tally in (waiting.judged, *tallies, *waiting.open):
+            whole.merge(tally)
+        return report(whole, list(self.labels), waiting.n_open)
+
+    def _waiting(self, start: int, skipped: int) -> "_Waiting":
+        """Return what waits in queue and blocks, from there on."""
         queue, covered, n_classes = self._queue, self._covered(), len(self._known)
         whole = self._blocks.sums(queue.first + covered, n_classes, skip=skipped)
         for at in range(start, covered, self._stride):
             rows = slice(at, min(at + self._stride, covered))
             whole.add(self._judged(rows))
-        for tally in tallies:
-            whole.merge(tally)
         places = np.flatnonzero(queue.rows["waits"][start:covered]) + start
-        if len(places):
-            whole.merge(self._open_ones(places))
-        return report(whole, list(self.labels), len(places))
+        return _Waiting(whole, [self._open_ones(places)] if len(places) else [], len(places))
 
     def _open_ones(self, places: np.ndarray) -> Tally:
         """Return what labels that came add in the place of those still open at `places`."""

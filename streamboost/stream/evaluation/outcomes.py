@@ -90,6 +90,11 @@ class Outcomes:
             self._bytes -= outcome.P.nbytes + _EACH
         return outcome
 
+    def forget(self, ids: Sequence[str]) -> None:
+        """Forget what was counted of records, as far as anything is known of them."""
+        for id in self._kept.keys() & ids:
+            self.take(id)
+
     def correct(self, id: str, truth: int, n_classes: int, paid: Paid) -> tuple[int, Tally] | None:
         """Let a record be of class `truth`; -1: nobody knows. `paid` gives `Judged.paid`.
 

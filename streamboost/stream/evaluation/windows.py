@@ -128,8 +128,7 @@ class Evaluation(Accounts):
         predicted[:, 0] = [known.codes.get(label, -1) for label in labels]
         predicted[:, 1:] = known.last, known.commonest
         number = self._queue.append(ids, P, predicted, asked, chances)
-        for id in ids:  # it names this record now
-            self._strides.outcomes.take(id)
+        self._strides.outcomes.forget(ids)  # they name these records now
         waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
         for i in waits:
             self._give_up(ids[i])
