@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from textwrap import indent
 from typing import TextIO
 
 __all__ = ["AsJson", "as_text", "begin", "stamped"]
@@ -35,7 +36,19 @@ def as_text(called: str = "") -> logging.Formatter:
     >>> as_text("scorer 2").format(record)
     'scorer 2 | ... INFO [0] trained'
     """
-    return logging.Formatter(f"{called} | {_TEXT}" if called else _TEXT, defaults={"sequence": 0})
+    return _AsText(called)
+
+
+class _AsText(logging.Formatter):
+    """The form for people."""
+
+    def __init__(self, called: str) -> None:
+        super().__init__(_TEXT, defaults={"sequence": 0})
+        self._called = f"{called} | " if called else ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, or several of a message that has them."""
+        return indent(super().format(record), self._called, lambda line: True)
 
 
 class AsJson(logging.Formatter):
