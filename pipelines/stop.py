@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from streamboost.errors import ConnectorError
 
-__all__ = ["Interrupted", "Stop", "after_grace"]
+__all__ = ["GOING_ON", "WAITING", "Interrupted", "Stop", "after_grace"]
 
 _log = logging.getLogger(__name__)
 
@@ -18,6 +18,10 @@ T = TypeVar("T")
 
 GRACE = 3.0
 """Seconds from being asked to stop until a wait that is under way is given up."""
+
+WAITING = "waiting: %s. It is tried again until it succeeds"
+GOING_ON = "going on: what was waited for has succeeded"
+"""What is logged where something failed that may pass, and where it has passed."""
 
 _AGAIN = 0.25
 
@@ -54,17 +58,21 @@ class Stop:
     def patiently(self, action: Callable[[], T], interval: float) -> T:
         """Return what `action` does, once it does not fail any more in a way that may pass.
 
-        It is tried every `interval` seconds, until somebody asks to stop.
+        It is tried every `interval` seconds, until somebody asks to stop. That it waits is said
+        once, and that it goes on.
         """
         is_waiting = False
         while True:
             try:
-                return action()
+                found = action()
+                if is_waiting:
+                    _log.info(GOING_ON)
+                return found
             except ConnectorError as error:
                 if not error.retriable or self.requested:
                     raise
                 if not is_waiting:
-                    _log.warning("%s. It is tried again until it succeeds", error)
+                    _log.warning(WAITING, error)
                 is_waiting = True
                 self.rest(interval)
 

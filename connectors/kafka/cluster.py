@@ -19,6 +19,8 @@ from streamboost.errors import ConfigurationError, ConnectorError, StateError, U
 
 __all__ = ["MOMENT_MS", "TOO_LARGE", "KafkaCluster", "discard", "told"]
 
+_log = logging.getLogger(__name__)
+
 _FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
 _MECHANISM = (kafka_errors.UnsupportedSaslMechanismError, kafka_errors.IllegalSaslStateError)
 _CREDENTIALS = (
@@ -39,6 +41,9 @@ _REASONS = (kafka_errors.KafkaError, OSError, *_OF_TYPES)
 
 TOO_LARGE = (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)
 """How a message over a limit is refused."""
+
+_silent: set[str] = set()
+"""Servers that were said to be away, until they are there: each try to reach them is a client."""
 
 MOMENT_MS = 10_000
 """What one question to the broker may take."""
@@ -145,15 +150,19 @@ def _begun(make: Any, settings: dict[str, Any]) -> Any:
 
 
 class _Refusals(logging.Handler):
-    """Keeps why the client library does not get a connection."""
+    """Keeps why the client library does not get a connection, and says so at once, but once."""
 
-    def __init__(self) -> None:
+    def __init__(self, servers: str) -> None:
         super().__init__()
         self.found: list[Exception] = []
+        self._servers = servers
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the reasons that a line of the client's log names."""
         self.found += [one for one in record.args or () if isinstance(one, _REASONS)]
+        if self.found and self._servers not in _silent:
+            _silent.add(self._servers)
+            _log.info("no connection to %s yet: %s", self._servers, _said(self.found[0]))
 
 
 @contextmanager
@@ -163,12 +172,13 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
     The client only logs it: what it raises is that time has run out. `guarded` says that the
     servers ask for credentials.
     """
-    refusals = _Refusals()
+    refusals = _Refusals(servers)
     logs = [logging.getLogger(name) for name in ("kafka.net.manager", "kafka.cluster")]
     for log in logs:
         log.addHandler(refusals)
     try:
         yield
+        _silent.discard(servers)
     except kafka_errors.KafkaTimeoutError as error:
         reasons = [one for one in refusals.found if not isinstance(one, type(error))]
         for reason in reasons:

@@ -18,7 +18,7 @@ from streamboost.pipelines.apart.committees import Edition, Editions
 from streamboost.pipelines.apart.progress import KEY, Progress, Step
 from streamboost.pipelines.apart.task import Settings, Task
 from streamboost.pipelines.engine.intake import wall_clock
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.stop import GOING_ON, WAITING, Stop
 
 __all__ = ["Scorer", "Topics"]
 
@@ -101,7 +101,7 @@ class Scorer:
                 if not error.retriable:
                     raise
                 if not self.is_waiting:
-                    _log.warning("%s. It is tried again until it succeeds", error)
+                    _log.warning(WAITING, error)
                 self.is_waiting = True
                 self._stop.rest(self._poll_interval)
 
@@ -219,6 +219,8 @@ class Scorer:
             steps[partition] = self.tasks[partition].step(messages, edition, tick, lag, end)
         places = {partition: step.end for partition, step in steps.items()}
         self._member.commit(self._writes(steps), places, polled)
+        if self.is_waiting:
+            _log.info(GOING_ON)
         self.is_waiting = False
         n = sum(step.records for step in steps.values())
         self.records += n

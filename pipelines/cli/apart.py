@@ -5,7 +5,7 @@ import typer
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.cli.options import (
     DEFAULT_FILE,
-    EndWithStdin,
+    Child,
     LogJson,
     PipelineFile,
     Rebuild,
@@ -26,29 +26,27 @@ def learn(
     upgrade: Upgrade = False,
     rebuild: Rebuild = False,
     log_json: LogJson = False,
-    ends: EndWithStdin = False,
+    child: Child = "",
 ) -> None:
     """Learn from what `score` processes ask.
 
     One process; a second takes over, as with `run`.
     """
-    if ends:
+    if child:
         end_with_stdin()
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.job.apart import refuse_here
 
     refuse_here(load(path, learner=False))
-    run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json)
+    run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json, child=child)
 
 
-def score(
-    path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, ends: EndWithStdin = False
-) -> None:
+def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: Child = "") -> None:
     """Score records as one of several processes, on any machine.
 
     Up to one for each partition of the records; none keeps anything in a folder.
     """
-    if ends:
+    if child:
         end_with_stdin()
     import logging
 
@@ -59,11 +57,11 @@ def score(
     from streamboost.pipelines.monitoring import logs
     from streamboost.pipelines.stop import Interrupted
 
-    logs.begin(as_json=log_json)
+    logs.begin(as_json=log_json, called=child)
     log = logging.getLogger(__name__)
     try:
         config = load(path)
-        stop = stop_on_signals(b"" if log_json else STOPPING)
+        stop = stop_on_signals(b"" if log_json or child else STOPPING)
         with stop.interruptible():
             warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
         with masking(config.mask):
@@ -71,7 +69,7 @@ def score(
     except Interrupted:
         log.warning("stopped while it waited: others go on")
     except StreamBoostError as error:
-        if not log_json:
+        if not (log_json or child):
             raise
         log.error("%s", error)
         raise typer.Exit(exit_code(error)) from None

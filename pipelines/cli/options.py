@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_FILE",
-    "EndWithStdin",
+    "Child",
     "LogJson",
     "PipelineFile",
     "Rebuild",
@@ -39,8 +39,8 @@ Upgrade = Annotated[
 Rebuild = Annotated[
     bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
 ]
-EndWithStdin = Annotated[
-    bool, typer.Option("--end-with-stdin", hidden=True, help="End with standard input.")
+Child = Annotated[
+    str, typer.Option("--child", hidden=True, help="Be called so, and end with standard input.")
 ]
 
 

@@ -60,14 +60,18 @@ def run(
 
     logs.begin(as_json=log_json)
     options = ["--log-json"] if log_json else []
-    if code := run_workers(path, workers, options, stop_on_signals(b"")):
+    stop = stop_on_signals(b"" if log_json else STOPPING)
+    if code := run_workers(path, workers, options, stop):
         raise typer.Exit(code)
 
 
 def run_pipeline(
-    path: Path, until_idle: bool, upgrade: bool, rebuild: bool, *, log_json: bool
+    path: Path, until_idle: bool, upgrade: bool, rebuild: bool, *, log_json: bool, child: str = ""
 ) -> None:
-    """Run a pipeline, or where scoring is apart its learner, in this process."""
+    """Run a pipeline, or where scoring is apart its learner, in this process.
+
+    One of several that share a terminal is called `child`: its lines say so.
+    """
     import logging
 
     from streamboost.pipelines.config.file import load
@@ -79,13 +83,13 @@ def run_pipeline(
     from streamboost.pipelines.monitoring.log import RunLog
     from streamboost.pipelines.stop import Interrupted
 
-    handler = logs.begin(as_json=log_json)
+    handler = logs.begin(as_json=log_json, called=child)
     log, report = logging.getLogger(__name__), RunLog()
     try:
         config = load(path)
-        report.quiet = _is_watched(config, log_json)
+        report.quiet = not child and _is_watched(config, log_json)
         said = live.ERASE.encode() * report.quiet + STOPPING
-        stop = stop_on_signals(b"" if log_json else said)
+        stop = stop_on_signals(b"" if log_json or child else said)
         with stop.interruptible():
             warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
         line = live.shown(config.state, handler) if report.quiet else nullcontext()
@@ -105,7 +109,7 @@ def run_pipeline(
     except Interrupted:
         report.interrupted()
     except StreamBoostError as error:
-        if not log_json:
+        if not (log_json or child):
             raise
         log.error("%s", error)
         raise typer.Exit(exit_code(error)) from None

@@ -20,7 +20,7 @@ from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.watchers import Stopwatch, Watcher
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
 from streamboost.pipelines.state.commands import CommandSource
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.stop import GOING_ON, WAITING, Stop
 from streamboost.storage import Arrays
 from streamboost.stream.training.trainer import Trainer
 
@@ -78,9 +78,7 @@ class Loop:
         ahead: bool = False,
     ) -> None:
         self.pipeline = pipeline
-        self.intake = intake
-        self.outputs = outputs
-        self.transaction = transaction
+        self.intake, self.outputs, self.transaction = intake, outputs, transaction
         self.checkpoints = checkpoints
         self.stop = stop or Stop()
         self.poll_interval = poll_interval
@@ -95,8 +93,7 @@ class Loop:
         self._ahead = ahead
         self._commits = Beside("commit", at_once=not ahead)
         self._begun: tuple[Effects, Action, Action, bool] | None = None
-        self._tried = 0
-        self._had_room = True
+        self._tried, self._had_room = 0, True
         self._checkpoint_every = checkpoint_every
         self._kept: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
         commands = intake.sources.get("commands")
@@ -175,7 +172,8 @@ class Loop:
                     raise
                 self._rest_after(error)
                 end, is_last = attempt, self.stop.requested
-        self.is_settled, self.retrying = effects.sequence == self.pipeline.sequence, False
+        self.is_settled = effects.sequence == self.pipeline.sequence
+        self._go_on()
         self.stopwatch.lap("commit")
         for watcher in self.watchers:
             watcher.committed(effects)
@@ -241,7 +239,7 @@ class Loop:
                 self.settle()
                 self._rest_after(error)
                 continue
-            self.retrying = False
+            self._go_on()
             if inputs is None:
                 return self.intake.empty() if self._trainer.finished() else None
             commands = accepted(self.pipeline, inputs.commands, self.tell)
@@ -273,11 +271,16 @@ class Loop:
     def _rest_after(self, error: ConnectorError) -> None:
         """Rest before trying again, telling of the first failure in a row."""
         if not self.retrying:
-            _log.warning("%s. It is tried again until it succeeds", error)
+            _log.warning(WAITING, error)
             self.tell(f"{error}. It was tried again until it succeeded, or is being")
         self.retrying = True
         self._tell_watchers()
         self.stop.rest(self.poll_interval)
+
+    def _go_on(self) -> None:
+        if self.retrying:
+            _log.info(GOING_ON)
+        self.retrying = False
 
     def tell(self, trouble: str) -> None:
         """Tell the watchers what goes wrong without ending the run."""

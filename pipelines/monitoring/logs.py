@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from textwrap import indent
 from typing import TextIO
 
 __all__ = ["AsJson", "as_text", "begin", "stamped"]
@@ -15,26 +16,50 @@ __all__ = ["AsJson", "as_text", "begin", "stamped"]
 _TEXT = "%(asctime)s %(levelname)s [%(sequence)s] %(message)s"
 
 
-def begin(*, as_json: bool) -> "logging.StreamHandler[TextIO]":
-    """Log to standard error from now on, for programs or for people, by what is returned."""
+def begin(*, as_json: bool, called: str = "") -> "logging.StreamHandler[TextIO]":
+    """Log to standard error from now on, for programs or for people, by what is returned.
+
+    Each line of one that is `called` something, beside others, says so.
+    """
     handler = logging.StreamHandler()
-    handler.setFormatter(AsJson() if as_json else as_text())
+    handler.setFormatter(AsJson(called) if as_json else as_text(called))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     return handler
 
 
-def as_text() -> logging.Formatter:
+def as_text(called: str = "") -> logging.Formatter:
     """Return the form for people.
 
     >>> record = logging.LogRecord("x", logging.INFO, "", 0, "trained", (), None)
     >>> as_text().format(record)
     '... INFO [0] trained'
+    >>> as_text("scorer 2").format(record)
+    'scorer 2 | ... INFO [0] trained'
     """
-    return logging.Formatter(_TEXT, defaults={"sequence": 0})
+    return _AsText(called)
+
+
+class _AsText(logging.Formatter):
+    """The form for people."""
+
+    def __init__(self, called: str) -> None:
+        super().__init__(_TEXT, defaults={"sequence": 0})
+        self._called = f"{called} | " if called else ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, or several of a message that has them."""
+        return indent(super().format(record), self._called, lambda line: True)
 
 
 class AsJson(logging.Formatter):
-    """The form for programs: `time`, `level`, `sequence`, `logger`, `message`, perhaps `trace`."""
+    """The form for programs: `time`, `level`, `sequence`, `logger`, `message`, perhaps `trace`.
+
+    And `worker`, for one that is `called` something.
+    """
+
+    def __init__(self, called: str = "") -> None:
+        super().__init__()
+        self._called = {"worker": called} if called else {}
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
@@ -45,6 +70,7 @@ class AsJson(logging.Formatter):
             "sequence": getattr(record, "sequence", 0),
             "logger": record.name,
             "message": record.getMessage(),
+            **self._called,
         }
         if record.exc_info:
             line["trace"] = record.exc_text or self.formatException(record.exc_info)

@@ -45,12 +45,18 @@ _ABOUT_ANNOTATORS = (
     "prediction had on its arrival, where nobody else was asked."
 )
 
+_LEARNER = ", by the learner where scoring is apart"
+
 PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Accuracy", _ABOUT_ACCURACY, charts.accuracy),
     ("Labels against budget", "Labels, counted since the start.", charts.spending),
-    ("Throughput", "Per second.", charts.throughput),
+    ("Throughput", f"Per second{_LEARNER}.", charts.throughput),
     ("Latency", "From reading a batch to its commit.", charts.latency),
-    ("Lag", "What waits to be read: messages, and bytes of files of lines.", charts.lag),
+    (
+        "Lag",
+        f"What waits to be read{_LEARNER}: messages, and bytes of files of lines.",
+        charts.lag,
+    ),
     ("Class mix", "Share of each class.", tables.class_mix),
     ("Confusion matrix", _ABOUT_CONFUSION, tables.confusion),
     ("Figures", "Estimated for all records, from the labels asked for.", figures.figures),

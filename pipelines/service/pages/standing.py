@@ -76,9 +76,14 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
     if now - last / 1000 > STILL:
         pace = f"nothing has come since {clock(last)}"
     else:
-        rate = float(point.get("records_per_second") or 0.0)
+        scored = view.document("workers").values()
+        learned = float(point.get("records_per_second") or 0.0)
+        rate = sum(one["rate"] for one in scored) if scored else learned
         pace = f"{amount(float(f'{rate:.2g}'))}/s"
     lag = total_lag(point.get("lag"))
+    if view.unscored is not None:
+        behind = () if lag is None else (f"{amount(lag)} to be read by the learner",)
+        return (pace, view.unscored, *behind)
     return (pace,) if lag is None else (pace, f"lag {amount(lag)}")
 
 

@@ -184,7 +184,7 @@ def workers(view: View) -> Table:
         Column("Scorer", "words"),
         Column("Records"),
         Column("A second"),
-        Column("Lag"),
+        Column("Records wait"),
         Column("Version"),
         Column("Newest batch", "words"),
     ]
@@ -205,11 +205,7 @@ def workers(view: View) -> Table:
             "Scorers", columns, [], "This pipeline predicts by itself: [pipeline] scoring."
         )
     names = {one["worker"] for one in found.values()}
-    behind = sum(one["lag"] for one in found.values())
-    summary = (
-        f"{len(names)} scorer{'s' * (len(names) > 1)} of {len(rows)} partitions; "
-        f"{amount(behind)} records wait."
-    )
+    summary = f"{plural(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored}."
     return Table("Scorers", columns, rows, summary)
 
 

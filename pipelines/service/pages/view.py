@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from streamboost.pipelines.service.pages.span import ALL, Span
 from streamboost.pipelines.status.reader import Status, StatusReader
+from streamboost.pipelines.wording import plural
 
 __all__ = ["EVERY", "Feed", "View", "page_of"]
 
@@ -45,6 +46,15 @@ class View:
     def open_requests(self) -> int:
         """How many requests wait for an answer."""
         return int(self.document("join").get("open_requests", 0))
+
+    @property
+    def unscored(self) -> str | None:
+        """What waits to be predicted where scoring is apart; None: it is not."""
+        scored = self.document("workers").values()
+        if not scored:
+            return None
+        n = sum(one["lag"] for one in scored)
+        return f"{plural(n, 'record')} wait{'s' * (n == 1)} for scorers"
 
     @property
     def accuracy(self) -> Mapping[str, Any] | None:

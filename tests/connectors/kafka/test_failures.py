@@ -241,6 +241,26 @@ def test_a_cluster_that_cannot_be_reached_may_be_later(servers, reason):
         KafkaSource(cluster, "records").poll(1)
 
 
+def test_who_waits_hears_at_once_that_nobody_is_there_and_once_until_somebody_is(broker, caplog):
+    caplog.set_level(logging.INFO, "streamboost")
+    cluster = KafkaCluster(broker.servers, {"bootstrap_timeout_ms": 300})
+
+    def said():
+        return [r.message for r in caplog.records if r.name.startswith("streamboost")]
+
+    for n in range(1, 3):
+        broker.stop()
+        for _ in range(3):
+            with pytest.raises(UnavailableError):
+                cluster.admin()
+        assert len(said()) == n
+        assert said()[-1].startswith(f"no connection to {broker.servers} yet: ")
+        assert "ECONNREFUSED" in said()[-1]
+        broker.start()
+        with closing(KafkaCluster(broker.servers).admin()):
+            assert len(said()) == n
+
+
 @pytest.mark.parametrize("kind", ["admin", "consumer", "producer"])
 def test_who_asks_in_vain_again_and_again_holds_no_more_threads_and_files(kind, monkeypatch):
     # The errors that pytest would keep of it hold the sockets.

@@ -1,5 +1,6 @@
 """`streamboost learn`, `score` and `run --workers`: who is started where, and who ends whom."""
 
+import json
 import os
 import runpy
 import signal
@@ -13,12 +14,15 @@ import pytest
 
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.pipelines.job import workers
+from streamboost.pipelines.stop import Stop
 from tests.pipelines.command import Command
 from tests.pipelines.scored_apart import (
     Apart,
     assert_budgets_were_kept,
     assert_nothing_is_lost_or_doubled,
 )
+from tests.pipelines.stopping import stopped
 from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -56,6 +60,44 @@ def test_check_says_what_is_promised_and_who_spends(tmp_path, kafka_servers):
     assert "in bursts of 6: where a key decides on the partition, the busy ones spend most" in out
     assert "exactly once: each scorer commits" in out
     world.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--log-json"]])
+def test_lines_of_several_say_whose_they_are(tmp_path, streamboost_command, options):
+    (tmp_path / "p.toml").write_text(APART)
+    process = streamboost_command.start("run", "--workers", "2", "p.toml", *options)
+    unheard, said = {"learner", "scorer 1", "scorer 2"}, []
+    while unheard:
+        said.append(process.stderr.readline())
+        assert said[-1], said
+        who = json.loads(said[-1])["worker"] if options else said[-1].split(" | ")[0]
+        if "no connection to 127.0.0.1:1 yet" in said[-1]:
+            unheard.discard(who)
+    rest = stopped(process)
+    assert ("stopping after this batch" in rest) == (not options)
+
+
+def test_one_that_does_not_end_is_killed_and_named(tmp_path, monkeypatch, caplog):
+    stop, children = Stop(), []
+
+    def start(*arguments):
+        children.append(begin(*arguments))
+        children[-1].send_signal(signal.SIGSTOP)
+        if len(children) == 2:
+            stop.request()
+        return children[-1]
+
+    begin = workers._start
+    monkeypatch.setattr(workers, "_start", start)
+    monkeypatch.setattr(workers, "PATIENCE", 0.2)
+    assert workers.run_workers(tmp_path / "p.toml", 1, [], stop) == 0
+    assert [child.returncode for child in children] == [-signal.SIGKILL] * 2
+    said = [record.message for record in caplog.records]
+    assert [line.split(" has not ended within 0.2 s")[0] for line in said] == [
+        "learner",
+        "scorer 1",
+    ]
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import json
+import logging
 import threading
 
 import msgspec
@@ -298,6 +299,7 @@ class Resting(Stop):
 def test_a_commit_that_may_pass_is_tried_until_it_does_and_told_of_once(
     world, make_records, caplog
 ):
+    caplog.set_level(logging.INFO)
     world.feed(make_records(25)[0])
     world.transaction.abort_next()
     stop = Resting(lambda rests: rests < 3 and world.transaction.abort_next())
@@ -306,7 +308,8 @@ def test_a_commit_that_may_pass_is_tried_until_it_does_and_told_of_once(
     assert stop.rests == 3
     assert [p["id"] for p in world.read("predictions")] == [str(i) for i in range(25)]
     assert [record.message for record in caplog.records] == [
-        "commit 1 was aborted on demand. It is tried again until it succeeds"
+        "waiting: commit 1 was aborted on demand. It is tried again until it succeeds",
+        "going on: what was waited for has succeeded",
     ]
 
 

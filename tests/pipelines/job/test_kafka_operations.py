@@ -23,7 +23,7 @@ from streamboost.pipelines.engine.backlog import EVERY, PATIENCE, Backlog
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.job.check import check
 from streamboost.pipelines.job.connect import create_topics, refuse_missing_topics
-from streamboost.pipelines.job.inspect import describe
+from streamboost.pipelines.job.inspect import describe, in_words
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.stop import Stop
@@ -87,6 +87,46 @@ def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(made, mak
             ended.set()
         looking.result(60)
     assert predicted(made) == [str(i) for i in range(100)]
+
+
+def test_inspect_shows_what_the_state_tells_where_no_broker_answers(
+    made, broker, make_records, streamboost_command
+):
+    made = made("bootstrap_timeout_ms = 500")
+    _, said = streamboost_command("inspect", "p.toml", code=1)
+    assert "has not begun: `streamboost run` does" in said
+    put(made, make_records(40)[0])
+    run(made.config, until_idle=True)
+    broker.stop()
+    try:
+        out, _ = streamboost_command("inspect", "p.toml")
+        found = describe(made.config.state, made.config)
+    finally:
+        broker.start()
+    first, second, *rest = out.splitlines()
+    assert first == f"pipeline {made.name}: not running, at least 2 batches committed"
+    assert second.startswith("not known        what came after them, and how much is to be read: ")
+    assert f"{broker.servers} cannot be reached: KafkaConnectionError: 111 ECONNREFUSED" in second
+    assert "records          goes on after 40 offsets" in rest
+    assert "    records                 40  predicted" in rest
+    assert (found["sequence"], found["lag"]) == (2, {})
+    assert found["unknown"].keys() == {"committed", "lag"}
+    assert describe(made.config.state, made.config)["unknown"] == {}
+
+
+def test_inspect_says_that_a_broker_which_is_away_keeps_what_is_to_be_read(
+    made, broker, make_records
+):
+    made = made("transactions = false\nbootstrap_timeout_ms = 500")
+    put(made, make_records(40)[0])
+    run(made.config, until_idle=True)
+    broker.stop()
+    try:
+        said = in_words(describe(made.config.state, made.config)).splitlines()
+    finally:
+        broker.start()
+    assert said[0] == f"pipeline {made.name}: not running, 2 batches committed"
+    assert said[1].startswith(f"not known        how much is to be read: {broker.servers} cannot")
 
 
 def test_a_broker_that_is_slow_to_answer_holds_neither_the_loop_nor_its_end(

@@ -1,4 +1,5 @@
 import json
+import logging
 import shutil
 import sqlite3
 from contextlib import closing
@@ -199,6 +200,22 @@ def test_a_cluster_that_cannot_be_reached_is_waited_for_until_asked_to_stop(
         run(patient, stop=stop)
     assert len(attempts) == 3
     assert caplog.text.count("nobody is there. It is tried again until it succeeds") == 1
+
+
+def test_a_wait_says_once_that_it_waits_and_once_that_it_goes_on(caplog):
+    caplog.set_level(logging.INFO)
+    tries = iter([UnavailableError("nobody is there")] * 3)
+
+    def ask():
+        if (error := next(tries, None)) is not None:
+            raise error
+        return "here"
+
+    assert Stop().patiently(ask, 0.001) == "here"
+    assert [record.message for record in caplog.records] == [
+        "waiting: nobody is there. It is tried again until it succeeds",
+        "going on: what was waited for has succeeded",
+    ]
 
 
 @pytest.mark.parametrize("lost", ["fingerprint", "config.toml"])

@@ -52,3 +52,16 @@ def test_text_lines_have_the_sequence_too(root):
     with stamped(lambda: 12):
         logging.getLogger("x").warning("here")
     assert lines(root)[0].endswith("WARNING [12] here")
+
+
+def test_each_line_of_one_of_several_says_whose_it_is(root):
+    log = logging.getLogger("x")
+    root.setFormatter(as_text("scorer 2"))
+    log.warning("here\n\n  and there")
+    root.setFormatter(AsJson("scorer 2"))
+    log.warning("here")
+    text, *more, as_json = lines(root)
+    assert text.startswith("scorer 2 | 20")
+    assert more == ["scorer 2 | ", "scorer 2 |   and there"]
+    assert json.loads(as_json)["worker"] == "scorer 2"
+    assert json.loads(as_json)["message"] == "here"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamboost.pipelines.service.pages import charts
+from streamboost.pipelines.service.pages import charts, tables
 from streamboost.pipelines.service.pages.standing import FRESH, SILENT, STILL, standing
 from streamboost.pipelines.service.pages.view import View
 
@@ -56,6 +56,18 @@ def test_a_pipeline_to_which_nothing_comes_is_well():
     found = standing(seen(committed=STILL + 1), NOW)
     assert (found.word, found.tone) == ("OK", "good")
     assert found.parts[0].startswith("nothing has come since")
+
+
+def test_what_waits_for_scorers_is_the_figure_of_their_panel_and_the_learner_s_is_named():
+    view = seen(records_per_second=1.0, lag={"records": 12, "labels": 4})
+    one = {"worker": "a", "records": 90, "version": 3, "tick": 1000 * NOW}
+    view.documents["workers"] = {
+        "0": one | {"rate": 20.0, "lag": 9},
+        "1": one | {"rate": 5.0, "lag": 2},
+    }
+    parts = ["25/s", "11 records wait for scorers", "16 to be read by the learner"]
+    assert list(standing(view, NOW).parts) == parts
+    assert tables.workers(view).summary == "1 scorer of 2 partitions; 11 records wait for scorers."
 
 
 def test_a_pipeline_that_has_not_begun_says_how_to_begin():

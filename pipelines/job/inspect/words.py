@@ -1,23 +1,9 @@
-"""What a state folder says about its pipeline."""
+"""What was found of a state folder, for a person to read."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from streamboost.connectors.base import Committed
-from streamboost.connectors.sqlite.transaction import SqliteTransaction
-from streamboost.errors import StateError
-from streamboost.pipelines.config.binding import commits_to_kafka, name_of, units
-from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.engine.backlog import lag_of
-from streamboost.pipelines.job.connect import Connectors, connect
-from streamboost.pipelines.monitoring.last_error import last_trouble
-from streamboost.pipelines.state.folder import State
-
-__all__ = ["annotators", "describe", "figures", "in_words"]
+__all__ = ["NO_FIGURE", "annotators", "figures", "in_words"]
 
 _WORDS = {
     "committee": {
@@ -91,70 +77,18 @@ NO_FIGURE = "too few answers"
 _WIDTH = 21
 
 
-def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
-    """Return what is known of the pipeline whose state is at `path`, as JSON can hold it.
-
-    `sequence` and `positions` are those of the newest committed batch, `units` what the positions
-    count. `apart`: the records are scorers' entries of progress, and the learner counts those asked
-    about alone. `lag` is how much there is beyond these, in bytes or messages, where `config`, the
-    pipeline's, is given and its sources can tell. What stands under `checkpoint` is as of the
-    newest one, whose batch it names; `last_error` is what went wrong last, in this run or an
-    earlier one.
-    """
-    state = State(path)
-    name = name_of(state)
-    if name is None:
-        raise StateError(
-            f"{path} is not the state folder of a pipeline: name the folder that [pipeline] state "
-            "of its file names, or the file"
-        )
-    if config is None:
-        if commits_to_kafka(state):
-            raise StateError(
-                f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline "
-                "file"
-            )
-        lag: dict[str, int] = {}
-        with closing(SqliteTransaction(state.log, name)) as transaction:
-            committed = transaction.committed()
-    else:
-        with closing(connect(config)) as connectors:
-            committed = connectors.transaction.committed()
-            lag = _lag(connectors, committed)
-    saved = state.checkpoints.newest()
-    trouble = last_trouble(state.last_error)
-    return {
-        "name": name,
-        "running": state.is_running(),
-        "apart": config is not None and config.scores_apart,
-        "sequence": committed.sequence if committed else 0,
-        "positions": committed.positions if committed else {},
-        "units": units(state),
-        "lag": lag,
-        "last_error": None if trouble is None else msgspec.structs.asdict(trouble),
-        "checkpoint": saved[1] if saved else None,
-    }
-
-
-def _lag(connectors: Connectors, committed: Committed | None) -> dict[str, int]:
-    """Return how much there is beyond what is committed, by source, in messages or bytes."""
-    positions = committed.positions if committed else {}
-    lag = {}
-    for name, source in (("records", connectors.records), ("labels", connectors.labels)):
-        if not source.replays:
-            continue
-        source.seek(positions.get(name, {}))
-        if (messages := lag_of(source)) is not None:
-            lag[name] = messages
-    return lag
-
-
 def in_words(found: dict[str, Any]) -> str:
-    """Return what `describe` found, for a person to read."""
+    """Return what `describe` found, in lines."""
     running = "running" if found["running"] else "not running"
-    sequence, checkpoint = found["sequence"], found["checkpoint"]
-    lines = [f"pipeline {found['name']}: {running}, {_many(sequence, 'batch')} committed"]
-    if not sequence and checkpoint is None:
+    sequence, checkpoint, unknown = found["sequence"], found["checkpoint"], found["unknown"]
+    most = "at least " if "committed" in unknown else ""
+    lines = [f"pipeline {found['name']}: {running}, {most}{_many(sequence, 'batch')} committed"]
+    if "committed" in unknown:
+        what = "what came after them, and how much is to be read"
+        lines.append(f"not known        {what}: {unknown['committed']}")
+    elif unknown:
+        lines.append(f"not known        how much is to be read: {unknown['lag']}")
+    elif not sequence and checkpoint is None:
         return "\n".join([*lines, "nothing has been read yet"])
     for source, position in found["positions"].items():
         unit = found["units"].get(source, "records")
