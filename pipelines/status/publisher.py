@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 _SHARE = 0.02
 """The share of its time that the loop spends on reading off the pipeline, at most."""
 
-_WRITTEN = 0.04
+_WRITTEN = 0.03
 """The share of a core that writing takes: its thread and the loop's hold each other up."""
 
 BEAT = 10.0
@@ -55,8 +55,8 @@ class Publisher(Watcher):
     folder : that of the pipeline's state
     about : what stays the same in the document ``pipeline``
     every : seconds from one publication to the next; it takes longer where reading off the pipeline
-        would otherwise cost the loop more than a fiftieth of its time, or writing more than a
-        twenty-fifth of a core's
+        would otherwise cost the loop more than a fiftieth of its time, or writing more than three
+        hundredths of a core's
     mask : takes secrets out of a text
     clock : gives seconds that never go back
     """

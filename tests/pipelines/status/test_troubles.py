@@ -154,7 +154,7 @@ def test_what_takes_long_to_write_is_written_less_often_but_is_not_silent(grown,
         publisher._publish("running")
         publisher._writer.wait(10)
         due = []
-        for cost in (0.0, 0.1, 60.0):
+        for cost in (0.0, 0.075, 60.0):
             publisher._writer.cost, publisher._due = cost, 1_001.0
             for seconds in (1.0, 2.0, 3.0, 10.0):
                 publisher._clock = lambda seconds=seconds: 1_000.0 + seconds
