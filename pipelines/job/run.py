@@ -42,7 +42,7 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.stop import Interrupted, Stop
 
-__all__ = ["build_loop", "has_begun", "run"]
+__all__ = ["build_loop", "has_begun", "run", "set_aside"]
 
 _log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ def _follow_file(config: Config, pipeline: Pipeline) -> None:
 def _work(loop: Loop, state: State, *, until_idle: bool) -> int:
     """Run a recovered pipeline, and leave a checkpoint behind; return the newest batch."""
     try:
-        with _set_aside():
+        with set_aside():
             loop.run(until_idle=until_idle)
     except Interrupted:
         if not loop.is_settled:
@@ -160,7 +160,7 @@ def _work(loop: Loop, state: State, *, until_idle: bool) -> int:
 
 
 @contextmanager
-def _set_aside() -> Iterator[None]:
+def set_aside() -> Iterator[None]:
     """Let the collector pass over what is there already, and seldom look at what comes.
 
     Little dies of modules, kernels and a recovered state, and what a batch makes dies without the

@@ -51,9 +51,15 @@ class Scoring:
     def __init__(self, state: State) -> None:
         self._state = state
         self._known: _Known | None = None
+        self._asked: _Known | None = None
         self._tried = -1
         self._loading = threading.Lock()
         self._scoring = threading.Lock()
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a few records are predicted at once: all is loaded, and nobody else is served."""
+        return self._asked is self._known is not None and not self._scoring.locked()
 
     def predict(self, records: Sequence[Document]) -> Document:
         """Return what is predicted of `records`, and the batch of the pipeline it goes by.
@@ -69,6 +75,7 @@ class Scoring:
         if known.learner.decisions is not None:
             for one, label in zip(found, decided, strict=True):
                 one["decision"] = known.label(label)
+        self._asked = known
         return {"sequence": known.sequence, "predictions": found}
 
     def explain(self, records: Sequence[Document]) -> Document:

@@ -6,7 +6,7 @@ per publication, as that committee may be gone by the time somebody asks.
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ MOST_BYTES = 32_000_000
 MOST_AT_ONCE = 500
 """Kept of those that were asked about, or labelled, between two publications."""
 
-WORK = 0.02
+WORK = 0.01
 """Seconds a publication may spend on working out which features made its predictions."""
 
 NAMED = 10
@@ -145,8 +145,8 @@ def why(
     effect = np.abs(
         owed[likely[0], :-1] - owed[likely[1], :-1] if len(likely) > 1 else owed[0, :-1]
     )
-    most = np.argsort(-effect, kind="stable")[:NAMED]
-    rest = np.setdiff1d(np.arange(owed.shape[1] - 1), most)
+    ordered = np.argsort(-effect, kind="stable")
+    most, rest = ordered[:NAMED], np.sort(ordered[NAMED:])
     return {
         "classes": [classes[k] for k in likely],
         "features": [[columns[d], *owed[likely, d].round(4).tolist()] for d in most.tolist()],
@@ -169,13 +169,13 @@ class JudgedRows:
 
     def update(self, judged: Judged, schema: Schema) -> None:
         """Take in what came; `schema` is that of the records."""
-        end = time.thread_time() + WORK
+        end, shown = time.thread_time() + WORK, shown_by(schema)
         for id, event in judged.events:
             if isinstance(event, Told):
                 self._tell(event, schema)
                 continue
             before = self.rows.get(id)
-            value = _asked(event, schema)
+            value = _asked(event, shown)
             if before is not None:  # asked about again: what was said of it stays
                 fields = value["fields"] or self.fields(id)
                 value |= {"labels": _decode(before[-1])["labels"], "fields": fields}
@@ -215,14 +215,14 @@ class JudgedRows:
             self._bytes -= len(self.rows.pop(next(iter(self.rows)))[-1])
 
 
-def _asked(seen: Seen, schema: Schema) -> dict[str, Any]:
+def _asked(seen: Seen, shown: Set[str]) -> dict[str, Any]:
     request, payload = seen.sent
     return _decode(request) | {
         "asked": True,
         "arrived": seen.tick,
         "version": seen.version,
         "margin": seen.margin,
-        "fields": other_fields(payload, shown_by(schema)),
+        "fields": other_fields(payload, shown),
         "labels": [],
     }
 

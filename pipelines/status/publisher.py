@@ -36,6 +36,9 @@ _log = logging.getLogger(__name__)
 _SHARE = 0.02
 """The share of its time that the loop spends on reading off the pipeline, at most."""
 
+_WRITTEN = 0.03
+"""The share of a core that writing takes: its thread and the loop's hold each other up."""
+
 BEAT = 10.0
 """Seconds after which a pipeline to which nothing comes says that it is there."""
 
@@ -52,7 +55,8 @@ class Publisher(Watcher):
     folder : that of the pipeline's state
     about : what stays the same in the document ``pipeline``
     every : seconds from one publication to the next; it takes longer where reading off the pipeline
-        would otherwise cost the loop more than a fiftieth of its time
+        would otherwise cost the loop more than a fiftieth of its time, or writing more than three
+        hundredths of a core's
     mask : takes secrets out of a text
     clock : gives seconds that never go back
     """
@@ -100,7 +104,10 @@ class Publisher(Watcher):
     @property
     def is_due(self) -> bool:
         """Whether it is time to publish, and nothing is being written."""
-        return self._clock() >= self._due and self._writer.is_idle
+        if not self._writer.is_idle:
+            return False
+        pause = min(self._writer.cost / _WRITTEN, BEAT)
+        return self._clock() >= max(self._due, self._said + pause)
 
     def between_batches(self) -> None:
         """Publish if it is time and there is something new."""

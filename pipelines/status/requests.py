@@ -218,8 +218,9 @@ class RequestRows:
         for id in self.rows.keys() - asked.ids:
             del self.rows[id]
             self._bytes -= self._sizes.pop(id)
+        shown = shown_by(schema)
         for id, (request, payload) in asked.new.items():
-            fields = other_fields(payload, shown_by(schema)) or kept(id)
+            fields = other_fields(payload, shown) or kept(id)
             self._looks.note(id, fields)
             nearest = [one | self._looks.of(one["id"]) for one in near.get(id, ())]
             self._put(id, request, fields, nearest)
@@ -279,6 +280,8 @@ def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
         return {}
     hidden = {_HIDDEN, *hidden}
     parts = {path.partition(".")[0] for path in hidden if "." in path}
+    if not parts and record.keys() <= hidden:
+        return {}
     whole = {name: value for name, value in record.items() if name not in parts}
     inner = flat({name: value for name, value in record.items() if name in parts})
     names = [name for name in (*whole, *inner) if name not in hidden]

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ class Writer:
     Attributes
     ----------
     requests : those that are open, at first as an earlier run has left them
+    cost : seconds of CPU time that the newest publication took
     has_failed : whether the newest publication could not be written
     """
 
@@ -80,6 +82,7 @@ class Writer:
         self._pending: Publication | None = None
         self._is_closed = False
         self.has_failed = False
+        self.cost = 0.0
         self._thread = threading.Thread(target=self._run, name="streamboost-status", daemon=True)
         self._thread.start()
 
@@ -144,6 +147,7 @@ class Writer:
                 self._condition.notify_all()
 
     def _try(self, publication: Publication) -> None:
+        before = time.thread_time()
         try:
             self._write(publication)
             self.has_failed = False
@@ -151,6 +155,7 @@ class Writer:
             if not self.has_failed:
                 _log.warning("no status can be published: %s. It is tried again", error)
             self.has_failed = True
+        self.cost = time.thread_time() - before
 
     def _write(self, publication: Publication) -> None:
         board, since = self._board, publication.since

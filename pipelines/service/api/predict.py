@@ -5,6 +5,8 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import Response
 
 from streamboost.pipelines.service.api.common import FOR_SCORERS, ServedPipeline, described
@@ -15,6 +17,8 @@ __all__ = ["router"]
 router = APIRouter()
 
 _MOST, _MOST_EXPLAINED = 1_000, 100
+_SHORT = 4_096
+"""Bytes of a body whose records keep nobody else waiting, whatever they hold."""
 _ANSWERS = described(404, 403, 409, 413, 422)
 
 
@@ -80,9 +84,13 @@ class Explanations(BaseModel):
     responses=_ANSWERS,
     dependencies=FOR_SCORERS,
 )
-def predict(served: ServedPipeline, given: RecordsAsked) -> Response:
+async def predict(request: Request, served: ServedPipeline, given: RecordsAsked) -> Response:
     """Predict records by the newest checkpoint; nothing is logged, asked or learned."""
-    return _json(served.scoring.predict(given.records))
+    scoring = served.scoring
+    is_short = int(request.headers.get("content-length", _SHORT + 1)) <= _SHORT
+    if is_short and scoring.is_at_hand:  # a thread would take longer to begin
+        return _json(scoring.predict(given.records))
+    return _json(await run_in_threadpool(scoring.predict, given.records))
 
 
 @router.post(

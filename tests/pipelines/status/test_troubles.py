@@ -147,6 +147,23 @@ def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monke
         assert publisher._due == 1_000.0 + 3 / 0.02
 
 
+def test_what_takes_long_to_write_is_written_less_often_but_is_not_silent(grown, tmp_path):
+    world, _ = grown
+    with published(world.loop, tmp_path) as publisher:
+        publisher._clock = lambda: 1_000.0
+        publisher._publish("running")
+        publisher._writer.wait(10)
+        due = []
+        for cost in (0.0, 0.075, 60.0):
+            publisher._writer.cost, publisher._due = cost, 1_001.0
+            for seconds in (1.0, 2.0, 3.0, 10.0):
+                publisher._clock = lambda seconds=seconds: 1_000.0 + seconds
+                if publisher.is_due:
+                    due.append(seconds)
+                    break
+        assert due == [1.0, 3.0, 10.0]
+
+
 def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
     grown, tmp_path, reader
 ):
