@@ -52,8 +52,8 @@ class Leases:
 
     def _before(self, connection: Connection, person: Person) -> OpenRequest | None:
         """Return the request that `person` has before them, if nobody has answered it."""
-        row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
-        request = None if row is None else self._requests.request(row[0])
+        id = self.held(connection, person)
+        request = None if id is None else self._requests.request(id)
         return None if request is None or is_answered(connection, request) else request
 
     def _free(
@@ -85,6 +85,11 @@ class Leases:
             "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)",
             (id, person.seat, self._clock() + self._lease),
         )
+
+    def held(self, connection: Connection, person: Person) -> str | None:
+        """Return the record that `person` has before them."""
+        row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
+        return None if row is None else str(row[0])
 
     def holder(self, connection: Connection, id: str) -> str | None:
         """Return the seat that has the record `id` before it."""

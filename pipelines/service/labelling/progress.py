@@ -13,13 +13,16 @@ BREAK = 300_000
 
 _GIVEN = "action = 'label' AND stage != 'undone'"
 
+_COUNTED = f"{_GIVEN} AND stage != 'late'"
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What somebody has labelled.
 
-    `today` counts the labels of today, `seconds` is the median time that one took, None where there
-    are too few, and `first` when they gave their first, in milliseconds since 1970.
+    `today` counts the labels of today, but for those that came too late, `seconds` is the median
+    time that one took, None where there are too few, and `first` when they gave their first, in
+    milliseconds since 1970.
     """
 
     today: int = 0
@@ -30,13 +33,13 @@ class Progress:
 def progress_of(connection: Connection, person: str, midnight: int) -> Progress:
     """Return how far a person has come; `midnight` is when today began."""
     rows = connection.execute(
-        f"SELECT time FROM entries WHERE person = ? AND {_GIVEN} AND time >= ? ORDER BY time",
+        f"SELECT time FROM entries WHERE person = ? AND {_COUNTED} AND time >= ? ORDER BY time",
         (person, midnight),
     )
     times = [time for (time,) in rows]
     gaps = [b - a for a, b in pairwise(times) if b - a < BREAK]
     (first,) = connection.execute(
-        f"SELECT min(time) FROM entries WHERE person = ? AND {_GIVEN}", (person,)
+        f"SELECT min(time) FROM entries WHERE person = ? AND {_COUNTED}", (person,)
     ).fetchone()
     return Progress(len(times), median(gaps) / 1000 if gaps else None, first)
 
@@ -57,7 +60,7 @@ def disagreements(
     found = {}
     for id in set(ids):
         rows = connection.execute(
-            f"SELECT person, label FROM entries WHERE id = ? AND {_GIVEN} ORDER BY number", (id,)
+            f"SELECT person, label FROM entries WHERE id = ? AND {_COUNTED} ORDER BY number", (id,)
         )
         said: dict[str, str | int] = dict(rows)
         if len(set(said.values())) > 1:

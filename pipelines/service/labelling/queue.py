@@ -1,25 +1,24 @@
 """Who labels what: one record at a time, never the same one before two people.
 
-An answer is durable at once, and held for a few seconds in which it can be undone. Then it goes to
-where the pipeline reads its labels, and what was learned cannot be undone any more. A process that
+An answer is durable at once, and held for a few seconds in which it can be undone, fewer where its
+request expires before. Then it goes to where the pipeline reads its labels, and what was learned
+cannot be undone any more. A process that
 is killed in between writes what is due when it comes back. An answer may be written twice by that,
 which the pipeline notices; it is never lost.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import StateError
 from streamboost.pipelines.service.access.people import PROGRAM, Person
+from streamboost.pipelines.service.labelling.delivery import Delivery, StatusOfRequests
 from streamboost.pipelines.service.labelling.leases import (
     Leases,
     OpenRequest,
-    RequestReader,
     is_answered,
 )
 from streamboost.pipelines.service.labelling.progress import (
@@ -36,13 +35,10 @@ from streamboost.pipelines.service.labelling.store import (
     labelled_since,
     newest,
     put,
-    to_write,
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 
-__all__ = ["LabelQueue", "OpenRequest", "RequestReader"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["LabelQueue", "OpenRequest"]
 
 
 class LabelQueue:
@@ -74,7 +70,7 @@ class LabelQueue:
     def __init__(
         self,
         path: Path,
-        requests: RequestReader,
+        requests: StatusOfRequests,
         labels: LabelWriter,
         *,
         grace: int = 3_000,
@@ -85,18 +81,17 @@ class LabelQueue:
     ) -> None:
         self._corrects = corrects
         self._store = LabellingStore(path, mask)
-        self._mask = mask
         self._requests = requests
         self._labels = labels
         self._grace = grace
         self._leases = Leases(requests, lease, clock)
         self._clock = clock
-        self._trouble: str | None = None
+        self._delivery = Delivery(self._store, requests, labels, grace, clock, mask)
 
     @property
     def trouble(self) -> str | None:
         """Why labels that are due could not be written the last time, None where all were."""
-        return self._trouble
+        return self._delivery.trouble
 
     def next(self, person: Person) -> OpenRequest | None:
         """Return the request before `person`, or the most useful one that is free; None: no more.
@@ -107,6 +102,18 @@ class LabelQueue:
         ids = self._requests.request_ids()
         with self._store.writing() as connection:
             return self._leases.next(connection, person, ids)
+
+    def keep(self, person: Person, id: str) -> OpenRequest | None:
+        """Keep the record `id` with `person`; None: it cannot be answered by them any more."""
+        request = self._requests.request(id)
+        with self._store.writing() as connection:
+            is_theirs = self._leases.holder(connection, id) in (None, person.seat)
+            # In another window they may have gone on to another record.
+            is_theirs &= self._leases.held(connection, person) in (None, id)
+            if request is None or not is_theirs or is_answered(connection, request):
+                return None
+            self._leases.give(connection, person, id)
+        return request
 
     def answer(self, person: Person, id: str, label: str | int) -> LabellingEntry:
         """Hold the label that `person` gives the record `id`; it is durable then."""
@@ -131,7 +138,7 @@ class LabelQueue:
             if not found:
                 raise StateError("there is nothing to undo")
             (last,) = found
-            if last.stage in ("writing", "written"):
+            if last.stage in ("writing", "written", "late"):
                 raise StateError(
                     f"the label {last.label!r} of record {last.id!r} was written already, and may "
                     f"have been learned: it could be undone for {self._grace / 1000:g} seconds"
@@ -181,7 +188,9 @@ class LabelQueue:
             found = [
                 entry
                 for entry in newest(connection, 1, below=number + 1)
-                if entry.number == number and entry.action == "label" and entry.stage != "undone"
+                if entry.number == number
+                and entry.action == "label"
+                and entry.stage not in ("undone", "late")
             ]
             if not found:
                 raise StateError("there is no such answer to change: load the page again")
@@ -233,23 +242,7 @@ class LabelQueue:
 
         Those that cannot be written now are written by a later call, and `trouble` says why.
         """
-        try:
-            due = self._due(at_once=at_once)
-            if due:
-                self._labels.deliver([_message(entry) for entry in due])
-                with self._store.writing() as connection:
-                    connection.executemany(
-                        "UPDATE entries SET stage = 'written' WHERE number = ?",
-                        [(entry.number,) for entry in due],
-                    )
-        except Exception as error:  # whatever it is, what waits must be tried again
-            trouble = self._mask(str(error) or type(error).__name__)
-            if self._trouble != trouble:
-                _log.warning("labels wait to be written: %s", trouble)
-            self._trouble = trouble
-            return 0
-        self._trouble = None
-        return len(due)
+        return self._delivery.write_due(at_once=at_once)
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
@@ -275,25 +268,3 @@ class LabelQueue:
                 0, now, person.name, person.seat, id, request["sequence"], action, label, stage
             )
             return put(connection, entry)
-
-    def _due(self, *, at_once: bool) -> list[LabellingEntry]:
-        """Return the labels to be written, which cannot be undone from now on."""
-        with self._store.reading() as connection:
-            query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
-            if connection is None or connection.execute(query).fetchone() is None:
-                return []
-        now = self._clock()
-        with self._store.writing() as connection:
-            # A clock that was set back holds no label for longer than it is to be held.
-            connection.execute(
-                "UPDATE entries SET stage = 'writing' "
-                "WHERE stage = 'held' AND (? OR time <= ? OR time > ?)",
-                (at_once, now - self._grace, now),
-            )
-            return to_write(connection)
-
-
-def _message(entry: LabellingEntry) -> Label:
-    assert entry.label is not None
-    given = datetime.fromtimestamp(entry.time / 1000, UTC).isoformat(timespec="milliseconds")
-    return Label(entry.id, entry.label, given, entry.person)

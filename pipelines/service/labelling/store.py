@@ -17,8 +17,10 @@ __all__ = [
     "EntryStage",
     "LabellingEntry",
     "LabellingStore",
+    "held",
     "labelled_since",
     "newest",
+    "newly_written",
     "put",
     "to_write",
 ]
@@ -26,8 +28,9 @@ __all__ = [
 FILE = "labelling.db"
 
 Action = Literal["label", "skip", "not_sure"]
-EntryStage = Literal["held", "writing", "written", "noted", "undone"]
-"""What became of an action: a label is held, being written, then written; the others are noted."""
+EntryStage = Literal["held", "writing", "written", "late", "noted", "undone"]
+"""What became of an action: a label is held, being written, then written, and late where its
+request had expired when the pipeline read it; the others are noted."""
 
 _FORMAT = 1
 _TABLES = (
@@ -124,15 +127,35 @@ def labelled_since(connection: Connection, entry: LabellingEntry) -> LabellingEn
     """Return the newest label of the entry's record that was given after it and not taken back."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM entries WHERE id = ? AND number > ? AND action = 'label' "
-        "AND stage != 'undone' ORDER BY number DESC LIMIT 1",
+        "AND stage NOT IN ('undone', 'late') ORDER BY number DESC LIMIT 1",
         (entry.id, entry.number),
     ).fetchone()
     return None if row is None else LabellingEntry(*row)
 
 
+def held(connection: Connection) -> list[LabellingEntry]:
+    """Return the labels that can still be undone, the oldest first."""
+    return _in_stage(connection, "held")
+
+
 def to_write(connection: Connection) -> list[LabellingEntry]:
     """Return the labels that are being written, the oldest first."""
+    return _in_stage(connection, "writing")
+
+
+def _in_stage(connection: Connection, stage: EntryStage) -> list[LabellingEntry]:
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM entries WHERE stage = 'writing' ORDER BY number"
+        f"SELECT {_COLUMNS} FROM entries WHERE stage IN ('held', 'writing') AND stage = ? "
+        "ORDER BY number",
+        (stage,),
     )
     return [LabellingEntry(*row) for row in rows]
+
+
+def newly_written(connection: Connection, limit: int) -> list[LabellingEntry]:
+    """Return those of the newest `limit` entries that are written answers to a request."""
+    return [
+        entry
+        for entry in newest(connection, limit)
+        if entry.stage == "written" and entry.sequence > 0
+    ]

@@ -54,6 +54,9 @@ class LabellingDesk:
         self._gains = Gains()
         self._request: OpenRequest = {}
         self._changing: LabellingEntry | None = None
+        self._changed: OpenRequest = {}
+        self._is_gone = False
+        self._status = served.status
         self._entries: list[LabellingEntry] = []
         self._queue = served.queue
         self._refusal = served.labels.refusal
@@ -66,7 +69,8 @@ class LabellingDesk:
         self._id: str | None = None
         self._busy = asyncio.Lock()
         self._progress = Tag("p", "", "state progress")
-        with Tag("div", classes="desk"):
+        self._desk = Tag("div", classes="desk")
+        with self._desk:
             with Tag("section", classes="panel record", aria_labelledby="record-title"):
                 self._record = Record(blind=self._blind)
             with Tag("div", classes="side"):
@@ -95,17 +99,29 @@ class LabellingDesk:
             self._history.on("change", self._change)
 
     async def refresh(self, view: View) -> None:
-        """Keep the record, or take the next one where it is gone."""
+        """Keep the record before the person, if only to say that it is gone.
+
+        The next one comes when they have done something, so that no key that was meant for the one
+        answers the other.
+        """
         self._view = view
         if self._busy.locked():
             return
         async with self._busy:
-            before = self._id
-            if before is None or asyncio.get_running_loop().time() - self._looked >= LOOK:
+            now = asyncio.get_running_loop().time()
+            if self._id is None:
                 await self._next()
-            if before is not None and self._id != before:
-                self._said.say("Record {} was answered or expired.", before)
+            elif not self._is_gone and now - self._looked >= LOOK:
+                await self._look_again(self._id)
             await self._show_history()
+
+    async def _look_again(self, id: str) -> None:
+        """Keep the record theirs, and say so where it cannot be answered any more."""
+        request = await asyncio.to_thread(self._queue.keep, self._person, id)
+        self._looked = asyncio.get_running_loop().time()
+        if request is None:
+            self._is_gone = True
+        self._show(request or self._request)
 
     async def leave(self) -> None:
         """Let others have the record."""
@@ -122,7 +138,7 @@ class LabellingDesk:
             if given.get("turn") != self._turn:
                 return
             if given.get("action") in ("change", "keep"):
-                self._begin_change(self._newest() if given["action"] == "change" else None)
+                await self._begin_change(self._newest() if given["action"] == "change" else None)
                 return
             self._doubt = questions.doubt_of(given, self._known, self._view.label_type)
             if self._doubt is None:
@@ -131,7 +147,7 @@ class LabellingDesk:
                 except StreamBoostError as error:
                     self._said.say("{}", sentence(str(error)))
             if self._doubt is None:
-                self._changing = None
+                self._changing, self._changed = None, {}
             self._turn += 1
             await self._next()
             await self._show_history()
@@ -140,18 +156,24 @@ class LabellingDesk:
         """Ask what an answer in the history is to be instead."""
         number = event.args.get("number")
         async with self._busy:
-            self._begin_change(next((e for e in self._entries if e.number == number), None))
+            await self._begin_change(next((e for e in self._entries if e.number == number), None))
 
     def _newest(self) -> LabellingEntry | None:
         """Return the newest answer that this person gave."""
         own = (entry for entry in self._entries if entry.person == self._person.name)
         return next((e for e in own if e.action == "label" and e.stage != "undone"), None)
 
-    def _begin_change(self, entry: LabellingEntry | None) -> None:
+    async def _begin_change(self, entry: LabellingEntry | None) -> None:
         """Have the next answer take the place of `entry`; None: have it be of the record."""
         self._changing, self._doubt = entry, None
+        self._changed = {} if entry is None else await asyncio.to_thread(self._kept, entry.id)
         self._turn += 1
         self._show(self._request or None)
+
+    def _kept(self, id: str) -> OpenRequest:
+        """Return what is kept of a record, without what the committee said of it."""
+        found = self._status.request(id) or self._status.judged(id) or {}
+        return {"id": id} | {name: found[name] for name in ("features", "fields") if name in found}
 
     def _take(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         """Do what was chosen; return what to say of it, with the names it says it of."""
@@ -165,6 +187,8 @@ class LabellingDesk:
             return "Record {} is {} now, and was {}.", entry.id, str(entry.label), before
         if self._id is None:
             return ("There is no record to answer.",)
+        if self._is_gone:
+            return "Record {} was answered or expired: nothing more is said of it.", self._id
         if action == "skip":
             return "Skipped {}: it comes again later.", self._queue.skip(self._person, self._id).id
         if action == "not_sure":
@@ -177,8 +201,12 @@ class LabellingDesk:
         return given_text, entry.id, str(entry.label), *names
 
     async def _next(self) -> None:
+        if self._changing is not None:  # what is at hand waits
+            self._show(self._request or None)
+            return
         request = await asyncio.to_thread(self._queue.next, self._person)
         self._looked = asyncio.get_running_loop().time()
+        self._is_gone = False
         self._show(request)
 
     async def _show_history(self) -> None:
@@ -203,17 +231,21 @@ class LabellingDesk:
             self._turn += 1  # what is on its way was meant for another record
             self._doubt = None
         self._id, self._request = found.get("id"), found
-        view = self._view
+        view, changing = self._view, self._changing
         about = view.document("pipeline")
-        self._record.show(found, about, self._refusal)
+        shown = found if changing is None else self._changed
+        self._desk.classes(**{"add" if self._is_gone and changing is None else "remove": "gone"})
+        self._record.show(
+            shown, about, self._refusal, changing=changing is not None, gone=self._is_gone
+        )
         self._known = list(self._classes) or _known(view)
         questions.give_keys(self._keys, self._known)
         self._known = self._known or sorted(found.get("probabilities") or ())
-        changing = self._changing
         self._answers.show(
             turn=self._turn,
             open=request is not None and self._refusal is None,
-            choices=self._choices(found if changing is None else {}),
+            gone=self._is_gone,
+            choices=self._choices({} if changing or self._is_gone else found),
             numeric=view.label_type == "integer",
             closed=bool(self._classes),
             doubt=None if self._doubt is None else asdict(self._doubt),
@@ -221,10 +253,10 @@ class LabellingDesk:
             if changing is None
             else {"id": visible(changing.id), "label": visible(str(changing.label))},
         )
-        self._near.show(found)
-        self._given_panel.set_visibility(bool(found))
+        self._near.show(shown)
+        self._given_panel.set_visibility(bool(shown.get("features")))
         usual = view.document("features").get("features") or ()
-        table = features(found, usual, view.document("typical"), blind=self._blind)
+        table = features(shown, usual, view.document("typical"), blind=self._blind)
         self._legend.text = visible(table.summary)
         self._features.show_table(table)
 

@@ -9,7 +9,7 @@ const ACTIONS = [
 const ALWAYS = ["undo", "change", "keep"];
 
 export default {
-  props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean, closed: Boolean, doubt: Object, changing: Object },
+  props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean, closed: Boolean, gone: Boolean, doubt: Object, changing: Object },
   emits: ["given"],
   data() {
     return { sent: null, other: "" };
@@ -57,7 +57,13 @@ export default {
         button("No, add ", this.doubt.name, this.doubt.label),
       ]),
     ]);
-    const changing = this.changing && h("div", { class: "doubt", role: "alert" }, [
+    const gone = this.gone && !this.changing && h("div", { class: "doubt gone", role: "alert" }, [
+      h("p", "It was answered or expired meanwhile. Any answer leads to the next record."),
+      h("div", { class: "actions" }, [
+        h("button", { type: "button", onClick: () => this.give("next") }, "Next record"),
+      ]),
+    ]);
+    const changing = this.changing && h("div", { class: "doubt changing", role: "alert", tabindex: -1 }, [
       h("p", ["Record ", h("bdi", this.changing.id), " is ", h("bdi", this.changing.label), ". What is it instead?"]),
       h("div", { class: "actions" }, [
         h("button", { type: "button", "aria-keyshortcuts": "Escape", onClick: () => this.give("keep") }, [key("Esc"), "Leave it"]),
@@ -66,6 +72,7 @@ export default {
     const answerable = this.open || Boolean(this.changing);
     const actions = ACTIONS.filter(([name]) => this.open || ALWAYS.includes(name)).map(action);
     return h("div", { class: "answers" }, [
+      gone,
       changing,
       answerable && h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.choices.map(choice)),
       answerable && doubt,
@@ -105,6 +112,17 @@ export default {
     },
   },
   watch: {
+    changing(begun, before) {
+      if (Boolean(begun) === Boolean(before)) return;
+      if (begun) this.from = document.activeElement;
+      Vue.nextTick(() => {
+        if (!begun) return this.from?.isConnected && this.from.focus({ preventScroll: true });
+        const asked = this.$el.querySelector(".changing");
+        asked.focus({ preventScroll: true });
+        document.querySelector(".record")?.scrollIntoView();
+        asked.scrollIntoView({ block: "nearest" });
+      });
+    },
     doubt(asked) {
       if (asked) Vue.nextTick(() => this.$el.querySelector(".doubt button").focus());
     },

@@ -18,6 +18,7 @@ _STAGES = {
     "held": "can be undone",
     "writing": "being written",
     "written": "written",
+    "late": "came too late",
     "undone": "taken back",
 }
 
@@ -30,12 +31,13 @@ def rows(
     """Return what stands in each row.
 
     `differ` says who said what of records that people see differently. Somebody may change what
-    they said themselves, and an operator all; of a record, the newest answer.
+    they said themselves, and an operator all; of a record, the newest answer. What came too late is
+    no answer to change.
     """
     newest: set[str] = set()
     found = []
     for entry in entries:
-        is_label = entry.action == "label" and entry.stage != "undone"
+        is_label = entry.action == "label" and entry.stage not in ("undone", "late")
         is_theirs = person.role == "operator" or entry.person == person.name
         others = [
             f"{name}: {label}" for name, label in differ.get(entry.id, ()) if name != entry.person

@@ -26,9 +26,29 @@ class Record:
         self._fields = Tag("dl", classes="fields")
         self._shown: Mapping[str, Any] = {}
 
-    def show(self, request: OpenRequest, about: Mapping[str, Any], refusal: str | None) -> None:
-        """Show a request; without one, say what to do."""
-        if not request:
+    def show(
+        self,
+        request: OpenRequest,
+        about: Mapping[str, Any],
+        refusal: str | None,
+        *,
+        changing: bool = False,
+        gone: bool = False,
+    ) -> None:
+        """Show a request; without one, say what to do.
+
+        Nothing of the guess is told where an answer is `changing`, or the request is `gone`.
+        """
+        if changing:
+            self._title.say("Record {}", request["id"])
+            there = request.get("features") or request.get("fields")
+            self._guess.say("" if there else "Its fields are no longer kept.")
+            self._why.text = "Its answer is being changed."
+        elif gone:
+            self._title.say("Record {}", request["id"])
+            self._guess.say("")
+            self._why.text = ""
+        elif not request:
             self._title.say("Nothing to label")
             self._guess.say("")
             self._why.text = refusal or _idle(about)

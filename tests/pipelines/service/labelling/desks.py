@@ -15,6 +15,7 @@ class Asked:
 
     def __init__(self, n=0):
         self.open = {str(i): self.one(str(i), 1 / (1 + i)) for i in range(n)}
+        self.kept = {}
 
     @staticmethod
     def one(id, utility, sequence=1):
@@ -25,6 +26,14 @@ class Asked:
 
     def request(self, id):
         return self.open.get(id)
+
+    def judged(self, id):
+        return self.kept.get(id)
+
+    def close(self, id, labels=()):
+        """Let a request go that was answered, or has expired."""
+        request = self.open.pop(id)
+        self.kept[id] = request | {"asked": True, "labels": list(labels)}
 
 
 class Desk:

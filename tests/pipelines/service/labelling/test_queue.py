@@ -8,6 +8,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, DataError, StateError, UnavailableError
 from streamboost.pipelines.service.access.people import PROGRAM, Person
+from streamboost.pipelines.service.labelling.delivery import MARGIN, WATCHED_EVERY
 from streamboost.pipelines.service.labelling.progress import Progress
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.writers import LabelWriter
@@ -71,6 +72,49 @@ def test_a_held_answer_survives_its_process_and_is_written_by_the_next(desk):
     desk.now += GRACE
     assert desk.fresh().write_due() == 1
     assert desk.written() == [("0", "left", "ann")]
+
+
+def test_an_answer_is_written_in_time_for_its_request(desk):
+    desk.asked.open["0"]["expires"] = desk.now + MARGIN + 1_000
+    desk.asked.open["1"]["expires"] = desk.now + MARGIN - 1_000
+    desk.queue.answer(ANN, "0", "left")
+    desk.queue.answer(ANN, "1", "right")
+    desk.queue.answer(ANN, "2", "left")
+    assert desk.queue.write_due() == 1, "as late as that, it goes at once"
+    desk.now += 999
+    assert desk.queue.write_due() == 0, "it can be undone, still"
+    desk.now += 1
+    assert desk.queue.write_due() == 1
+    assert desk.written() == [("1", "right", "ann"), ("0", "left", "ann")]
+
+
+def test_an_answer_that_came_too_late_is_called_so_and_counts_for_nothing(desk):
+    for id in ("0", "1"):
+        desk.queue.answer(ANN, id, "left")
+    desk.now += GRACE
+    desk.queue.write_due()
+    desk.asked.close("0")
+    desk.asked.close("1", labels=[[desk.now, "left", "ann"]])
+    desk.now += WATCHED_EVERY
+    desk.queue.write_due()
+    entries = {entry.id: entry for entry in desk.queue.history()}
+    assert (entries["0"].stage, entries["1"].stage) == ("late", "written")
+    assert desk.queue.progress(ANN).today == 1
+    with pytest.raises(StateError, match="no such answer to change"):
+        desk.queue.correct(ANN, entries["0"].number, "right")
+
+
+def test_what_is_still_asked_or_was_never_asked_is_not_called_late(desk):
+    desk.queue.answer(ANN, "0", "left")
+    desk.queue.post(PROGRAM, [Label("77", "left")])
+    desk.asked.kept["0"] = desk.asked.open["0"] | {"asked": True, "labels": []}
+    desk.asked.open["1"]["expires"] = desk.now + 3_600_000
+    desk.queue.answer(BEN, "1", "left")
+    desk.queue.write_due(at_once=True)
+    desk.asked.close("1")  # and what became of it is not told yet
+    desk.now += WATCHED_EVERY
+    desk.queue.write_due()
+    assert {entry.stage for entry in desk.queue.history()} == {"written"}
 
 
 def test_an_answer_can_be_undone_until_it_is_written(desk):

@@ -34,6 +34,11 @@ def test_what_somebody_else_said_of_a_record_stands_beside():
     assert [one["others"] for one in rows] == ["bob: b⟨U+202E⟩", ""]
 
 
+def test_an_answer_that_came_too_late_says_so_and_is_none_to_change():
+    (row,) = answered.rows([entry(1, "ann", "7", stage="late")], {}, ANN)
+    assert (row["state"], row["changeable"]) == ("came too late", False)
+
+
 def test_answers_are_said_in_words():
     entries = [
         entry(3, "ann", "1", "skip", None, "noted"),

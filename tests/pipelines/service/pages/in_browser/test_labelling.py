@@ -86,12 +86,24 @@ def test_what_ones_labels_have_brought_stands_in_the_tile_of_the_accuracy_too(vi
     page.locator(".tile .gain", has_text="since your first label").wait_for()
 
 
-def test_a_record_answered_elsewhere_disappears(job, visit):
-    page = visit("/label")
+def test_a_record_answered_elsewhere_stays_until_somebody_acts_and_no_key_answers_the_next(
+    job, visit
+):
+    page = visit("/label", bypass_csp=True)  # axe brings styles of its own
     id = record(page)
     job.answer([id])
-    wait_for_record_after(page, id)
+    page.wait_for_selector(".desk.gone .doubt")
+    assert "answered or expired" in text_of(page, ".doubt")
+    assert record(page) == id
+    assert page.locator(".choice .share", has_text="%").count() == 0
+    assert_accessible(page)
+    given = len(job.given())
+    page.keyboard.press("1")
+    after = wait_for_record_after(page, id)
+    assert page.locator(".gone").count() == 0
     assert f"Record {id} was answered or expired" in text_of(page, ".said")
+    assert after not in page.locator(".answered tbody th").all_inner_texts()
+    assert len(job.given()) == given
 
 
 def test_markup_in_a_record_is_shown_as_text(visit):
@@ -206,11 +218,16 @@ def test_an_answer_that_was_written_is_changed_by_a_click_and_learned_anew(job, 
     answered(page, id).get_by_role("button", name="Change").click()
     page.wait_for_selector(".doubt")
     assert f"Record {id} is " in text_of(page, ".doubt")
+    assert record(page) == id, "what is shown is what is changed"
+    assert f"{SCRIPT} {id}" in page.locator(".fields dd").all_inner_texts()
+    assert page.locator(".fields img").count() == 1
+    assert text_of(page, ".guess") == ""
+    assert page.locator(".choice .share", has_text="%").count() == 0
     corrected = job.figure("join", "corrected") if "corrected" in job.status.document("join") else 0
     name = page.locator(".choice .name").nth(2).inner_text()
     page.locator(".choice").nth(2).click()
     until_said(page, f"Record {id} is {name} now")
-    assert record(page) == after, "the record at hand stays"
+    assert wait_for_record_after(page, id) == after, "the record at hand comes back"
     until(lambda: [one["label"] for one in job.given() if one["id"] == id][1:] == [name])
     until(lambda: job.status.document("join").get("corrected", 1) > corrected)
 
@@ -219,18 +236,40 @@ def test_the_last_answer_is_changed_by_the_keyboard_alone_or_left(visit):
     page = visit("/label", bypass_csp=True)  # axe brings styles of its own
     id = record(page)
     page.keyboard.press("2")
-    wait_for_record_after(page, id)
+    at_hand = wait_for_record_after(page, id)
     until(lambda: answered(page, id).count())
     page.keyboard.press("c")
     page.wait_for_selector(".doubt")
+    assert record(page) == id
     page.keyboard.press("Escape")
     page.wait_for_selector(".doubt", state="detached")
+    assert record(page) == at_hand, "the record at hand comes back"
     page.keyboard.press("c")
     page.wait_for_selector(".doubt")
     assert_accessible(page)
     page.keyboard.press("4")
     name = page.locator(".choice .name").nth(3).inner_text()
     until_said(page, f"Record {id} is {name} now")
+
+
+@pytest.mark.parametrize("viewport", [(390, 844), (1280, 800)])
+def test_what_is_changed_comes_into_view_with_its_question_which_gets_the_focus(visit, viewport):
+    page = visit("/label", viewport=dict(zip(("width", "height"), viewport, strict=True)))
+    id = record(page)
+    page.keyboard.press("3")
+    wait_for_record_after(page, id)
+    until(lambda: answered(page, id).count())
+    button = answered(page, id).get_by_role("button", name="Change")
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".changing:focus")
+    for place in (".changing", "#record-title", ".fields img"):
+        box = page.locator(place).first.bounding_box()
+        assert box["y"] >= 0, place
+        assert box["y"] + box["height"] <= viewport[1], place
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".changing", state="detached")
+    assert button.evaluate("button => button === document.activeElement")
 
 
 def test_a_labeller_cannot_change_what_somebody_else_said(visit):
