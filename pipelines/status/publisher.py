@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 _SHARE = 0.02
 """The share of its time that the loop spends on reading off the pipeline, at most."""
 
-BEAT = 10.0
+BEAT = 5.0
 """Seconds after which a pipeline to which nothing comes says that it is there."""
 
 _CLOSING = 5.0

@@ -37,7 +37,8 @@ def test_who_contradicts_sure_predictions_is_named_and_not_who_was_contradicted_
     assert texts(table.rows[0])[1:4] == ["28", "—", "9 of 27"]
     assert texts(table.rows[1])[2:4] == ["0 of 1", "90 of 90"]
     assert table.rows[0][0].link == "/records?pipeline=p&by=bob"
-    assert "ann" not in table.summary and "demo" not in table.summary
+    assert "ann" not in table.summary
+    assert "demo" not in table.summary
 
 
 def test_to_correct_somebody_who_errs_does_not_count_against_oneself():
@@ -47,7 +48,8 @@ def test_to_correct_somebody_who_errs_does_not_count_against_oneself():
         "eve": counts(50, 0, 0, 50, 48),
     }
     known = checked(found)
-    assert known["ann"].right > 85 and known["bob"].right < 6
+    assert known["ann"].right > 85
+    assert known["bob"].right < 6
     assert stand_out(known) == ["bob"]
 
 
