@@ -39,7 +39,7 @@ _SHARE = 0.02
 _WRITTEN = 0.03
 """The share of a core that writing takes: its thread and the loop's hold each other up."""
 
-BEAT = 10.0
+BEAT = 5.0
 """Seconds after which a pipeline to which nothing comes says that it is there."""
 
 _CLOSING = 5.0

@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ import msgspec
 
 from streamboost.pipelines.status.file import FILE
 
-__all__ = ["COUNTED", "RATES", "Status", "StatusReader", "rates"]
+__all__ = ["COUNTED", "RATES", "Choice", "Status", "StatusReader", "rates"]
 
 _BUSY_SECONDS = 1.0
 
@@ -37,6 +38,32 @@ def rates(
         busy / batches if batches else None,
         margins / records if records else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Some of the labelled records; None and False leave nothing out.
+
+    They are `truth`, were predicted as `said`, were labelled by `by` among others, were predicted
+    by version `since` or a later one, and `wrong`.
+    """
+
+    truth: str | None = None
+    said: str | None = None
+    by: str | None = None
+    since: int | None = None
+    wrong: bool = False
+
+
+_CHOSEN = """truth IS NOT NULL
+AND (:truth IS NULL OR truth = :truth)
+AND (:said IS NULL OR said = :said)
+AND (NOT :wrong OR said <> truth)
+AND (:since IS NULL OR json_extract(value, '$.version') >= :since)
+AND (:by IS NULL OR EXISTS (
+    SELECT 1 FROM json_each(records.value, '$.labels') AS one
+    WHERE json_extract(one.value, '$[2]') = :by
+))"""
 
 
 class _Connection(sqlite3.Connection):
@@ -145,12 +172,21 @@ class StatusReader:
         self, truth: str | None = None, said: str | None = None, limit: int = 100
     ) -> list[Status]:
         """Return labelled records, the newest first: of those that are `truth`, or were `said`."""
+        return self.chosen(Choice(truth, said), limit)
+
+    def chosen(self, choice: Choice, limit: int = 100, offset: int = 0) -> list[Status]:
+        """Return the labelled records of a choice, the newest first, after the first `offset`."""
         query = (
-            "SELECT truth, value FROM records WHERE truth IS NOT NULL "
-            "AND (:truth IS NULL OR truth = :truth) AND (:said IS NULL OR said = :said) "
-            "ORDER BY time DESC, id LIMIT :limit"
+            f"SELECT truth, value FROM records WHERE {_CHOSEN} "
+            "ORDER BY time DESC, id LIMIT :limit OFFSET :offset"
         )
-        return self._read(query, {"truth": truth, "said": said, "limit": limit}, _judged)
+        values = {**asdict(choice), "limit": limit, "offset": offset}
+        return self._read(query, values, _judged)
+
+    def count(self, choice: Choice) -> int:
+        """Return how many labelled records of a choice are kept."""
+        query = f"SELECT count(*) FROM records WHERE {_CHOSEN}"
+        return sum(self._read(query, asdict(choice), lambda row: int(row[0])))
 
     def ids_like(self, start: str, limit: int = 20) -> list[str]:
         """Return the ids of kept records that begin with `start`, the newest first."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from streamboost.pipelines.service.pages import charts, tables, voices
 from streamboost.pipelines.service.pages.causes import features, figures
+from streamboost.pipelines.service.pages.causes.annotators import annotators
 from streamboost.pipelines.service.pages.charts import Curves
 from streamboost.pipelines.service.pages.tables import Table
 from streamboost.pipelines.service.pages.view import View
@@ -42,7 +43,8 @@ _ABOUT_EXPERTS = (
 
 _ABOUT_ANNOTATORS = (
     "Who gave labels: how often others said the same of the same record, and how often a confident "
-    "prediction had on its arrival, where nobody else was asked."
+    "prediction had on its arrival, where nobody else was asked. By both: who of two is wrong is "
+    "judged by what else is known of them; with its 95 % interval. A name leads to its records."
 )
 
 _LEARNER = ", by the learner where scoring is apart"
@@ -72,7 +74,7 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
     ("Experts", _ABOUT_EXPERTS, voices.experts),
     ("Experts over time", "Each one's share of the weight in predictions.", charts.voices),
     ("Rivals", "Models of River's that see the same records and labels.", voices.rivals),
-    ("Annotators", _ABOUT_ANNOTATORS, voices.annotators),
+    ("Annotators", _ABOUT_ANNOTATORS, annotators),
     ("Scorers", "Who scores each partition, as of its newest batch.", tables.workers),
     ("Committee", "Trees, and when a new version began to serve.", charts.committee_size),
     ("Committee history", "The newest first.", tables.committees),

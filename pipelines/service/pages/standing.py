@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any, Literal
 
 from streamboost.pipelines.service.pages.charts import total_lag
@@ -15,8 +16,18 @@ __all__ = ["UNSTARTED", "Activity", "Standing", "standing"]
 STILL = 60.0
 """Seconds without a commit after which a pipeline that runs is said to be waiting."""
 
-SILENT = 30.0
-"""Seconds without a word after which a pipeline is said to be silent: it beats every ten."""
+SILENT = 15.0
+"""Seconds without a word after which a pipeline is said to be silent, to which nothing comes: it
+beats every five."""
+
+SOON = 8.0
+"""Seconds below which nobody who tells of every batch is said to be silent."""
+
+PATIENCE = 3
+"""Updates that may be missing."""
+
+NEWEST = 9
+"""Updates whose usual distance says when the next one is due."""
 
 FRESH = 60.0
 """Seconds that a trouble is shown for although batches have been committed since."""
@@ -55,8 +66,9 @@ def standing(view: View, now: float) -> Standing:
     if not view.runs:
         gone = "its process has ended without a word", *_since(last)
         return Standing("Silent", tone, gone, age, trouble)
-    if age is not None and age > SILENT and state != "recovering":
-        return Standing("Silent", tone, ("its process is there, and says nothing",), age, trouble)
+    if age is not None and age > _patience(view) and state != "recovering":
+        gone = f"its process says nothing since {clock(beat)}", *_since(last)
+        return Standing("Silent", tone, gone, age, trouble)
     if state in ("retrying", "recovering"):
         tone = "bad" if trouble else "warn"
         return Standing(state.capitalize(), tone, _since(last), age, trouble)
@@ -66,6 +78,19 @@ def standing(view: View, now: float) -> Standing:
 
 def _since(last: float | None) -> tuple[str, ...]:
     return ("no batch committed yet",) if last is None else (f"last batch at {clock(last)}",)
+
+
+def _patience(view: View) -> float:
+    """Return the seconds that may pass without a word, by how often it spoke while records came.
+
+    Whoever speaks seldom has long batches, between which alone it can; once nothing comes any more
+    the last point says so, and beats follow.
+    """
+    newest = view.points[-NEWEST:]
+    if not newest or not newest[-1].get("records_per_second"):
+        return SILENT
+    usual = median(float(one.get("seconds") or 0.0) for one in newest)
+    return max(PATIENCE * usual, SOON)
 
 
 def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:

@@ -1,20 +1,13 @@
-"""The dashboard's tables of who predicts, experts in what serves and rivals, and who labels."""
+"""The dashboard's tables of who predicts: experts in what serves, and rivals."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from streamboost.pipelines.service.pages.tables import (
-    MOST_FIELDS,
-    Cell,
-    Column,
-    Rows,
-    Table,
-    share_of,
-)
+from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.wording import NOTHING, amount, estimate, percent, plural
+from streamboost.pipelines.wording import NOTHING, amount, estimate, percent
 
-__all__ = ["annotators", "experts", "rivals"]
+__all__ = ["experts", "rivals"]
 
 _SERVING = "what serves"
 
@@ -81,42 +74,3 @@ def _value(figures: Mapping[str, Any]) -> float:
     report = figures.get("since_start") or {}
     found = (report.get("committee") or {}).get("accuracy")
     return float(found["value"]) if found else 0.0
-
-
-def annotators(view: View) -> Table:
-    """Show what the labels of each who gave some came to, the most labels first."""
-    found: Mapping[str, Mapping[str, int]] = view.document("annotators")
-    columns = [
-        Column("Annotator", "words"),
-        Column("Labels"),
-        Column("As others said"),
-        Column("As was surely predicted"),
-    ]
-    names = sorted(found, key=lambda name: -found[name]["labels"])
-    rows: Rows = [
-        [
-            name,
-            amount(found[name]["labels"]),
-            percent(share_of(found[name]["agreed"], found[name]["shared"])),
-            percent(share_of(found[name]["confirmed"], found[name]["judged"])),
-        ]
-        for name in names[:MOST_FIELDS]
-    ]
-    if not rows:
-        return Table("Annotators", columns, [], "No label says who gave it.")
-    shared = sum(found[name]["shared"] for name in names) // 2
-    summary = f"{plural(len(names), 'source')} gave labels, {plural(shared, 'pair')} of one record."
-    return Table("Annotators", columns, rows, f"{summary}{_against(found)}")
-
-
-def _against(found: Mapping[str, Mapping[str, int]]) -> str:
-    """Say who labels most often against the others."""
-    against = [
-        ((one["shared"] - one["agreed"]) / one["shared"], one["shared"], name)
-        for name, one in found.items()
-        if one["shared"] > one["agreed"]
-    ]
-    if not against:
-        return ""
-    share, shared, name = max(against)
-    return f" Most often against the others: {name}, {percent(share)} of {shared:,}."

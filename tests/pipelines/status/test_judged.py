@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from streamboost.pipelines.status import judged
+from streamboost.pipelines.status.file import FILE, StatusFile
+from streamboost.pipelines.status.reader import Choice, StatusReader
 from tests.pipelines.engine import test_relabelling as relabelling
 from tests.pipelines.publishing import answer, open_in, published, run
 from tests.pipelines.status.test_publisher import replayed
@@ -50,6 +52,38 @@ def test_a_cell_of_the_confusion_matrix_leads_to_its_records(judged_world, reade
     }
     assert reader.confused("none") == []
     assert len(reader.confused(limit=7)) == 7
+
+
+def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistaken(tmp_path):
+    def row(time, truth, said, version, *labels):
+        return time, truth, said, json.dumps({"id": "?", "version": version, "labels": labels})
+
+    rows = {
+        "1404": row(5, "grass", "sky", 12, [1, "sky", "ann"], [2, "grass", "bob"]),
+        "right": row(4, "grass", "grass", 12, [1, "grass", "ann"]),
+        "early": row(3, "grass", "sky", 3, [1, "grass", "bob"]),
+        "unsaid": row(2, "grass", None, None, [1, "grass", None]),
+        "unlabelled": row(1, None, "sky", 12),
+    }
+    rows = {id: (*one[:3], one[3].replace("?", id)) for id, one in rows.items()}
+    file = StatusFile(tmp_path / FILE)
+    file.write({"records": rows})
+    reader = StatusReader(tmp_path)
+
+    def ids(**choice):
+        choice = Choice(**choice)
+        found = [one["id"] for one in reader.chosen(choice)]
+        assert reader.count(choice) == len(found)
+        return found
+
+    assert ids() == ["1404", "right", "early", "unsaid"]
+    assert ids(wrong=True) == ["1404", "early"]
+    assert ids(wrong=True, since=12) == ["1404"]
+    assert ids(by="bob") == ["1404", "early"]
+    assert ids(by="ann", truth="grass", said="grass") == ["right"]
+    assert ids(by="nobody") == []
+    assert [one["id"] for one in reader.chosen(Choice(), 2, 1)] == ["right", "early"]
+    file.close()
 
 
 def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world, reader):

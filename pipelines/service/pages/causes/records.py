@@ -1,71 +1,115 @@
-"""The records behind a figure: those of a cell of the confusion matrix, or of a class."""
+"""The records behind a figure: of a cell of the confusion matrix, a class, or an annotator."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
-from streamboost.pipelines.service.pages.view import page_of
+from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table
-from streamboost.pipelines.status.reader import Status
+from streamboost.pipelines.status.reader import Choice, Status
 from streamboost.pipelines.wording import NOTHING, clock, percent, plural
 
-__all__ = ["MOST", "listed", "show_records", "wrong_since"]
+__all__ = ["MOST", "listed", "show_records"]
 
 MOST = 100
-"""Records listed: the newest."""
+"""Records listed at once."""
 
 REASONS = 3
 """Features named, of each."""
 
 
 def show_records(
-    found: Sequence[Status],
-    pipeline: str,
-    truth: str | None,
-    said: str | None,
-    since: int | None = None,
+    found: Sequence[Status], total: int, view: View, choice: Choice, offset: int = 0
 ) -> None:
-    """List records that are `truth` or were predicted as `said`; None: whatever.
-
-    With `since` they are those predicted wrongly by that version or a later one.
-    """
+    """List records of a choice, after the first `offset` of the `total` that are kept."""
+    pipeline = view.document("pipeline").get("name")
     with Tag("section", classes="panel whole", aria_label="Records"):
-        Sentence("p", "summary").say(*_what(len(found), truth, said, since))
+        _filters(view, choice, pipeline)
+        Sentence("p", "summary").say(*_what(total, choice))
         Tag(
             "p",
             "Of the records that are kept, the newest first; a record's id leads to all that is "
-            "known of it.",
+            "known of it. What was mistaken is tinted.",
             "about",
         )
-        if truth is not None or said is not None or since is not None:
-            Tag("a", "All labelled records", href=page_of("/records", pipeline))
+        _pages(len(found), total, choice, pipeline, offset)
         show_table(listed(found, pipeline))
 
 
-def wrong_since(found: Sequence[Status], since: int) -> list[Status]:
-    """Return those that version `since` or a later one predicted wrongly, no more than listed."""
-    wrong = [one for one in found if one.get("label") is not None and _is_wrong(one)]
-    return [one for one in wrong if (one.get("version") or 0) >= since][:MOST]
+def _filters(view: View, choice: Choice, pipeline: str) -> None:
+    classes = [str(one) for one in view.document("classes").get("labels") or ()]
+    sources = list(view.document("annotators"))
+    with Tag("form", classes="choose", action="/records"):
+        Tag("input", type="hidden", name="pipeline", value=pipeline)
+        if choice.since is not None:
+            Tag("input", type="hidden", name="since", value=str(choice.since))
+        for name, title, names, chosen in (
+            ("true", "Class", classes, choice.truth),
+            ("predicted", "Predicted as", classes, choice.said),
+            ("by", "Labelled by", sources, choice.by),
+        ):
+            Tag("label", title, for_=f"records-{name}")
+            with Tag("select", id=f"records-{name}", name=name):
+                Tag("option", "any", value="")
+                for one in names if chosen is None or chosen in names else [*names, chosen]:
+                    Tag("option", one, value=one, **_if("selected", one == chosen))
+        with Tag("label"):
+            is_checked = _if("checked", choice.wrong)
+            Tag("input", type="checkbox", name="wrong", value="true", **is_checked)
+            Tag("span", "Mistakes only")
+        Tag("button", "Show")
+        if choice != Choice():
+            Tag("a", "All labelled records", href=page_of("/records", pipeline))
 
 
-def _is_wrong(one: Status) -> bool:
-    return bool(str(one["label"]) != one["truth"])
+def _if(name: str, is_so: bool) -> dict[str, Any]:
+    return {name: True} if is_so else {}
 
 
-def _what(n: int, truth: str | None, said: str | None, since: int | None) -> tuple[str, ...]:
-    most = "the newest " if n == MOST else ""
-    found = f"{most}{plural(n, 'labelled record')}"
-    found = found[:1].upper() + found[1:]
-    if since is not None:
-        wrong = f"predicted wrongly by version {since} or later"
-        return (f"{found}: {wrong}.",) if truth is None else (f"{found}: {{}}, {wrong}.", truth)
-    if truth is not None and said is not None:
-        return f"{found}: {{}} that was predicted as {{}}.", truth, said
-    if truth is not None:
-        return f"{found}: {{}}, whatever was predicted.", truth
-    if said is not None:
-        return f"{found}: predicted as {{}}, whatever it is.", said
-    return (f"{found}.",)
+def _pages(n: int, total: int, choice: Choice, pipeline: str, offset: int) -> None:
+    """Say which of the records are listed, and lead to those before and after."""
+    if not offset and n >= total:
+        return
+
+    def link(text: str, to: int) -> None:
+        named = {
+            "true": choice.truth,
+            "predicted": choice.said,
+            "by": choice.by,
+            "since": choice.since,
+            "wrong": "true" if choice.wrong else None,
+        }
+        Tag("a", text, href=page_of("/records", pipeline, **named, after=to or None))
+
+    with Tag("nav", classes="paging", aria_label="Further records"):
+        Tag("span", f"{offset + 1:,} to {offset + n:,} of {total:,} kept" if n else "No more")
+        if offset:
+            link("Newer ones", max(offset - MOST, 0))
+        if offset + MOST < total:
+            link("Older ones", offset + MOST)
+
+
+def _what(n: int, choice: Choice) -> tuple[str, ...]:
+    """Say what is listed, in a sentence with the names that go into it."""
+    parts: list[str] = []
+    names: list[str] = []
+    if choice.truth is not None and choice.said is not None:
+        parts, names = ["{} that was predicted as {}"], [choice.truth, choice.said]
+    elif choice.truth is not None:
+        is_mistaken = choice.wrong or choice.since is not None
+        parts, names = ["{}" if is_mistaken else "{}, whatever was predicted"], [choice.truth]
+    elif choice.said is not None:
+        parts, names = ["predicted as {}, whatever it is"], [choice.said]
+    if choice.since is not None:
+        wrong = "wrongly " if choice.wrong else ""
+        parts.append(f"predicted {wrong}by version {choice.since} or later")
+    elif choice.wrong:
+        parts.append("predicted wrongly")
+    if choice.by is not None:
+        parts.append("labelled by {}")
+        names.append(choice.by)
+    told = f": {', '.join(parts)}" if parts else ""
+    return f"{plural(n, 'labelled record')}{told}.", *names
 
 
 def listed(found: Sequence[Status], pipeline: str) -> Table:
@@ -83,17 +127,33 @@ def listed(found: Sequence[Status], pipeline: str) -> Table:
 def _row(one: Status, pipeline: str) -> list[str | Cell]:
     label = one.get("label")
     share = (one.get("probabilities") or {}).get(str(label))
-    said = one["labels"][-1] if one.get("labels") else (None, None, None)
+    when = one["labels"][-1][0] if one.get("labels") else None
     return [
         Cell(str(one["id"]), link=page_of("/record", pipeline, id=one["id"])),
-        clock(said[0]),
+        clock(when),
         str(one["truth"]),
-        NOTHING if label is None else str(label),
+        _prediction(label, one["truth"]),
         percent(share),
         str(one.get("version") or NOTHING),
         _reasons(one.get("why"), str(label)),
-        str(said[2] or "nobody named"),
+        _sources(one.get("labels") or ()),
     ]
+
+
+def _prediction(label: Any, truth: str) -> str | Cell:
+    if label is None:
+        return NOTHING
+    if str(label) == truth:
+        return str(label)
+    return Cell(str(label), shade=0.6, colour="bad", note="wrong: ")
+
+
+def _sources(labels: Sequence[Sequence[Any]]) -> str:
+    """Return who labelled a record, and what each said where they differ."""
+    said = {str(source or "nobody named"): str(label) for _, label, source in labels}
+    if len({*said.values()}) > 1:
+        return ", ".join(f"{source} ({label})" for source, label in said.items())
+    return ", ".join(said) or "nobody named"
 
 
 def _reasons(why: Mapping[str, Any] | None, label: str) -> str:

@@ -11,18 +11,22 @@ from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.causes.features import show_features
 from streamboost.pipelines.service.pages.causes.letters import show_letters
 from streamboost.pipelines.service.pages.causes.record import show_missing, show_record
-from streamboost.pipelines.service.pages.causes.records import MOST, show_records, wrong_since
+from streamboost.pipelines.service.pages.causes.records import MOST, show_records
 from streamboost.pipelines.service.pages.causes.versions import Steering, show_versions
 from streamboost.pipelines.service.pages.layout import Header, main
 from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.view import EVERY, Feed, View
 from streamboost.pipelines.service.pages.widgets import Tag
+from streamboost.pipelines.status.reader import Choice
 
 __all__ = ["add_causes"]
 
 PATIENCE = 30.0
 LIKE = 2_000
 """Labelled records among which the nearest are looked for: the newest."""
+
+FARTHEST = 1_000_000
+"""Records that may be passed over: more than are ever kept."""
 
 Show = Callable[[View], None]
 
@@ -99,19 +103,23 @@ def _add_records(pages: _Pages) -> None:
         pipeline: str | None = None,
         true: str | None = None,
         predicted: str | None = None,
+        by: str | None = None,
         since: int | None = None,
+        wrong: bool = False,
+        after: int = 0,
     ) -> None:
         served = pages.served(pipeline)
-        most = MOST if since is None else LIKE
-        found = await asyncio.to_thread(served.status.confused, true, predicted, most)
-        found = await asyncio.to_thread(
-            served.blindfold.seen_by, request.state.person, found, chosen=predicted is not None
-        )
-        if since is not None:
-            found = wrong_since(found, since)
-        _, content, live = await pages.open("/records", "Records", served, request)
+        choice = Choice(true or None, predicted or None, by or None, since, wrong)
+        offset = min(max(after, 0), FARTHEST)
+        found = await asyncio.to_thread(served.status.chosen, choice, MOST, offset)
+        total = await asyncio.to_thread(served.status.count, choice)
+        seen = served.blindfold.seen_by
+        # What a choice goes by must not tell of a record what is hidden of it.
+        by_guess = choice.said is not None or since is not None or wrong
+        found = await asyncio.to_thread(seen, request.state.person, found, chosen=by_guess)
+        view, content, live = await pages.open("/records", "Records", served, request)
         with content:
-            show_records(found, served.name, true, predicted, since)
+            show_records(found, total, view, choice, offset)
         await live(None)
 
 

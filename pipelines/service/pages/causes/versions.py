@@ -88,7 +88,7 @@ def compared(a: Status, b: Status, pipeline: str) -> Table:
         if one and other and was is not None and now is not None and now < was:
             may_be_chance = was - now <= hypot(_margin(one), _margin(other))
             worse.append((may_be_chance, now - was, name))
-        link = page_of("/records", pipeline, true=name, since=a["version"])
+        link = page_of("/records", pipeline, true=name, since=a["version"], wrong="true")
         rows.append(
             [
                 Cell(f"Recall of {name}", link=link),

@@ -69,17 +69,29 @@ def test_the_rival_of_a_record_that_nobody_judged_is_the_second_likeliest():
 
 def test_a_list_of_records_names_what_spoke_for_each():
     (row,) = records.listed([FOUND], "p").rows
-    assert texts(row)[2:] == ["grass", "cement", "60.0 %", "12", "hue +0.80", "bob"]
+    assert texts(row)[2:] == [
+        "grass",
+        "cement",
+        "60.0 %",
+        "12",
+        "hue +0.80",
+        "ann (sky), bob (grass)",
+    ]
     assert row[0].link == "/record?pipeline=p&id=1404"
 
 
-def test_the_records_on_which_a_class_got_worse_are_those_predicted_wrongly_since_then():
-    right = FOUND | {"id": "right", "label": "grass"}
-    early, none = FOUND | {"id": "early", "version": 3}, FOUND | {"id": "none", "label": None}
-    found = records.wrong_since([FOUND, right, early, none], 12)
-    assert [one["id"] for one in found] == ["1404"]
+def test_a_class_that_got_worse_leads_to_its_mistakes_since_then():
     table = versions.compared(version(4, a=0.9), version(8, a=0.5), "p")
-    assert table.rows[-1][0].link == "/records?pipeline=p&true=a&since=4"
+    assert table.rows[-1][0].link == "/records?pipeline=p&true=a&since=4&wrong=true"
+
+
+def test_a_mistake_is_marked_and_differing_labels_are_named():
+    (row,) = records.listed([FOUND], "p").rows
+    assert (row[3].colour, row[3].note) == ("bad", "wrong: ")
+    assert row[-1] == "ann (sky), bob (grass)"
+    right = FOUND | {"label": "grass", "labels": [[1, "grass", "ann"], [2, "grass", None]]}
+    (row,) = records.listed([right], "p").rows
+    assert (row[3], row[-1]) == ("grass", "ann, nobody named")
 
 
 def test_nearness_takes_numbers_by_their_spread_and_words_as_they_are():

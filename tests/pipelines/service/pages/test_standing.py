@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.pipelines.service.pages import charts, tables
-from streamboost.pipelines.service.pages.standing import FRESH, SILENT, STILL, standing
+from streamboost.pipelines.service.pages.standing import FRESH, SILENT, SOON, STILL, standing
 from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.status.publisher import BEAT
+from streamboost.pipelines.wording import clock
 
 NOW = 1_000_000.0
 
@@ -52,8 +54,28 @@ def test_the_line_turns_grey_when_nobody_speaks_and_red_on_trouble(how, line):
     assert told(**how) == line
 
 
+def test_a_pipeline_that_told_of_every_batch_is_silent_as_soon_as_it_stops_and_tells_no_rate():
+    found = standing(seen(beat=21.0, seconds=1.0), NOW)
+    assert (found.word, found.tone) == ("Silent", "grey")
+    assert found.parts[0] == f"its process says nothing since {clock(1000 * (NOW - 21))}"
+    assert "/s" not in "".join(found.parts)
+    assert told(beat=SOON - 1, seconds=1.0) == ("OK", "good")
+
+
+def test_one_whose_batches_are_long_has_the_time_of_three():
+    assert told(beat=40.0, seconds=20.0) == ("OK", "good")
+    assert told(beat=61.0, seconds=20.0) == ("Silent", "grey")
+
+
+def test_one_to_which_nothing_comes_has_the_time_of_three_beats():
+    still = {"records_per_second": 0.0, "seconds": 1.0}
+    assert told(beat=2 * BEAT, **still) == ("OK", "good")
+    assert told(beat=3 * BEAT + 1, **still) == ("Silent", "grey")
+
+
 def test_a_pipeline_to_which_nothing_comes_is_well():
-    found = standing(seen(committed=STILL + 1), NOW)
+    still = {"committed": STILL + 1, "records_per_second": 0.0}
+    found = standing(seen(**still), NOW)
     assert (found.word, found.tone) == ("OK", "good")
     assert found.parts[0].startswith("nothing has come since")
 

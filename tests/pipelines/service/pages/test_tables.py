@@ -94,30 +94,6 @@ def test_rivals_stand_beside_what_serves():
     assert table.summary == "Ahead of what serves, as far as labels tell: nb."
 
 
-def test_annotators_are_shown_with_what_their_labels_came_to():
-    found = {
-        "bob": {"labels": 2, "shared": 1, "agreed": 0, "judged": 0, "confirmed": 0},
-        "ann": {"labels": 9, "shared": 1, "agreed": 0, "judged": 4, "confirmed": 3},
-    }
-    table = voices.annotators(seen(annotators=found))
-    assert [texts(row) for row in table.rows] == [
-        ["ann", "9", "0.0 %", "75.0 %"],
-        ["bob", "2", "0.0 %", tables.NOTHING],
-    ]
-    assert "2 sources gave labels, 1 pair of one record" in table.summary
-
-
-def test_who_labels_most_often_against_the_others_is_named():
-    def of(shared, agreed):
-        return {"labels": 20, "shared": shared, "agreed": agreed, "judged": 0, "confirmed": 0}
-
-    found = {"ann": of(10, 8), "bob": of(10, 4), "eve": of(2, 2)}
-    said = voices.annotators(seen(annotators=found)).summary
-    assert said.endswith("Most often against the others: bob, 60.0 % of 10.")
-    agreed = {name: of(3, 3) for name in ("ann", "bob")}
-    assert "against" not in voices.annotators(seen(annotators=agreed)).summary
-
-
 def test_what_has_a_cause_leads_there():
     about = {"name": "a & b"}
     confusion = {"labels": ["x", "y"], "counts": [[3, 1], [0, 8]]}
