@@ -1,6 +1,6 @@
 """Records decoded: numbers alone, as a list of fields asks for, into an array; or as they are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -89,7 +89,6 @@ class Mixed:
     def decode(self, desk: Desk, messages: Sequence[Message], known: Known) -> Records:
         """Decode records, noting fields that are not `known`."""
         take, id_of = values_reader(self.names), _nothing if self.id is None else id_reader(self.id)
-        time = _nothing if self.time is None else getter(self.time)
         kept, rows = desk.parse(
             msgspec.json.Decoder(dict[str, Any]).decode,
             lambda record: (id_of(record), record),
@@ -97,12 +96,18 @@ class Mixed:
         )
         return Records(
             ids=[str(id) for id, _ in rows],
-            times=[time_of(time(record)) for _, record in rows],
+            times=self._times(record for _, record in rows),
             X=np.empty((len(rows), 0), dtype=np.float32),
             messages=[messages[index] for index in kept],
             values=[take(record) for _, record in rows],
             unknown=known.unknown(record for _, record in rows),
         )
+
+    def _times(self, records: Iterable[Mapping[str, Any]]) -> list[Time]:
+        if self.time is None:
+            return [None for _ in records]
+        time = getter(self.time)
+        return [time_of(time(record)) for record in records]
 
 
 def _nothing(record: Mapping[str, Any]) -> Any:

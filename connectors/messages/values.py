@@ -17,11 +17,11 @@ _KINDS = {bool: "bool", float: "float", list: "array", dict: "object"}
 
 def id_reader(path: str) -> Callable[[Mapping[str, Any]], str | int | None]:
     """Return what gives a record's id; it raises msgspec's ValidationError where that is none."""
-    get = getter(path)
+    get = getter(path) if "." in path else None
 
     def read(record: Mapping[str, Any]) -> str | int | None:
-        value = get(record)
-        if value is None or type(value) is str or type(value) is int:
+        value = record.get(path) if get is None else get(record)
+        if type(value) is int or type(value) is str or value is None:
             return value
         kind = _KINDS[type(value)]
         raise msgspec.ValidationError(f"Expected `str | int | null`, got `{kind}` - at `$.{path}`")

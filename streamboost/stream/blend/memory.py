@@ -78,7 +78,8 @@ class Memory:
         for id in said.keys() & self._said.keys():
             self.take(id)
         self._said.update(said)
-        self._bytes += sum(one.logs.nbytes for one in said.values())
+        if said:  # all of a batch are of a size
+            self._bytes += len(said) * next(iter(said.values())).logs.nbytes
         while len(self._said) > _MOST or self._bytes > _MOST_BYTES:
             _, oldest = self._said.popitem(last=False)
             self._bytes -= oldest.logs.nbytes

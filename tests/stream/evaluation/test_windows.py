@@ -294,6 +294,13 @@ def test_the_window_holds_the_newest_records_alone():
     assert 180 <= recent.records <= 200
 
 
+@pytest.mark.parametrize(("window", "delay"), [(200, 0), (200, 7), (5_000, 7)])
+def test_both_reports_together_are_those_told_one_by_one(window, delay):
+    stream = made(3, n=900)
+    evaluation = stream.feed(Evaluation(stream.block, window), batch=50, delay=delay)
+    assert evaluation.both() == (evaluation.since_start(), evaluation.recent())
+
+
 def test_what_is_predicted_before_the_first_label_is_wrong_and_has_no_log_loss():
     evaluation = Evaluation()
     none = Scored(
