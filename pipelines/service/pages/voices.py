@@ -50,12 +50,7 @@ def rivals(view: View) -> Table:
     """Show the honest accuracy of what serves and of each rival, on the same records."""
     own: Mapping[str, Any] = view.document("evaluation")
     found: Mapping[str, Mapping[str, Any]] = view.document("rivals")
-    columns = [
-        Column("Model", "words"),
-        Column("Accuracy since the start"),
-        Column("Of the newest"),
-        Column("Records"),
-    ]
+    columns = _columns("Model", "Accuracy since the start", "Of the newest", "Records")
     if not found:
         return Table("Rivals", columns, [], "No model runs beside what serves: [rivals.NAME].")
     rows: Rows = [
@@ -72,6 +67,10 @@ def rivals(view: View) -> Table:
     return Table("Rivals", columns, rows, summary)
 
 
+def _columns(who: str, *figures: str) -> list[Column]:
+    return [Column(who, "words"), *map(Column, figures)]
+
+
 def _share(report: Mapping[str, Any] | None) -> str | Cell:
     figure = ((report or {}).get("committee") or {}).get("accuracy")
     return NOTHING if figure is None else Cell(estimate(figure), bar=figure["value"])
@@ -86,12 +85,7 @@ def _value(figures: Mapping[str, Any]) -> float:
 def annotators(view: View) -> Table:
     """Show what the labels of each who gave some came to, the most labels first."""
     found: Mapping[str, Mapping[str, int]] = view.document("annotators")
-    columns = [
-        Column("Annotator", "words"),
-        Column("Labels"),
-        Column("As others said"),
-        Column("As was surely predicted"),
-    ]
+    columns = _columns("Annotator", "Labels", "As others said", "As was surely predicted")
     names = sorted(found, key=lambda name: -found[name]["labels"])
     rows: Rows = [
         [
