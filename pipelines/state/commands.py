@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from streamboost.connectors.base import Message
+from streamboost.connectors.base import Message, Position
 from streamboost.connectors.sqlite.database import Database, append, table_exists
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError
@@ -157,6 +157,10 @@ class CommandSource(SqliteSource):
                 return 0
             query = f"SELECT count(*) FROM {STREAM} WHERE offset >= ?"
             return int(connection.execute(query, (self._next,)).fetchone()[0])
+
+    def beginning(self) -> Position | None:
+        """Return None: all commands are still there, although the first does not stand at 0."""
+        return None
 
     def _say(self, error: Exception) -> None:
         if self._has_failed:

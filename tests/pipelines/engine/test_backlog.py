@@ -11,6 +11,7 @@ from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.pipelines.engine.backlog import EVERY, Backlog
 from streamboost.pipelines.engine.intake import Intake
+from streamboost.pipelines.state.commands import Command, CommandSource, queue_command
 from tests.waiting import until
 
 
@@ -221,6 +222,13 @@ def test_retention_near_the_oldest_checkpoint_is_warned_of_once(tmp_path, watche
         "begins at offset 45 now, and a restart from the oldest checkpoint reads on from 50"
         in (warnings(caplog)[0])
     )
+
+
+def test_the_first_command_is_no_message_that_retention_took(tmp_path, watched, clock, caplog):
+    queue_command(tmp_path, Command("retrain"))
+    intake, watch = watched(partial(CommandSource, tmp_path))  # as records, which are watched alike
+    turn(intake, watch, clock, oldest={"records": {"0": 0}})
+    assert warnings(caplog) == []
 
 
 def test_the_beginning_of_an_emptied_stream_is_its_end(tmp_path):
