@@ -100,7 +100,7 @@ class SqliteSource(SinglePartitionSource):
             end = 0 if connection is None else end_of(connection, self._stream)
         return max(end - self._next, 0)
 
-    def beginning(self) -> Position:
+    def beginning(self) -> Position | None:
         """Return the offset of the oldest message that was not deleted."""
         with self._database.reading() as connection:
             if connection is None or not table_exists(connection, self._stream):
