@@ -115,30 +115,30 @@ def shared_data():
     return load
 
 
+def _running(kind, missing, tmp_path_factory):
+    """Run a server in a folder of its own, or skip with what is missing for it."""
+    if lacking := missing():
+        pytest.skip(lacking)
+    server = kind(tmp_path_factory.mktemp(kind.__name__))
+    server.start()
+    yield server
+    server.kill()
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
     """A broker of our own, which may be killed, as long as it is started again."""
-    from tests.broker import broker as broker_module
+    from tests.broker.broker import Broker, missing
 
-    if lacking := broker_module.missing():
-        pytest.skip(lacking)
-    broker = broker_module.Broker(tmp_path_factory.mktemp("broker"))
-    broker.start()
-    yield broker
-    broker.kill()
+    yield from _running(Broker, missing, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory):
     """A schema registry of our own, which may be killed, as long as it is started again."""
-    from tests.broker import registry as registry_module
+    from tests.broker.registry import SchemaRegistry, missing
 
-    if lacking := registry_module.missing():
-        pytest.skip(lacking)
-    registry = registry_module.SchemaRegistry(tmp_path_factory.mktemp("registry"))
-    registry.start()
-    yield registry
-    registry.kill()
+    yield from _running(SchemaRegistry, missing, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

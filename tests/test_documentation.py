@@ -104,6 +104,9 @@ def test_the_first_service_is_up_in_the_steps_its_page_shows(tmp_path):
     out, _ = command("check", "pipeline.toml")
     assert out.startswith("OK")
     command("run", "--until-idle", "pipeline.toml")
+    out, _ = command("inspect", "pipeline.toml")
+    shown = re.search(r"^```\n(pipeline .*?)^```", pages[0].read_text(), flags=re.DOTALL | re.M)
+    assert set(shown[1].splitlines()) <= {*out.splitlines(), "..."}
     out, _ = command("inspect", "--json", "pipeline.toml")
     found = json.loads(out)
     done = found["checkpoint"]

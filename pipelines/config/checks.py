@@ -246,14 +246,13 @@ def _check_each(sections: Sections) -> list[Problem]:
 
 def _check_bootstrap(sections: Sections, around: Surroundings) -> list[Problem]:
     """See that what is known beforehand is a file that nothing is written to."""
-    for name in ("model", "features"):
+    reasons = {
+        "model": "it serves in the committee's place",
+        "features": "nobody knows what columns it will make",
+    }
+    for name, why in reasons.items():
         if sections.bootstrap.committee is not None and getattr(sections, name):
-            text = (
-                f"is what a committee begins with, and [{name}] is River's: "
-                + {"model": "it serves in the committee's place", "features": "nobody knows what "
-                   "columns it will make"}[name]
-                + "; leave one of them out"
-            )  # fmt: skip
+            text = f"is what a committee begins with, and [{name}] is River's: {why}; leave one out"
             return [Problem("bootstrap", "committee", text)]
     known = sections.bootstrap.file
     if known is None:

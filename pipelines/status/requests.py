@@ -208,7 +208,7 @@ class RequestRows:
         asked: Asked,
         near: Mapping[str, list[dict[str, Any]]],
         schema: Schema,
-        kept: Callable[[str], dict[str, Any]] = lambda id: {},
+        kept: Callable[[str], dict[str, Any]],
     ) -> None:
         """Have the rows of those that are open now, with the labelled records `near` new ones.
 

@@ -131,9 +131,8 @@ def _attempt(
     told = pickle.dumps(job)  # as Dask would send arrays, kernels could not write to them
     # Two trainings, each with some of the workers and waiting for the others, would wait forever.
     with client.as_current(), Lock("streamboost.dask"):
-        shares = _shares(
-            client, rows, counts, known_workers
-        )  # now: while it waits for others, workers may die
+        # Only now: while it waited for others, workers may have died.
+        shares = _shares(client, rows, counts, known_workers)
         workers = list(shares)
         _log.info("training on %d workers", len(workers))
         meeting = _meet(client, workers)

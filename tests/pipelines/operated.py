@@ -52,12 +52,17 @@ def put(made, records, partition=None, topic="records"):
         producer.flush()
 
 
-def predicted(made):
+def taken(made, topic):
+    """Return the messages of a topic, as they are."""
     found = []
-    with closing(KafkaSource(made.cluster, f"{made.name}.predictions")) as source:
+    with closing(KafkaSource(made.cluster, f"{made.name}.{topic}")) as source:
         while batch := source.poll(10_000):
-            found += [json.loads(message.payload)["id"] for message in batch]
+            found += batch
     return found
+
+
+def predicted(made):
+    return [json.loads(message.payload)["id"] for message in taken(made, "predictions")]
 
 
 def delete(made, topic, before):

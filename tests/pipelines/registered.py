@@ -7,8 +7,8 @@ from contextlib import closing
 import fastavro
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.config.file import load
+from tests.pipelines.operated import taken
 
 RECORD = {
     "type": "record",
@@ -68,15 +68,6 @@ def put(made, payloads, topic="records", **more):
         for payload in payloads:
             producer.send(f"{made.name}.{topic}", payload, **more)
         producer.flush()
-
-
-def taken(made, topic):
-    """Return the messages of a topic, as they are."""
-    found = []
-    with closing(KafkaSource(made.cluster, f"{made.name}.{topic}")) as source:
-        while batch := source.poll(10_000):
-            found += batch
-    return found
 
 
 def values(made, url, topic):

@@ -43,12 +43,7 @@ def rivals(view: View) -> Table:
     """Show the honest accuracy of what serves and of each rival, on the same records."""
     own: Mapping[str, Any] = view.document("evaluation")
     found: Mapping[str, Mapping[str, Any]] = view.document("rivals")
-    columns = [
-        Column("Model", "words"),
-        Column("Accuracy since the start"),
-        Column("Of the newest"),
-        Column("Records"),
-    ]
+    columns = _columns("Model", "Accuracy since the start", "Of the newest", "Records")
     if not found:
         return Table("Rivals", columns, [], "No model runs beside what serves: [rivals.NAME].")
     rows: Rows = [
@@ -63,6 +58,10 @@ def rivals(view: View) -> Table:
     ahead = [name for name, one in found.items() if _value(one) > _value(own)]
     summary = f"Ahead of what serves, as far as labels tell: {', '.join(ahead) or 'none'}."
     return Table("Rivals", columns, rows, summary)
+
+
+def _columns(who: str, *figures: str) -> list[Column]:
+    return [Column(who, "words"), *map(Column, figures)]
 
 
 def _share(report: Mapping[str, Any] | None) -> str | Cell:

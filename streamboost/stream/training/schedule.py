@@ -114,7 +114,8 @@ class Schedule:
         "always": what a training made serves. "better": only once it has made no more errors
         than the committee that serves, on the labels that came after its training started, which
         it has not seen; no other training starts until then. A draw is the challenger's,
-        which knows more labels.
+        which knows more labels. Each label counts as one, however likely it was to be asked for:
+        it is a judgement of the records that are asked about, the hard ones above all.
     at_limit
         What happens to a committee that is full (`max_estimators`). "retrain": that is all.
         "drop_oldest": once the retrained committee serves, the newer half

@@ -15,7 +15,7 @@ from streamboost import SketchLogitBoostClassifier
 from streamboost.boosting.log_loss import sharded, sketch
 from streamboost.boosting.training_data import masses, training_data
 from streamboost.trees.bins import Bins
-from streamboost.trees.sums import Shard, Together, in_units
+from streamboost.trees.sums import Shard, Sum, Together, in_units
 
 N = 600
 rng = np.random.default_rng(7)
@@ -242,3 +242,12 @@ def test_units_are_exact_where_weights_are_alike_and_small_ones_are_kept():
     assert units[0] / scale == pytest.approx(0.1, rel=1e-12)
     units, _ = in_units(np.array([1e-300, 1.0]))
     assert units[0] == 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 1000, 2**17 - 1, 2**17, 2**17 + 1])
+@pytest.mark.parametrize("weight", [5e-324, 1e-310, 2.3e-308, 1e-9, 0.1, 1.0, 3.0, 1e9, 1.7e308])
+def test_units_of_rows_that_weigh_alike_are_those_of_one_shard_of_several(weight, n):
+    units, scale = in_units(np.full(n, weight))
+    others, their_scale = in_units(np.full(n, weight), Sum())
+    assert scale == their_scale
+    assert (units.dtype, units.tolist()) == (others.dtype, others.tolist())

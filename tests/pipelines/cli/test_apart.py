@@ -84,6 +84,7 @@ def test_one_that_does_not_end_is_killed_and_named(tmp_path, monkeypatch, caplog
     def start(*arguments):
         children.append(begin(*arguments))
         children[-1].send_signal(signal.SIGSTOP)
+        until(lambda: state_of(children[-1].pid).startswith("T"))
         if len(children) == 2:
             stop.request()
         return children[-1]
@@ -144,10 +145,13 @@ def test_learner_and_scorers_run_as_children_and_one_that_is_killed_starts_again
     assert "progress, partition 0 goes on after " in out
 
 
-def is_alive(pid):
+def state_of(pid):
     command = ["ps", "-o", "stat=", "-p", str(pid)]
-    state = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return state != "" and not state.startswith("Z")
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def is_alive(pid):
+    return not state_of(pid).startswith("Z") and state_of(pid) != ""
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from streamboost.pipelines.cli import __main__ as cli
 from streamboost.pipelines.config.templates import brief
 from streamboost.pipelines.config.templates.every import render
 from streamboost.pipelines.state.folder import State
+from tests.pipelines.command import ROOT
 
 
 @pytest.fixture
@@ -58,6 +59,9 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert re.search(r"labels +goes on after 2\d\d requests", out)
     assert re.search(r"    requests +2\d\d  labels asked for", out)
     assert "dead letters" not in out, "zeros are hidden"
+    page = (ROOT / "docs" / "pages" / "how-to" / "monitoring.md").read_text()
+    shown = re.search(r"^```\n(  pred.*?)^```", page, flags=re.DOTALL | re.MULTILINE)[1]
+    assert set(shown.splitlines()) <= set(out.splitlines()), "the page shows what it says"
     assert call("inspect", "p.toml")[1] == out
     code, out, _ = call("inspect", "state", "--json")
     found = json.loads(out)

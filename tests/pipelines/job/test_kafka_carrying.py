@@ -8,13 +8,13 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streamboost.connectors.kafka.admin import add_partitions
-from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
+from tests.pipelines.operated import taken
 from tests.slow import slow
 
 pytestmark = pytest.mark.kafka
@@ -41,14 +41,6 @@ def send(made, records, topic="records", key=lambda record: f"c{record['id']}".e
     return borne
 
 
-def messages(made, topic):
-    found = []
-    with closing(KafkaSource(made.cluster, f"{made.name}.{topic}")) as source:
-        while batch := source.poll(10_000):
-            found += batch
-    return found
-
-
 def borne_by(found):
     return {json.loads(m.payload)["id"]: (m.key, m.headers, m.time) for m in found}
 
@@ -62,11 +54,11 @@ def test_what_is_written_of_a_record_keeps_its_key_headers_and_time(made, make_r
     damaged = {"id": "d", "a": "wide"}
     sent |= send(place, [damaged], begin=200)
     run(load(place.file), until_idle=True)
-    predicted, asked = messages(place, "predictions"), messages(place, "requests")
+    predicted, asked = taken(place, "predictions"), taken(place, "requests")
     assert borne_by(predicted) == {id: one for id, one in sent.items() if id != "d"}
     assert len(asked) > 20
     assert all(sent[id] == one for id, one in borne_by(asked).items())
-    (letter,) = messages(place, "dead_letters")
+    (letter,) = taken(place, "dead_letters")
     assert (letter.key, letter.headers, letter.time) == sent["d"]
 
 
@@ -75,8 +67,8 @@ def test_a_prediction_stands_in_the_partition_of_its_key(made, make_records):
     add_partitions(place.cluster, {f"{place.name}.predictions": 3})
     send(place, make_records(90)[0])
     run(place.config, until_idle=True)
-    at = {m.key: m.partition for m in messages(place, "records")}
-    assert {m.key: m.partition for m in messages(place, "predictions")} == at
+    at = {m.key: m.partition for m in taken(place, "records")}
+    assert {m.key: m.partition for m in taken(place, "predictions")} == at
     assert len(set(at.values())) == 3
 
 
@@ -88,7 +80,7 @@ def test_records_keep_what_they_bear_through_kills(made, make_records):
     died, file = kill(place.file, steps, 3)
     run(load(file), until_idle=True)
     assert len(died) == 3
-    predicted = messages(place, "predictions")
+    predicted = taken(place, "predictions")
     assert len(predicted) == 200
     assert borne_by(predicted) == sent
 
@@ -102,9 +94,9 @@ def test_a_key_names_a_record_where_the_file_says_so(made, make_records):
     send(place, [{"a": 1, "b": 1}], key=lambda record: None)
     send(place, [{"a": 1, "b": 1}], key=lambda record: b"\xff")
     run(load(place.file), until_idle=True)
-    ids = [json.loads(m.payload)["id"] for m in messages(place, "predictions")]
+    ids = [json.loads(m.payload)["id"] for m in taken(place, "predictions")]
     assert sorted(ids) == sorted(f"k{record['n']}" for record in records)
-    letters = [json.loads(m.payload) for m in messages(place, "dead_letters")]
+    letters = [json.loads(m.payload) for m in taken(place, "dead_letters")]
     assert [letter["reason"] for letter in letters] == ["missing_id", "wrong_type"]
     assert letters[0]["detail"] == "the message's key is absent or null"
     assert "is not UTF-8" in letters[1]["detail"]
@@ -127,8 +119,8 @@ def test_labels_among_the_records_are_learned_and_replayed(made, make_records):
     numbers = State(config.state).checkpoints.newest()[1]
     assert numbers["join"]["labels"] == 130
     assert numbers["join"]["answered"] + numbers["join"]["unasked"] == 130
-    assert len(messages(place, "predictions")) == 150, "each record once, an update none"
-    assert messages(place, "dead_letters") == []
+    assert len(taken(place, "predictions")) == 150, "each record once, an update none"
+    assert taken(place, "dead_letters") == []
     verify(config)
 
 
@@ -144,7 +136,7 @@ def test_predictions_repeat_fields_and_tell_all_probabilities(made, make_records
     run(place.config, until_idle=True)
     send(place, make_records(20, start=100)[0])
     run(place.config, until_idle=True)
-    found = [json.loads(m.payload) for m in messages(place, "predictions")]
+    found = [json.loads(m.payload) for m in taken(place, "predictions")]
     shown = {"note": "ü", "device.os": [1, {"x": None}], "big": 2**70 + 1, "no": None}
     assert all(one["fields"] == shown for one in found[:100])
     assert found[0]["probabilities"] == {}
@@ -165,7 +157,7 @@ def test_what_predictions_repeat_may_change_between_runs_and_is_replayed(made, m
     send(place, records)
     config = load(place.file)
     run(config, until_idle=True)
-    found = [json.loads(m.payload) for m in messages(place, "predictions")]
+    found = [json.loads(m.payload) for m in taken(place, "predictions")]
     assert ["fields" in one for one in found] == [False] * 60 + [True] * 60
     assert [one["fields"]["a"] for one in found[60:]] == [record["a"] for record in records]
     verify(config)
