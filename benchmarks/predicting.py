@@ -2,8 +2,9 @@
 
     TOKEN=... python -m benchmarks.predicting ADDRESS RATE
 
-It asks for one record's prediction `RATE` times a second, of four connections. Told to end, it says
-how many answers came, and the median of the milliseconds that one took.
+It asks for one record's prediction `RATE` times a second, of four connections. It says "answered"
+after the first answer. Told to end, it says how many answers came, and the median of the
+milliseconds that one took.
 """
 
 import asyncio
@@ -31,6 +32,8 @@ async def ask(session, url, every, taken):
         async with session.post(url, json={"records": [record]}) as answer:
             await answer.read()
             if answer.status == 200:
+                if not taken:
+                    print("answered", flush=True)
                 taken.append(1e3 * (time.perf_counter() - began))
         due = max(due + every, time.perf_counter() - BEHIND)
         await asyncio.sleep(max(due - time.perf_counter(), 0.0))

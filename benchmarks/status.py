@@ -250,7 +250,14 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False):
         points = stack.enter_context(closing(StatusReader(state.path))).points
         # The first publication takes long, after which there is none for long.
         is_ready = (lambda: len(points()) >= 5) if alone else (lambda: True)
-        turns = Turns(list(arms.values()), n_turns, loop.stop, loop.checkpoint, is_ready)
+
+        def checkpoint():
+            loop.checkpoint()
+            if rate and not alone:
+                # Loading it, and kernels that no run has compiled yet, may outlast all turns.
+                said[f"and {rate} predictions a second"][1].stdout.readline()
+
+        turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready)
         loop.watchers.append(turns)
         with set_aside():
             loop.run()

@@ -48,6 +48,8 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     nicegui_app.add_exception_handler(404, _not_found)
     nicegui_app.add_exception_handler(Exception, _failed)
     ui.add_head_html(_style(STATIC / "pages.css"), shared=True)
+    # All else is drawn by scripts, which take longest to come; this is hidden once they have.
+    ui.add_body_html('<p class="opening"><b>streamboost</b> is opening</p>', shared=True)
     ui.run_with(
         app,
         title="streamboost",

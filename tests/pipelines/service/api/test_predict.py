@@ -10,6 +10,8 @@ from waiting import until
 from streamboost.boosting.committee import Committee
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
+from streamboost.pipelines.service.scoring import Scoring
+from streamboost.pipelines.state.folder import State
 
 PREFIX = "/api/v1/pipelines/test"
 MIXED = """
@@ -89,6 +91,30 @@ def test_predicting_leaves_no_trace(site, file):
     checkpoints = [path for path in before if path.parent.name == "checkpoints"]
     assert checkpoints
     assert all(path.read_bytes() == before[path] for path in checkpoints)
+
+
+def test_few_records_and_many_are_predicted_alike(site):
+    records, program = some_records(200, start=5_000), site.program()
+    many = asked(program, "predict", records)["predictions"]
+    for _ in range(2):  # once by a thread, and once without
+        few = [asked(program, "predict", [record])["predictions"][0] for record in records[:5]]
+        assert few == many[:5]
+    body = json.dumps({"records": records[:5]}).encode()
+    headers = {"Content-Type": "application/json"}
+    chunked = program.post(f"{PREFIX}/predict", content=iter([body]), headers=headers)
+    assert chunked.json()["predictions"] == many[:5]
+
+
+def test_nobody_waits_in_the_event_loop_for_a_committee_to_load_or_for_others(site, file):
+    scoring = Scoring(State(load(file).state))
+    records = some_records(1)
+    assert not scoring.is_at_hand
+    scoring.predict(records)
+    assert scoring.is_at_hand
+    with scoring._scoring:  # as while a thread scores what somebody else sent
+        assert not scoring.is_at_hand
+    scoring._load()  # a newer one, which has not been asked yet
+    assert not scoring.is_at_hand
 
 
 def test_a_newer_checkpoint_is_gone_by(site, file):

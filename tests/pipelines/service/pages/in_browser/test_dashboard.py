@@ -24,6 +24,19 @@ from tests.pipelines.service.pages.in_browser.conftest import log_in
 pytestmark = in_a_browser
 
 
+def test_something_is_seen_before_the_scripts_that_draw_a_page_have_come(visit):
+    page, held = visit(DASHBOARD), []
+    opening, top = page.get_by_text("is opening"), page.locator(".top")
+    assert not opening.is_visible()
+    page.route("**/nicegui.js", lambda route: held.append(route))
+    page.reload(wait_until="commit")
+    opening.wait_for()
+    assert top.count() == 0
+    held[0].continue_()
+    top.wait_for()
+    assert not opening.is_visible()
+
+
 def test_the_charts_move_while_records_come(job, visit):
     page = visit(DASHBOARD)
     chart = page.locator("#throughput .chart")
