@@ -63,7 +63,10 @@ def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, v
     page.get_by_role("heading", name=f"Record {one['id']}").wait_for()
     main = page.locator("main, .content").first.inner_text()
     assert f"Predicted as {said} by version {one['version']}" in main
-    assert ("That was right" if truth == said else f"That was wrong: it is {truth}") in main
+    who = one["labels"][-1][2] or "somebody unnamed"
+    wrong = f"That was wrong: {who} says it is {truth}"
+    assert (f"That was right, says {who}" if truth == said else wrong) in main
+    assert main.index("That was") < main.index("Its label was asked for")
     most = max(one["why"]["features"], key=lambda f: f[1 + one["why"]["classes"].index(said)])
     assert most[0] in text_of(page, "#why .summary")
     assert page.locator("#nearest-labelled-records tbody tr").count() == 5
