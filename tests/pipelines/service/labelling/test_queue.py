@@ -9,6 +9,7 @@ from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, DataError, StateError, UnavailableError
 from streamboost.pipelines.service.access.people import PROGRAM, Person
 from streamboost.pipelines.service.labelling.delivery import MARGIN, WATCHED_EVERY
+from streamboost.pipelines.service.labelling.leases import SHORTEST
 from streamboost.pipelines.service.labelling.progress import Progress
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.writers import LabelWriter
@@ -374,3 +375,11 @@ def test_a_record_stays_with_whoever_looks_at_it_until_it_is_answered_or_expires
     assert desk.queue.keep(ANN, "1")["id"] == "1"
     del desk.asked.open["1"]
     assert desk.queue.keep(ANN, "1") is None
+
+
+def test_what_is_about_to_expire_comes_before_somebody_only_where_nothing_else_is_left(desk):
+    desk.asked.open["0"]["expires"] = desk.now + SHORTEST - 1
+    desk.asked.open["1"]["expires"] = desk.now - 1  # and is open still: the pipeline was away
+    assert desk.before(ANN) == "1"
+    assert desk.before(BEN) == "2"
+    assert desk.before(Person("cy", "seat 3")) == "0"
