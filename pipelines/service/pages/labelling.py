@@ -202,6 +202,8 @@ class LabellingDesk:
             else:  # it was said elsewhere
                 self._queue.post(self._person, [Label(id, label, source=self._person.name)])
             return "Record {} is {} now, and was {}.", id, str(label), before
+        if self._changing is not None:  # what is at hand is not to be seen
+            return "Record {} is left as it is.", self._changing.id
         if self._id is None:
             return ("There is no record to answer.",)
         if self._is_gone:

@@ -70,7 +70,7 @@ export default {
       ]),
     ]);
     const answerable = this.open || Boolean(this.changing);
-    const actions = ACTIONS.filter(([name]) => this.open || ALWAYS.includes(name)).map(action);
+    const actions = ACTIONS.filter(([name]) => (this.open && !this.changing) || ALWAYS.includes(name)).map(action);
     return h("div", { class: "answers" }, [
       gone,
       changing,

@@ -54,7 +54,8 @@ def _show_doubts(
     """Show what speaks against the label, if anything, and the way to change it."""
     wrong, differ = looks_wrong(found, near), disagreement(found)
     for said in filter(None, (wrong, differ)):
-        Sentence("p", "doubt").say(*said)
+        with Tag("div", classes="doubt"):
+            Sentence("p").say(*said)
     if found.get("truth") is None:
         return
     if may_change:

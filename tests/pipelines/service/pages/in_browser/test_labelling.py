@@ -244,6 +244,12 @@ def test_the_last_answer_is_changed_by_the_keyboard_alone_or_left(visit):
     page.wait_for_selector(".doubt", state="detached")
     assert record(page) == at_hand, "the record at hand comes back"
     page.keyboard.press("c")
+    page.wait_for_selector(".changing")
+    assert page.get_by_role("button", name="Skip").count() == 0
+    page.keyboard.press("s")
+    until_said(page, f"Record {id} is left as it is")
+    assert wait_for_record_after(page, id) == at_hand, "what is not to be seen is not skipped"
+    page.keyboard.press("c")
     page.wait_for_selector(".doubt")
     assert_accessible(page)
     page.keyboard.press("4")
