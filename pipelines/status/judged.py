@@ -150,6 +150,7 @@ def why(
     return {
         "classes": [classes[k] for k in likely],
         "features": [[columns[d], *owed[likely, d].round(4).tolist()] for d in most.tolist()],
+        "n_others": len(rest),
         "others": owed[likely][:, rest].sum(axis=1).round(4).tolist(),
         "base": owed[likely, -1].round(4).tolist(),
     }

@@ -14,7 +14,16 @@ import numpy as np
 
 from streamboost.stream.checks import Label, as_wide
 
-__all__ = ["LABELLED", "LabelledNow", "Looks", "near", "nearest", "quartiles", "typical"]
+__all__ = [
+    "LABELLED",
+    "SMALL_IMAGE",
+    "LabelledNow",
+    "Looks",
+    "near",
+    "nearest",
+    "quartiles",
+    "typical",
+]
 
 LABELLED = 1_000
 """The newest labelled records, among which to look."""

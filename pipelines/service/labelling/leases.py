@@ -7,7 +7,10 @@ from typing import Any, Protocol
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.store import Action
 
-__all__ = ["Leases", "OpenRequest", "RequestReader", "is_answered"]
+__all__ = ["SHORTEST", "Leases", "OpenRequest", "RequestReader", "is_answered"]
+
+SHORTEST = 5_000
+"""Milliseconds in which a person can look at a record, and their answer be read in time."""
 
 OpenRequest = dict[str, Any]
 """A message of a request, with `fields`: what the record has beside its features."""
@@ -61,7 +64,7 @@ class Leases:
     ) -> OpenRequest | None:
         """Return the first request that nobody has or answered and `person` did not put aside.
 
-        Where there is none, the one that `person` skipped least often.
+        Where there is none, one that is about to expire, or that `person` skipped least often.
         """
         held = {id for (id,) in connection.execute("SELECT id FROM leases")}
         skipped: list[tuple[int, int, OpenRequest]] = []
@@ -73,10 +76,15 @@ class Leases:
             mine = [action for action, name in done if name == person.name]
             if "not_sure" in mine or any(action == "label" for action, _ in done):
                 continue
-            if not mine:
+            if not mine and not self._is_ending(request):
                 return request
             skipped.append((len(mine), place, request))
         return min(skipped)[2] if skipped else None
+
+    def _is_ending(self, request: OpenRequest) -> bool:
+        # One whose time is over and which is open still waits for a pipeline that was away.
+        expires = request.get("expires")
+        return isinstance(expires, int | float) and 0 <= expires - self._clock() < SHORTEST
 
     def give(self, connection: Connection, person: Person, id: str) -> None:
         """Put the record `id` before `person`, and nothing else."""

@@ -32,8 +32,8 @@ from streamboost.pipelines.service.labelling.store import (
     EntryStage,
     LabellingEntry,
     LabellingStore,
-    labelled_since,
     newest,
+    newest_label,
     put,
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
@@ -198,7 +198,7 @@ class LabelQueue:
             if person.role != "operator" and before.person != person.name:
                 raise StateError(f"record {before.id!r} was labelled by somebody else")
             (tidy,) = self._labels.check([Label(before.id, label)])
-            if (since := labelled_since(connection, before)) is not None:
+            if (since := newest_label(connection, before.id, number)) is not None:
                 raise StateError(
                     f"record {before.id!r} is {since.label!r} by now, as {since.person} says: "
                     "look at the newest answer, and change that one"
@@ -212,6 +212,20 @@ class LabelQueue:
                 stage="held",
             )
             return put(connection, entry)
+
+    def correctable(self, person: Person, id: str, label: str | int) -> LabellingEntry | None:
+        """Return what `person` may change of what was said of the record `id`, which is a `label`.
+
+        What was said elsewhere has no number, and is an operator's to change. None: nothing.
+        """
+        if not self._corrects or self._labels.refusal is not None:
+            return None
+        with self._store.reading() as connection:
+            given = None if connection is None else newest_label(connection, id)
+        if given is None:
+            there = LabellingEntry(0, 0, "", "", id, 0, "label", label, "written")
+            return there if person.role == "operator" else None
+        return given if person.role == "operator" or given.person == person.name else None
 
     def progress(self, person: Person) -> Progress:
         """Return how far `person` has come, today by this machine's clock."""

@@ -18,8 +18,8 @@ __all__ = [
     "LabellingEntry",
     "LabellingStore",
     "held",
-    "labelled_since",
     "newest",
+    "newest_label",
     "newly_written",
     "put",
     "to_write",
@@ -123,12 +123,12 @@ def newest(
     return [LabellingEntry(*row) for row in rows]
 
 
-def labelled_since(connection: Connection, entry: LabellingEntry) -> LabellingEntry | None:
-    """Return the newest label of the entry's record that was given after it and not taken back."""
+def newest_label(connection: Connection, id: str, above: int = 0) -> LabellingEntry | None:
+    """Return the newest label of a record that counts, of those numbered over `above`."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM entries WHERE id = ? AND number > ? AND action = 'label' "
         "AND stage NOT IN ('undone', 'late') ORDER BY number DESC LIMIT 1",
-        (entry.id, entry.number),
+        (id, above),
     ).fetchone()
     return None if row is None else LabellingEntry(*row)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from nicegui.events import GenericEventArguments
 
+from streamboost.connectors.messages.written import Label
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.progress import Progress
@@ -152,6 +153,19 @@ class LabellingDesk:
             await self._next()
             await self._show_history()
 
+    async def change(self, id: str) -> None:
+        """Ask what the record `id` is to be instead, where its label is this person's to change."""
+        async with self._busy:
+            found = await asyncio.to_thread(self._correctable, id)
+            if found is None:
+                self._said.say("The label of record {} is not yours to change.", id)
+            else:
+                await self._begin_change(found)
+
+    def _correctable(self, id: str) -> LabellingEntry | None:
+        label = (self._status.judged(id) or {}).get("truth")
+        return None if label is None else self._queue.correctable(self._person, id, label)
+
     async def _change(self, event: GenericEventArguments) -> None:
         """Ask what an answer in the history is to be instead."""
         number = event.args.get("number")
@@ -182,9 +196,14 @@ class LabellingDesk:
             return "Taken back: record {}.", self._queue.undo(self._person).id
         if self._changing is not None and action == "label":
             label = questions.label_of(given, self._view.label_type)
-            entry = self._queue.correct(self._person, self._changing.number, label)
-            before = str(self._changing.label)
-            return "Record {} is {} now, and was {}.", entry.id, str(entry.label), before
+            id, before = self._changing.id, str(self._changing.label)
+            if self._changing.number:
+                label = self._queue.correct(self._person, self._changing.number, label).label or ""
+            else:  # it was said elsewhere
+                self._queue.post(self._person, [Label(id, label, source=self._person.name)])
+            return "Record {} is {} now, and was {}.", id, str(label), before
+        if self._changing is not None:  # what is at hand is not to be seen
+            return "Record {} is left as it is.", self._changing.id
         if self._id is None:
             return ("There is no record to answer.",)
         if self._is_gone:

@@ -106,7 +106,9 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
     keys: dict[str, dict[str | int, str]] = {name: {} for name in names}
 
     @ui.page("/label", title="Labelling | streamboost", response_timeout=PATIENCE)
-    async def labelling(request: Request, pipeline: str | None = None) -> None:
+    async def labelling(
+        request: Request, pipeline: str | None = None, change: str | None = None
+    ) -> None:
         name = _chosen(pipeline, names) or names[0]
         person = request.state.person
         header = Header("/label", name, names, person)
@@ -130,6 +132,8 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
             await desk.refresh(view)
 
         await _live(show)
+        if change is not None:
+            await desk.change(change)
 
 
 async def _live(show: Callable[[], Awaitable[None]]) -> None:

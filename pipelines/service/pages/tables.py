@@ -47,7 +47,7 @@ class Cell:
 
     `bar` is the length of a bar behind it and `shade` how strongly it is tinted, both from 0 to 1;
     `colour` names the bar's or that of the value on a `scale`. `note` is only read aloud. `link` is
-    where the text leads.
+    where the text leads, and `picture` an image (``data:``) that stands before it.
     """
 
     text: str
@@ -57,6 +57,7 @@ class Cell:
     note: str | None = None
     link: str | None = None
     scale: Scale | None = None
+    picture: str | None = None
 
 
 Rows = list[list[str | Cell]]

@@ -70,7 +70,7 @@ export default {
       ]),
     ]);
     const answerable = this.open || Boolean(this.changing);
-    const actions = ACTIONS.filter(([name]) => this.open || ALWAYS.includes(name)).map(action);
+    const actions = ACTIONS.filter(([name]) => (this.open && !this.changing) || ALWAYS.includes(name)).map(action);
     return h("div", { class: "answers" }, [
       gone,
       changing,
@@ -94,11 +94,18 @@ export default {
       else this.give(action[0]);
     };
     document.addEventListener("keydown", this.heard);
+    if (this.changing) this.turnToChange();
   },
   beforeUnmount() {
     document.removeEventListener("keydown", this.heard);
   },
   methods: {
+    turnToChange() {
+      const asked = this.$el.querySelector(".changing");
+      asked.focus({ preventScroll: true });
+      document.querySelector(".record")?.scrollIntoView();
+      asked.scrollIntoView({ block: "nearest" });
+    },
     give(action, label = null, sure = false) {
       if (this.sent === this.turn || !(this.open || this.changing || ALWAYS.includes(action))) return;
       this.sent = this.turn;
@@ -117,10 +124,7 @@ export default {
       if (begun) this.from = document.activeElement;
       Vue.nextTick(() => {
         if (!begun) return this.from?.isConnected && this.from.focus({ preventScroll: true });
-        const asked = this.$el.querySelector(".changing");
-        asked.focus({ preventScroll: true });
-        document.querySelector(".record")?.scrollIntoView();
-        asked.scrollIntoView({ block: "nearest" });
+        this.turnToChange();
       });
     },
     doubt(asked) {

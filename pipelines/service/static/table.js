@@ -11,9 +11,10 @@ const drawn = ({ at, low, high, marks }, colour) => {
   ]);
 };
 const cell = (value, i, head) => {
-  const { text, bar, colour, shade, note, scale, link } = typeof value === "object" && value !== null ? value : { text: value };
+  const { text, bar, colour, shade, note, scale, link, picture } = typeof value === "object" && value !== null ? value : { text: value };
   const words = Vue.h("bdi", { class: "text" }, text);
   let inside = [link ? Vue.h("a", { href: link }, [words]) : words];
+  if (picture) inside.unshift(Vue.h("img", { class: "thumb", src: picture, alt: "" }));
   if (note) inside.unshift(Vue.h("span", { class: "sr-only" }, note));
   if (scale) inside = [Vue.h("span", { class: "line" }, [drawn(scale, colour), ...inside])];
   if (bar !== undefined && bar !== null) {

@@ -4,16 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamboost.pipelines.service.labelling.blind import HIDDEN
+from streamboost.pipelines.service.pages.causes.doubts import (
+    disagreement,
+    looks_wrong,
+)
 from streamboost.pipelines.service.pages.causes.nearest import nearest
+from streamboost.pipelines.service.pages.causes.story import story
 from streamboost.pipelines.service.pages.desk.questions import is_long
-from streamboost.pipelines.service.pages.desk.record import UNTOLD, show_field
+from streamboost.pipelines.service.pages.desk.record import UNTOLD, picture_of, show_field
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table, show_told
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural, shown
 
-__all__ = ["chances", "reasons", "show_missing", "show_record"]
+__all__ = ["chances", "neighbours", "reasons", "show_missing", "show_record"]
 
 Found = Mapping[str, Any]
 
@@ -21,31 +26,64 @@ _LONGEST = 40
 """Characters of a value that stand in a table."""
 
 
-def show_record(found: Status, view: View, others: Sequence[Status]) -> None:
-    """Show a record that is kept; `others` are labelled ones."""
+def show_record(
+    found: Status, view: View, others: Sequence[Status], *, may_change: bool = False
+) -> None:
+    """Show a record that is kept; `others` are labelled ones.
+
+    `may_change` says whether whoever looks may give it another label.
+    """
     pipeline = view.document("pipeline").get("name")
+    near = nearest(found.get("features") or {}, [o for o in others if o["id"] != found["id"]])
     with Tag("section", classes="panel", aria_labelledby="said-title"):
         Tag("h2", "What was said of it", id="said-title")
-        for text, *names in _story(found):
+        for text, *names in story(found):
             Sentence("p").say(text, *names)
+        _show_doubts(found, near, pipeline, may_change)
         show_table(_labels(found))
     with Tag("div", classes="panels halves"):
         _section("Chances", "On arrival, by all that have a voice.", chances(found))
-        _section("Why", _ABOUT_WHY, reasons(found, view))
+        _section("Why", _about_why(view), reasons(found, view))
         _fields(found)
-        rest = [one for one in others if one["id"] != found["id"]]
-        near = nearest(found.get("features") or {}, rest)
-        _section("Nearest labelled records", _ABOUT_NEAREST, _near(near, pipeline))
+        _section("Nearest labelled records", _ABOUT_NEAREST, neighbours(found, near, pipeline))
+
+
+def _show_doubts(
+    found: Found, near: Sequence[tuple[float, Status]], pipeline: str, may_change: bool
+) -> None:
+    """Show what speaks against the label, if anything, and the way to change it."""
+    wrong, differ = looks_wrong(found, near), disagreement(found)
+    for said in filter(None, (wrong, differ)):
+        with Tag("div", classes="doubt"):
+            Sentence("p").say(*said)
+    if found.get("truth") is None:
+        return
+    if may_change:
+        with Tag("p"), Tag("a", href=page_of("/label", pipeline, change=found["id"])):
+            Tag("span", "Change the label")
+    elif wrong:
+        Tag("p", "Whoever gave it can change it, and so can an operator.", "about")
+
+
+def _about_why(view: View) -> str:
+    weight = view.document("experts").get("committee")
+    if weight is None:
+        return _ABOUT_WHY
+    return (
+        f"{_ABOUT_WHY} The committee has {percent(weight)} of the weight now; the voices of other "
+        "experts are not in it."
+    )
 
 
 _ABOUT_WHY = (
     "What each feature did to a class's score in the committee (exact SHAP values): with + it "
-    "spoke for the class, with - against it. The voices of other experts are not in it."
+    "spoke for the class, with - against it."
 )
 
 _ABOUT_NEAREST = (
     "The labelled records that are kept and most like it: by how many standard deviations their "
-    "features differ, the root of the mean square."
+    "features differ, the root of the mean square. One that came later is none of the reasons for "
+    "what was predicted."
 )
 
 
@@ -65,53 +103,6 @@ def show_missing(id: str, alike: Sequence[str], pipeline: str) -> None:
                 for one in alike:
                     with Tag("li"), Tag("a", href=page_of("/record", pipeline, id=one)):
                         Tag("bdi", one)
-
-
-def _story(found: Found) -> list[tuple[str, ...]]:
-    """Return what happened to a record, in sentences, each with the names in it."""
-    when, label = clock(found.get("arrived")), found.get("label")
-    told: list[tuple[str, ...]] = []
-    if found.get(HIDDEN):
-        told.append((f"It came at {when}. {UNTOLD}",))
-    elif not found.get("asked"):
-        if label is None:
-            told.append((f"It was labelled at {when}, without a prediction and unasked.",))
-        else:
-            told.append((f"It was predicted as {{}}, and labelled at {when}, unasked.", str(label)))
-    elif label is None:
-        told.append((f"It was asked about at {when}, before there was any prediction.",))
-    else:
-        share = (found.get("probabilities") or {}).get(str(label))
-        sure = "" if share is None else f", {percent(share)} sure"
-        version, margin = found.get("version"), found.get("margin")
-        by = f"by version {version}" if version else "by the labels so far"
-        gap = "" if margin is None or not version else f", margin {amount(margin)}"
-        told.append((f"Predicted as {{}} {by}{sure}{gap}, at {when}.", str(label)))
-        expires = "" if found.get("truth") or found.get("expires") is None else _until(found)
-        told.append((f"{_asked(found)}{expires}",))
-    truth = found.get("truth")
-    if truth is None:
-        told.append(("Nobody has said yet what it is.",))
-    elif label is not None:
-        told.append(
-            ("That was right.",) if str(label) == truth else ("That was wrong: it is {}.", truth)
-        )
-    else:
-        told.append(("It is {}.", truth))
-    return told
-
-
-def _asked(found: Found) -> str:
-    utility, chance = amount(found.get("utility")), percent(found.get("propensity"))
-    return (
-        f"Its label was asked for in batch {amount(found.get('sequence'))}: its utility was "
-        f"{utility}, and its chance of being asked for {chance}."
-    )
-
-
-def _until(found: Found) -> str:
-    expires = found["expires"]
-    return f" An answer counts until {clock(expires)}." if isinstance(expires, int) else ""
 
 
 def _labels(found: Found) -> Table:
@@ -163,7 +154,12 @@ def reasons(found: Found, view: View) -> Table:
         ]
         for row in why["features"]
     ]
-    for name, values in (("all others", why["others"]), ("before any is known", why["base"])):
+    n = why.get("n_others")
+    rest_of = "all others" if n is None else plural(n, "other")
+    for name, values in (
+        (f"{rest_of}, summed", why["others"]),
+        ("before any is known", why["base"]),
+    ):
         rows.append([name, "", "", *(_pull(values[p - 1], most) for p in places)])
     return Table("Why", columns, rows, _main_reasons(why, first, places[0]))
 
@@ -204,27 +200,49 @@ def _usual(view: View) -> dict[str, Mapping[str, Any]]:
     return {one["name"]: one for one in view.document("features").get("features") or ()}
 
 
-def _near(near: Sequence[tuple[float, Status]], pipeline: str) -> Table:
+def neighbours(found: Found, near: Sequence[tuple[float, Status]], pipeline: str) -> Table:
+    """Show the labelled records that are most like one, and which could not be a reason."""
     columns = [
         Column("Record", "words"),
         Column("It is", "words"),
         Column("Predicted", "words"),
+        Column("By then", "words"),
         Column("Apart"),
     ]
+    then = [_by_then(found, one) for _, one in near]
     rows: list[list[str | Cell]] = [
         [
-            Cell(str(one["id"]), link=page_of("/record", pipeline, id=one["id"])),
+            Cell(
+                str(one["id"]),
+                link=page_of("/record", pipeline, id=one["id"]),
+                picture=picture_of(one),
+            ),
             str(one.get("truth")),
             NOTHING if one.get("label") is None else str(one["label"]),
+            when,
             amount(away),
         ]
-        for away, one in near
+        for (away, one), when in zip(near, then, strict=True)
     ]
     if not rows:
         return Table("Nearest", columns, [], "None: no other record with features was labelled.")
     of = [str(one.get("truth")) for _, one in near]
     first = max(of, key=of.count)
-    return Table("Nearest", columns, rows, f"{of.count(first)} of {len(of)} are {first}.")
+    late = len(then) - then.count(_LABELLED)
+    told = f" When it was predicted, {late} of them had no label yet." if late else ""
+    return Table("Nearest", columns, rows, f"{of.count(first)} of {len(of)} are {first}.{told}")
+
+
+_LABELLED = "labelled"
+
+
+def _by_then(found: Found, other: Found) -> str:
+    """Return how far another record was when one was predicted."""
+    when = found.get("arrived") or 0
+    labels = other.get("labels") or ()
+    if (other.get("arrived") or 0) > when:
+        return "came later"
+    return "labelled later" if labels and labels[0][0] > when else _LABELLED
 
 
 def _fields(found: Found) -> None:

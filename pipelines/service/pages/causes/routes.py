@@ -7,6 +7,7 @@ from fastapi import Request
 from nicegui import ui
 from starlette.exceptions import HTTPException
 
+from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.causes.features import show_features
 from streamboost.pipelines.service.pages.causes.letters import show_letters
@@ -17,7 +18,7 @@ from streamboost.pipelines.service.pages.layout import Header, main
 from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.view import EVERY, Feed, View
 from streamboost.pipelines.service.pages.widgets import Tag
-from streamboost.pipelines.status.reader import Choice
+from streamboost.pipelines.status.reader import Choice, Status
 
 __all__ = ["add_causes"]
 
@@ -91,7 +92,8 @@ def _add_records(pages: _Pages) -> None:
                 others = await asyncio.to_thread(served.status.confused, None, None, LIKE)
                 person = request.state.person
                 (seen,) = await asyncio.to_thread(served.blindfold.seen_by, person, [found])
-                show_record(seen, view, others)
+                may = await asyncio.to_thread(_may_change, served, person, found)
+                show_record(seen, view, others, may_change=may)
             else:
                 alike = await asyncio.to_thread(served.status.ids_like, id)
                 show_missing(id, alike, served.name)
@@ -121,6 +123,12 @@ def _add_records(pages: _Pages) -> None:
         with content:
             show_records(found, total, view, choice, offset)
         await live(None)
+
+
+def _may_change(served: Served, person: Person, found: Status) -> bool:
+    """Tell whether a record's label, if it has one, is `person`'s to change."""
+    truth = found["truth"]
+    return truth is not None and served.queue.correctable(person, found["id"], truth) is not None
 
 
 def _add_versions(pages: _Pages) -> None:

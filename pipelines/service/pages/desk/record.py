@@ -8,8 +8,9 @@ from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.pages.desk import questions
 from streamboost.pipelines.service.pages.standing import UNSTARTED
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag
+from streamboost.pipelines.status.labelled import SMALL_IMAGE
 
-__all__ = ["UNTOLD", "Near", "Record", "guess_of", "show_field"]
+__all__ = ["UNTOLD", "Near", "Record", "guess_of", "picture_of", "show_field"]
 
 UNTOLD = "The committee's guess is told once you have answered."
 
@@ -91,6 +92,13 @@ def show_field(value: Any) -> None:
             Tag("bdi", value)
     else:
         Tag("bdi", "missing" if value is None else str(value), kind)
+
+
+def picture_of(found: Mapping[str, Any]) -> str | None:
+    """Return the first small image that a record holds."""
+    values = [*(found.get("fields") or {}).values(), *(found.get("features") or {}).values()]
+    images = (one for one in values if questions.kind_of(one) == "image")
+    return next((one for one in images if len(one) <= SMALL_IMAGE), None)
 
 
 class Near:

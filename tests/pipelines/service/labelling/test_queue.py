@@ -9,6 +9,7 @@ from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, DataError, StateError, UnavailableError
 from streamboost.pipelines.service.access.people import PROGRAM, Person
 from streamboost.pipelines.service.labelling.delivery import MARGIN, WATCHED_EVERY
+from streamboost.pipelines.service.labelling.leases import SHORTEST
 from streamboost.pipelines.service.labelling.progress import Progress
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.writers import LabelWriter
@@ -353,3 +354,32 @@ def test_where_two_people_differ_it_is_said_and_where_they_agree_it_is_not(desk)
     first = next(one for one in desk.queue.history() if (one.id, one.person) == ("0", "ben"))
     desk.queue.correct(BEN, first.number, "left")
     assert desk.queue.disagreements(["0", "1"]) == {}
+
+
+def test_a_label_is_its_givers_to_change_and_an_operators_whoever_gave_it(desk):
+    given = desk.queue.answer(ANN, "0", "left")
+    operator = Person("root", "seat 9", "operator")
+    assert desk.queue.correctable(ANN, "0", "left") == given
+    assert desk.queue.correctable(BEN, "0", "left") is None
+    assert desk.queue.correctable(operator, "0", "left") == given
+    assert desk.queue.correctable(ANN, "77", "left") is None
+    assert desk.queue.correctable(operator, "77", "left").number == 0, "it was said elsewhere"
+
+
+def test_a_record_stays_with_whoever_looks_at_it_until_it_is_answered_or_expires(desk):
+    assert desk.queue.keep(ANN, desk.before(ANN))["id"] == "0"
+    assert desk.queue.keep(BEN, "0") is None
+    desk.queue.skip(ANN, "0")
+    desk.before(ANN)
+    assert desk.queue.keep(ANN, "0") is None, "they went on to another in another window"
+    assert desk.queue.keep(ANN, "1")["id"] == "1"
+    del desk.asked.open["1"]
+    assert desk.queue.keep(ANN, "1") is None
+
+
+def test_what_is_about_to_expire_comes_before_somebody_only_where_nothing_else_is_left(desk):
+    desk.asked.open["0"]["expires"] = desk.now + SHORTEST - 1
+    desk.asked.open["1"]["expires"] = desk.now - 1  # and is open still: the pipeline was away
+    assert desk.before(ANN) == "1"
+    assert desk.before(BEN) == "2"
+    assert desk.before(Person("cy", "seat 3")) == "0"

@@ -7,17 +7,19 @@ import socket
 import ssl
 import subprocess
 import sys
+from contextlib import closing
 
 import httpx
 import pytest
-from serving import FILES, make_file, site_of
+from serving import FILES, make_file, put, site_of, some_records
 from waiting import until
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import connect
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.config.file import LEARNER, load
-from streamboost.pipelines.service.access.people import People
+from streamboost.pipelines.job.run import run
+from streamboost.pipelines.service.access.people import PROGRAM, People
 from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.labelling.served import Served, find
@@ -260,3 +262,33 @@ def test_where_the_first_label_stays_no_answer_is_changed(tmp_path):
         served = Served.of(find(file))
         assert served.queue._corrects is corrects
         served.close()
+
+
+BRIEF = '[requests]\nconnector = "sqlite"\nstream = "requests"\nexpires_after = 30'
+
+
+def test_an_answer_that_the_pipeline_found_expired_is_told_to_have_come_too_late(tmp_path):
+    file = make_file(tmp_path / "brief", BRIEF)
+    config = load(file)
+    put(config, "records", some_records(20))
+    run(config, until_idle=True)
+    with closing(Served.of(find(file))) as served:
+        queue = served.queue
+        first, second = served.status.request_ids()[:2]
+        queue.answer(PROGRAM, first, "left")
+        queue.write_due(at_once=True)
+        run(config, until_idle=True)
+        queue.answer(PROGRAM, second, "left")
+        for start in (100, 200, 300):
+            put(config, "records", some_records(20, start=start))
+            run(config, until_idle=True)
+        assert served.status.request(second) is None
+        queue.write_due(at_once=True)
+        run(config, until_idle=True)
+        assert served.status.document("join")["expired"] == 1
+
+        def stages():
+            queue.write_due()
+            return {entry.id: entry.stage for entry in queue.history()}
+
+        until(lambda: stages() == {first: "written", second: "late"})

@@ -8,7 +8,9 @@ from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages.causes import features, letters, record, records, versions
+from streamboost.pipelines.service.pages.causes.doubts import disagreement, looks_wrong
 from streamboost.pipelines.service.pages.causes.nearest import nearest
+from streamboost.pipelines.service.pages.causes.story import story
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_tables import texts
@@ -47,6 +49,58 @@ def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
     assert texts(table.rows[-1])[3:] == ["+0.10", "+0.30"]
     assert "For cement spoke most of all hue (+0.80)" in table.summary
     assert "against it row (-0.20)" in table.summary
+
+
+def test_what_is_summed_says_of_how_many_features():
+    def named(why):
+        return texts(record.reasons(FOUND | {"why": FOUND["why"] | why}, VIEW).rows[-2])[0]
+
+    assert named({"n_others": 54}) == "54 others, summed"
+    assert named({}) == "all others, summed", "an earlier release has not counted them"
+
+
+def test_whoever_calls_a_prediction_wrong_is_named_right_after_it():
+    told = [text.format(*names) for text, *names in story(FOUND)]
+    assert told[0].startswith("Predicted as cement by version 12")
+    assert told[1] == "That was wrong: bob says it is grass."
+    assert told[2].startswith("Its label was asked for")
+
+
+def beside(n, truth, **more):
+    return [(0.1, {"id": str(i), "truth": truth, "arrived": 0} | more) for i in range(n)]
+
+
+def test_a_label_looks_wrong_where_a_sure_prediction_and_most_of_the_likes_say_otherwise():
+    sure = FOUND | {"probabilities": {"cement": 0.85, "grass": 0.1}}
+    text, *names = looks_wrong(sure, beside(4, "cement") + beside(1, "grass"))
+    assert names == ["bob", "grass", "cement"]
+    assert "85.0 % sure, and so are 4 of the 5" in text
+    assert looks_wrong(FOUND, beside(5, "cement")) is None, "60 % is not sure"
+    assert looks_wrong(sure, beside(2, "cement") + beside(3, "grass")) is None
+    assert looks_wrong(sure, beside(2, "cement")) is None
+    assert looks_wrong(sure | {"truth": None, "labels": []}, beside(5, "cement")) is None
+    assert looks_wrong(sure | {"truth": "cement"}, beside(5, "cement")) is None
+
+
+def test_people_who_disagree_about_a_record_are_named_on_its_page():
+    text, *names = disagreement(FOUND)
+    assert text == "People disagree: {} says {}, {} says {}."
+    assert names == ["ann", "sky", "bob", "grass"]
+    assert disagreement(FOUND | {"labels": [[1, "a", "ann"], [2, "b", "ann"]]}) is None
+    assert disagreement(FOUND | {"labels": [[1, "a", "ann"], [2, None, "bob"]]}) is None
+
+
+def test_likes_that_came_or_were_labelled_after_a_prediction_are_no_reasons_for_it():
+    picture = "data:image/png;base64,AA=="
+    near = [
+        *beside(1, "sky", labels=[[900, "sky", "ann"]], fields={"photo": picture}),
+        *beside(1, "sky", labels=[[1_100, "sky", "ann"]]),
+        *beside(1, "sky", arrived=1_100, labels=[[1_200, "sky", "ann"]]),
+    ]
+    table = record.neighbours(FOUND, near, "p")
+    assert [texts(row)[3] for row in table.rows] == ["labelled", "labelled later", "came later"]
+    assert [row[0].picture for row in table.rows] == [picture, None, None]
+    assert "2 of them had no label yet" in table.summary
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,43 @@ def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, v
     page.get_by_role("heading", name=f"Record {one['id']}").wait_for()
     main = page.locator("main, .content").first.inner_text()
     assert f"Predicted as {said} by version {one['version']}" in main
-    assert ("That was right" if truth == said else f"That was wrong: it is {truth}") in main
+    who = one["labels"][-1][2] or "somebody unnamed"
+    wrong = f"That was wrong: {who} says it is {truth}"
+    assert (f"That was right, says {who}" if truth == said else wrong) in main
+    assert main.index("That was") < main.index("Its label was asked for")
     most = max(one["why"]["features"], key=lambda f: f[1 + one["why"]["classes"].index(said)])
     assert most[0] in text_of(page, "#why .summary")
     assert page.locator("#nearest-labelled-records tbody tr").count() == 5
     assert page.locator("#chances tbody tr").count() == len(one["probabilities"])
+
+
+def test_an_operator_changes_a_label_from_its_records_page(answered, visit):
+    one = explained(answered)[0]
+    page = visit(f"/record?pipeline=segments&id={one['id']}", "bob", bypass_csp=True)
+    assert page.locator("#nearest-labelled-records img.thumb").count() > 0
+    assert_accessible(page)
+    by_keys(page.get_by_role("link", name="Change the label"))
+    page.wait_for_selector(".changing:focus")
+    assert f"Record {one['id']} is {one['truth']}" in text_of(page, ".changing")
+    assert text_of(page, "#record-title") == f"Record {one['id']}"
+    assert page.locator(".fields img").count() == 1
+    name = next(n for n in page.locator(".choice .name").all_inner_texts() if n != one["truth"])
+    page.get_by_role("button", name=name).first.click()
+    page.locator(".said", has_text=f"Record {one['id']} is {name} now").wait_for()
+    until(lambda: answered.status.judged(one["id"])["truth"] == name)
+    page.goto(page.url.partition("/label")[0] + f"/record?pipeline=segments&id={one['id']}")
+    page.locator("p", has_text=f"bob says it is {name}").or_(
+        page.locator("p", has_text="That was right, says bob")
+    ).first.wait_for()
+
+
+def test_whoever_may_not_change_a_label_is_told_so(answered, visit):
+    one = explained(answered)[0]
+    page = visit(f"/record?pipeline=segments&id={one['id']}")
+    assert page.get_by_role("link", name="Change the label").count() == 0
+    page.goto(page.url.partition("/record")[0] + f"/label?pipeline=segments&change={one['id']}")
+    page.locator(".said", has_text=f"The label of record {one['id']} is not yours").wait_for()
+    assert page.locator(".changing").count() == 0
 
 
 def test_a_record_is_found_by_its_id_and_one_that_is_not_kept_says_so(answered, visit):

@@ -1,0 +1,68 @@
+"""Whether what people said of a record holds: who said what, and what speaks against it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamboost.pipelines.status.reader import Status
+from streamboost.pipelines.wording import percent
+
+__all__ = ["disagreement", "looks_wrong", "who_says"]
+
+Found = Mapping[str, Any]
+
+CONFIDENT = 0.7
+"""How sure a prediction has to be that is held against a label."""
+
+FEWEST = 3
+"""Neighbours of which more than half have to agree with it."""
+
+_NOBODY = "somebody unnamed"
+
+
+def who_says(found: Found) -> str:
+    """Return who gave the label that a record has.
+
+    >>> who_says({"truth": "a", "labels": [[1, "a", "ann"], [2, "b", "bob"]]})
+    'ann'
+    """
+    said = [
+        source for _, label, source in found.get("labels") or () if str(label) == found["truth"]
+    ]
+    return str(said[-1] or _NOBODY) if said else _NOBODY
+
+
+def disagreement(found: Found) -> tuple[str, ...] | None:
+    """Return in words, and the names in them, what each said of a record; None: all the same.
+
+    >>> disagreement({"labels": [[1, "a", "ann"], [2, "b", "bob"], [3, "b", "ann"]]})
+    >>> disagreement({"labels": [[1, "a", "ann"], [2, "b", "bob"]]})
+    ('People disagree: {} says {}, {} says {}.', 'ann', 'a', 'bob', 'b')
+    """
+    newest = {str(source or _NOBODY): label for _, label, source in found.get("labels") or ()}
+    said = {name: str(label) for name, label in newest.items() if label is not None}
+    if len(set(said.values())) < 2:
+        return None
+    text = ", ".join(["{} says {}"] * len(said))
+    return f"People disagree: {text}.", *(part for one in said.items() for part in one)
+
+
+def looks_wrong(found: Found, near: Sequence[tuple[float, Status]]) -> tuple[str, ...] | None:
+    """Return why a record's label looks wrong, and the names in it; None: it does not.
+
+    It does where a confident prediction was another one, and most of the labelled records that are
+    `near` are what was predicted.
+    """
+    truth, label = found.get("truth"), found.get("label")
+    share = (found.get("probabilities") or {}).get(str(label)) or 0.0
+    if truth is None or label is None or str(label) == truth or share < CONFIDENT:
+        return None
+    agreed = sum(str(one.get("truth")) == str(label) for _, one in near)
+    if len(near) < FEWEST or 2 * agreed <= len(near):
+        return None
+    return (
+        f"The label looks wrong: {{}} says {{}}, but it was predicted as {{}}, {percent(share)} "
+        f"sure, and so are {agreed} of the {len(near)} labelled records most like it.",
+        who_says(found),
+        truth,
+        str(label),
+    )

@@ -1,0 +1,66 @@
+"""What happened to a record, in sentences."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamboost.pipelines.service.labelling.blind import HIDDEN
+from streamboost.pipelines.service.pages.causes.doubts import who_says
+from streamboost.pipelines.service.pages.desk.record import UNTOLD
+from streamboost.pipelines.wording import amount, clock, percent
+
+__all__ = ["story"]
+
+Found = Mapping[str, Any]
+
+
+def story(found: Found) -> list[tuple[str, ...]]:
+    """Return what happened to a record, in sentences, each with the names in it."""
+    when, label = clock(found.get("arrived")), found.get("label")
+    told: list[tuple[str, ...]] = []
+    if found.get(HIDDEN):
+        told.append((f"It came at {when}. {UNTOLD}",))
+    elif not found.get("asked"):
+        if label is None:
+            told.append((f"It was labelled at {when}, without a prediction and unasked.",))
+        else:
+            told.append((f"It was predicted as {{}}, and labelled at {when}, unasked.", str(label)))
+    elif label is None:
+        told.append((f"It was asked about at {when}, before there was any prediction.",))
+    else:
+        share = (found.get("probabilities") or {}).get(str(label))
+        sure = "" if share is None else f", {percent(share)} sure"
+        version, margin = found.get("version"), found.get("margin")
+        by = f"by version {version}" if version else "by the labels so far"
+        gap = "" if margin is None or not version else f", margin {amount(margin)}"
+        told.append((f"Predicted as {{}} {by}{sure}{gap}, at {when}.", str(label)))
+        expires = "" if found.get("truth") or found.get("expires") is None else _until(found)
+        told += _verdict(found)
+        told.append((f"{_asked(found)}{expires}",))
+        return told
+    return told + _verdict(found)
+
+
+def _verdict(found: Found) -> list[tuple[str, ...]]:
+    """Return who said that a prediction was right or wrong."""
+    truth, label = found.get("truth"), found.get("label")
+    if truth is None:
+        return [("Nobody has said yet what it is.",)]
+    who = who_says(found)
+    if label is None:
+        return [("{} says it is {}.", who, truth)]
+    if str(label) == truth:
+        return [("That was right, says {}.", who)]
+    return [("That was wrong: {} says it is {}.", who, truth)]
+
+
+def _asked(found: Found) -> str:
+    utility, chance = amount(found.get("utility")), percent(found.get("propensity"))
+    return (
+        f"Its label was asked for in batch {amount(found.get('sequence'))}: its utility was "
+        f"{utility}, and its chance of being asked for {chance}."
+    )
+
+
+def _until(found: Found) -> str:
+    expires = found["expires"]
+    return f" An answer counts until {clock(expires)}." if isinstance(expires, int) else ""
