@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, Literal
 
 from streamboost.pipelines.service.pages.charts import total_lag
+from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
 from streamboost.pipelines.wording import amount, clock
@@ -104,7 +105,9 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
         rate = float(point.get("records_per_second") or 0.0)
         pace = f"{amount(float(f'{rate:.2g}'))}/s"
     lag = total_lag(point.get("lag"))
-    return (pace,) if lag is None else (pace, f"lag {amount(lag)}")
+    parts = (pace,) if lag is None else (pace, f"lag {amount(lag)}")
+    version, again = view.document("learner").get("version"), rolled_back(view)
+    return (*parts, f"version {named(version, again)}") if version in again else parts
 
 
 def _trouble(view: View, now: float) -> str | None:

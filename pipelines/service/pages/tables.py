@@ -203,9 +203,8 @@ def workers(view: View) -> Table:
         for partition, one in sorted(found.items(), key=lambda item: int(item[0]))
     ]
     if not rows:
-        return Table(
-            "Scorers", columns, [], "This pipeline predicts by itself: [pipeline] scoring."
-        )
+        alone = "This pipeline predicts by itself: [pipeline] scoring."
+        return Table("Scorers", columns, [], alone)
     names = {one["worker"] for one in found.values()}
     behind = sum(one["lag"] for one in found.values())
     summary = (
@@ -258,7 +257,7 @@ def committees(view: View) -> Table:
         ]
         for mark in reversed(view.marks[-MOST_MARKS:])
     ]
-    summary = "Shown once a committee is trained." if not rows else ""
+    summary = "" if rows else "Shown once a committee is trained."
     return Table("What happened, the newest first", columns, rows, summary)
 
 
@@ -293,7 +292,8 @@ def _version_of(mark: Mapping[str, Any], pipeline: str) -> str | None:
 def _what(mark: Mapping[str, Any], again: Mapping[int, int]) -> str:
     kind, version = str(mark["kind"]), mark.get("version")
     if kind == "promoted":
-        return f"Version {named(int(mark['version']), again)} serves"
+        before = f" (rolled back to {again[version]})" if version in again else ""
+        return f"Version {version} serves{before}"
     if kind in ("trained", "drift"):
         return f"{'Drift: v' if kind == 'drift' else 'V'}ersion {version} is trained"
     return kind.capitalize()

@@ -1,10 +1,10 @@
 """The committees that served: two side by side, and all that are known."""
 
 from collections.abc import Mapping, Sequence
-from math import hypot
 from types import MappingProxyType
 from typing import Any
 
+from streamboost.pipelines.service.pages.causes.recalls import Change, in_order, told_of, worse
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table, named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import DataTable, Tag, show_told
@@ -121,41 +121,26 @@ def compared(a: Status, b: Status, pipeline: str) -> Table:
     accuracies = (estimate(one.get("accuracy")) for one in (a, b))
     rows.append(["Accuracy", *accuracies, _points(*_values(a, b))])
     left, right = (_recalls(one) for one in (a, b))
-    worse: list[tuple[bool, float, str]] = []
-    for name in {**left, **right}:
-        one, other = left.get(name), right.get(name)
-        was, now = (None if each is None else float(each["value"]) for each in (one, other))
-        if one and other and was is not None and now is not None and now < was:
-            may_be_chance = was - now <= hypot(_margin(one), _margin(other))
-            worse.append((may_be_chance, now - was, name))
-        link = page_of("/records", pipeline, true=name, since=a["version"], wrong="true")
-        rows.append(
-            [
-                Cell(f"Recall of {name}", link=link),
-                estimate(one),
-                estimate(other),
-                _points(was, now),
-            ]
-        )
-    summary = "As of the newest records that were judged while each served."
-    summary += f" A class leads to its records that were mistaken since version {a['version']}."
-    if worse:
-        may_be_chance, change, name = min(worse)
-        chance = ", which may be chance, as the intervals say" if may_be_chance else ""
-        summary = f"{name} got worse most: recall {_points(0.0, change).text}{chance}. {summary}"
-    elif left and right:
-        summary = f"No class got worse. {summary}"
-    return Table("Two versions side by side", columns, rows, summary)
+    changes = [
+        Change(name, left.get(name), right.get(name), told_of(a, b, name))
+        for name in sorted({**left, **right}, key=in_order)
+    ]
+    most = max((abs(one.points) for one in changes if one.points is not None), default=0.0)
+    for one in changes:
+        link = page_of("/records", pipeline, true=one.name, since=a["version"], wrong="true")
+        head = Cell(f"Recall of {one.name}", link=link)
+        rows.append([head, estimate(one.was), estimate(one.now), one.cell(most)])
+    summary = (
+        "As of the newest records that were judged while each served. A class leads to its "
+        f"records that were mistaken since version {a['version']}."
+    )
+    return Table("Two versions side by side", columns, rows, f"{worse(changes)}{summary}")
 
 
 def _values(a: Status, b: Status) -> tuple[float | None, float | None]:
     found = [one.get("accuracy") for one in (a, b)]
     first, second = (None if one is None else float(one["value"]) for one in found)
     return first, second
-
-
-def _margin(one: Mapping[str, Any]) -> float:
-    return (float(one["high"]) - float(one["low"])) / 2
 
 
 def _recalls(one: Status) -> dict[str, Mapping[str, Any] | None]:
