@@ -135,6 +135,35 @@ def test_it_is_said_since_when_a_feature_counts_as_shifted():
     assert f"farthest off at {clock(2_000)}, with 0.15" in said(0.1, 0.15, 0.1)
 
 
+def test_which_feature_moved_most_since_the_start_and_when_that_began_is_said_first():
+    def of(name, psi, peak, peaked, began):
+        return {"name": name, "psi": psi, "peak": peak, "peaked": peaked, "began": began}
+
+    def seen(*found):
+        return View(documents={"features": {"features": found}, "pipeline": {"name": "p"}})
+
+    hue, row = of("hue", 0.05, 0.6, 3_000, 2_000), of("row", 0.3, 0.3, 9_000, 1_000)
+    view = seen(row, hue)
+    assert features.farthest(view) == (
+        f"Since the start hue has moved most: PSI 0.60 at {clock(3_000)}; it first counted as "
+        f"shifted (0.2 or more) at {clock(2_000)}. The first to shift was row, at {clock(1_000)}; "
+        "2 features ever did."
+    )
+    assert [texts(one)[:5] for one in features.overview(view).rows] == [
+        ["hue", "0.05", "0.60", clock(3_000), clock(2_000)],
+        ["row", "0.30", "0.30", clock(9_000), clock(1_000)],
+    ]
+    calm = seen(of("hue", 0.05, 0.1, 3_000, None))
+    assert "counts as no shift" in features.farthest(calm)
+    assert texts(features.overview(calm).rows[0])[4] == "never"
+
+
+def test_gaps_of_an_index_are_explained():
+    points = [{"time": i, "psi": {"hue": 0.1} if i != 2 else {"row": 0.1}} for i in (1, 2, 3)]
+    assert "gaps, 64 others had moved more" in features.moved(View(points=points), "hue").summary
+    assert "gaps" not in features.moved(View(points=points[:1]), "hue").summary
+
+
 def version(number, **recalls):
     def of(value):
         return {"value": value, "low": value - 0.1, "high": value + 0.1}

@@ -101,7 +101,7 @@ def test_an_operator_rolls_back_after_a_question_and_a_labeller_cannot(job, visi
     asked = page.locator(".doubt").inner_text()
     assert f"Let version {wanted} serve again" in asked
     assert "until the next training ends, unless training is paused" in asked
-    assert page.get_by_role("button", name="Pause training, and do it").is_visible()
+    page.get_by_role("button", name="Pause training, and do it").wait_for()
     press(page.get_by_role("button", name="Yes, do it"))
     page.get_by_text(f"Queued: rollback {wanted}").wait_for()
     job.feed(10)
