@@ -290,9 +290,9 @@ def _version_of(mark: Mapping[str, Any], pipeline: str) -> str | None:
 
 
 def _what(mark: Mapping[str, Any], again: Mapping[int, int]) -> str:
-    kind, version = str(mark["kind"]), mark.get("version")
+    kind, version = str(mark["kind"]), mark.get("version") or 0
     if kind == "promoted":
-        before = f" (rolled back to {again[version]})" if version in again else ""
+        before = f" (rolled back to {again[int(version)]})" if version in again else ""
         return f"Version {version} serves{before}"
     if kind in ("trained", "drift"):
         return f"{'Drift: v' if kind == 'drift' else 'V'}ersion {version} is trained"
