@@ -207,7 +207,7 @@ def committee_size(view: View) -> Curves:
 _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
     (colour, dash)
     for dash in get_args(Dash)
-    for colour in ("series-1", "series-2", "series-3", "grey")
+    for colour in (*(f"series-{i}" for i in range(1, 7)), "grey", "text")
 )
 
 

@@ -118,6 +118,12 @@ def test_the_lag_says_since_when_there_is_none_or_how_long_it_takes():
     assert still == "203 to read."
 
 
+def test_no_two_of_eight_experts_share_a_colour():
+    names = {f"expert {i}": 0.1 for i in range(8)}
+    drawn = curves.voices(seen([point(1_000, experts=names)]))
+    assert len({one.colour for one in drawn.series}) == 8
+
+
 def test_the_largest_lag_stays_where_points_are_made_one():
     counts = dict.fromkeys(COUNTED, 1)
     points = [
