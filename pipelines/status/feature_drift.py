@@ -14,7 +14,7 @@ The reference is the first 1,000 records of the pipeline; after a training that 
 which no longer sees what came before, the first 1,000 from there on.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -23,7 +23,16 @@ import numpy as np
 
 from streamboost.pipelines.status.labelled import quartiles
 
-__all__ = ["RECORDS", "FeatureDrift", "RecentRows", "Reference", "moved_most", "stability"]
+__all__ = [
+    "RECORDS",
+    "SHIFTED",
+    "Farthest",
+    "FeatureDrift",
+    "RecentRows",
+    "Reference",
+    "moved_most",
+    "stability",
+]
 
 RECORDS = 1_000
 """In the reference, and among the newest: enough that chance alone seldom makes a PSI of 0.04."""
@@ -33,8 +42,11 @@ BINS = 10
 _ABSENT = 0.5
 """Added to every count, so that an empty bin has a logarithm."""
 
-FOLLOWED = 20
-"""Features whose index is followed over time: those that moved most."""
+SHIFTED = 0.2
+"""Index from which a feature counts as shifted."""
+
+FOLLOWED = 64
+"""Features whose index is followed over time: those that moved most since the start."""
 
 _NORMAL_95 = 1.645
 
@@ -215,12 +227,47 @@ class FeatureDrift:
         return found
 
 
+@dataclass(slots=True)
+class Farthest:
+    """How far each feature was from its reference at most, and when it first counted as shifted.
+
+    It is told of windows of `RECORDS` rows alone: fewer move by chance.
+    """
+
+    known: dict[str, tuple[float, int, int | None]] = field(default_factory=dict)
+
+    def resume(self, features: Iterable[Mapping[str, Any]]) -> None:
+        """Take up what `note` said in an earlier run."""
+        for one in features:
+            if one.get("peak") is not None:
+                self.known[one["name"]] = one["peak"], one["peaked"], one.get("began")
+
+    def note(self, features: Sequence[dict[str, Any]], n: int, now: int) -> None:
+        """Take in what was measured `now` of `n` rows, and tell of each feature what is known.
+
+        `peak` is its largest index since the start, `peaked` when that was, and `began` when it
+        first was `SHIFTED`; None: never.
+        """
+        for one in features:
+            peak, peaked, began = self.known.get(one["name"], (-1.0, 0, None))
+            if n >= RECORDS and (index := one["psi"]) is not None:
+                if index > peak:
+                    peak, peaked = round(index, 4), now
+                if began is None and index >= SHIFTED:
+                    began = now
+                self.known[one["name"]] = peak, peaked, began
+            if one["name"] in self.known:
+                one |= {"peak": peak, "peaked": peaked, "began": began}
+
+
 def moved_most(features: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Return the index of those of `features`, as `measure` has them, that moved most.
+
+    As far as `Farthest` tells that goes by the whole time, so that the same ones are followed.
 
     >>> moved_most([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
     {'a': 0.1235}
     """
     known = [one for one in features if one["psi"] is not None]
-    known.sort(key=lambda one: -one["psi"])
+    known.sort(key=lambda one: (-one.get("peak", -1.0), -one["psi"]))
     return {one["name"]: round(one["psi"], 4) for one in known[:FOLLOWED]}

@@ -64,6 +64,7 @@ class ServedVersions:
                 "records": recent.records,
                 "accuracy": recent.committee.accuracy,
                 "classes": recent.classes,
+                "told": _told(documents.get("confusion") or {}),
             }
         )
         if self.rows.get(version) != (text,):
@@ -71,6 +72,12 @@ class ServedVersions:
         for oldest in sorted(self.rows)[:-MOST]:
             del self.rows[oldest], self._began[oldest]
         return self._shares[1]
+
+
+def _told(confusion: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many labels of late tell of each class."""
+    labels, counts = confusion.get("labels") or (), confusion.get("counts") or ()
+    return {str(label): sum(row) for label, row in zip(labels, counts, strict=True)}
 
 
 def _importances(committee: "Committee", columns: Sequence[str]) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.status.feature_drift import FeatureDrift, Reference, moved_most
+from streamboost.pipelines.status.feature_drift import Farthest, FeatureDrift, Reference, moved_most
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import Board, text_of
 from streamboost.pipelines.status.judged import Judged, JudgedRows
@@ -72,6 +72,7 @@ class Writer:
         self._board = Board()
         self._documents: dict[str, Row] = {}
         self._drift = FeatureDrift(watched)
+        self._farthest = Farthest()
         self._first: Any = None
         self._labelled: LabelledNow | None = None
         self.requests = RequestRows()
@@ -124,6 +125,8 @@ class Writer:
             self.requests.resume(reader.requests())
             self._judged.resume(reader.judged_rows())
             self._versions.resume(reader.versions())
+            told = reader.document("features") or {}
+            self._farthest.resume(told.get("features") or ())
             kept = reader.document("feature_reference")
             reference = msgspec.convert(kept, Reference) if kept else None
             if reference is not None and len(reference.counts) == len(self._drift.names):
@@ -206,6 +209,7 @@ class Writer:
             drift.reference = Reference.of(recent.first, now)
         reference = drift.reference
         features = drift.measure(recent.rows)
+        self._farthest.note(features, len(recent.rows), now)
         features.sort(key=lambda one: -(one["psi"] or 0.0))
         return {
             "classes": recent.mix(),

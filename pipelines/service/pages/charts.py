@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from streamboost.pipelines.service.pages.causes import lags
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.wording import amount, estimate, percent, plural, seconds
 
@@ -18,7 +19,6 @@ __all__ = [
     "latency",
     "spending",
     "throughput",
-    "total_lag",
     "voices",
 ]
 
@@ -185,13 +185,11 @@ def latency(view: View) -> Curves:
 
 def lag(view: View) -> Curves:
     """Show how much waits to be read: messages, and bytes of files of lines."""
-    waiting = [total_lag(one) for one in _column(view, "lag")]
+    waiting = [lags.lag_of(one) for one in view.points]
     if not any(one is not None for one in waiting):
         return Curves("Shown once the pipeline runs, where its sources can tell.")
-    last = _last(waiting)
-    summary = f"{amount(last)} to read." if last else "Nothing waits to be read."
     series = (Series("to read", waiting, "series-1"),)
-    return Curves(summary, "count", _times(view), series, whole=True)
+    return Curves(lags.told(view), "count", _times(view), series, whole=True)
 
 
 def committee_size(view: View) -> Curves:
@@ -209,7 +207,7 @@ def committee_size(view: View) -> Curves:
 _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
     (colour, dash)
     for dash in get_args(Dash)
-    for colour in ("series-1", "series-2", "series-3", "grey")
+    for colour in (*(f"series-{i}" for i in range(1, 7)), "grey", "text")
 )
 
 
@@ -271,14 +269,6 @@ def _value(found: Any) -> float | None:
     if isinstance(found, Mapping):
         found = found.get("value")
     return None if found is None else round(float(found), 4)
-
-
-def total_lag(found: Any) -> float | None:
-    """Return a lag that comes alone or by source."""
-    if isinstance(found, Mapping):
-        known = [value for value in found.values() if value is not None]
-        return float(sum(known)) if known else None
-    return found if found is None else float(found)
 
 
 def _awaited(view: View) -> str:

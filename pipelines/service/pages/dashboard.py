@@ -9,6 +9,7 @@ from streamboost.pipelines.service.pages.desk.progress import Gain
 from streamboost.pipelines.service.pages.panels import PANELS, Panel
 from streamboost.pipelines.service.pages.span import ALL, SPANS, Span
 from streamboost.pipelines.service.pages.standing import Activity
+from streamboost.pipelines.service.pages.tables import rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Changes, Spans, Tag
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
@@ -152,12 +153,19 @@ def _figures(view: View) -> list[tuple[str, str]]:
         (amount(records), f"{plural(int(learner.get('labels', 0)), 'label')} learned"),
         (
             amount(learner.get("version") or None),
-            plural(int(learner.get("trees", 0)), "tree") + _doing(learner),
+            plural(int(learner.get("trees", 0)), "tree") + _doing(view),
         ),
     ]
 
 
-def _doing(learner: Mapping[str, Any]) -> str:
+def _doing(view: View) -> str:
+    learner = view.document("learner")
+    before = rolled_back(view).get(learner.get("version", 0))
+    again = "" if before is None else f", rolled back to {before}"
+    return again + _training(learner)
+
+
+def _training(learner: Mapping[str, Any]) -> str:
     if learner.get("paused"):
         return ", paused"
     return ", training" if learner.get("running") else ""

@@ -130,6 +130,8 @@ class Panel:
         until = f"By {clock(view.span.end)}: " if is_past else ""
         self._summary.text = until + found.summary
         self._summary.classes(replace="summary" if is_there else "summary empty")
+        is_folded = isinstance(found, Table) and not is_there
+        self._section.classes(**{"add" if is_folded else "remove": "folded"})
         if not is_there:
             self._clear()
         elif isinstance(found, Curves):

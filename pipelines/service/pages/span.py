@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from streamboost.pipelines.service.pages.causes.lags import lag_of
 from streamboost.pipelines.status.reader import COUNTED, RATES, Status, rates
 from streamboost.pipelines.wording import clock
 
@@ -87,5 +88,6 @@ def merged(points: Sequence[Status], start: int, end: int, most: int = MOST_POIN
 
 def _joined(a: Status, b: Status) -> Status:
     counts = {key: a.get(key, 0) + b.get(key, 0) for key in COUNTED}
-    made = b | counts
+    waited = [lag for one in (a, b) if (lag := lag_of(one)) is not None]
+    made = b | counts | ({"most_lag": max(waited)} if waited else {})
     return made | dict(zip(RATES, rates(**counts), strict=True))

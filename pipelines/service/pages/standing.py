@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Literal
 
-from streamboost.pipelines.service.pages.charts import total_lag
+from streamboost.pipelines.service.pages.causes import lags
+from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
-from streamboost.pipelines.wording import amount, clock
+from streamboost.pipelines.wording import amount, clock, seconds
 
 __all__ = ["UNSTARTED", "Activity", "Standing", "standing"]
 
@@ -105,11 +106,22 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
         learned = float(point.get("records_per_second") or 0.0)
         rate = sum(one["rate"] for one in scored) if scored else learned
         pace = f"{amount(float(f'{rate:.2g}'))}/s"
-    lag = total_lag(point.get("lag"))
+    lag = lags.total_lag(point.get("lag"))
     if view.unscored is not None:
         behind = () if lag is None else (f"{amount(lag)} to be read by the learner",)
-        return (pace, view.unscored, *behind)
-    return (pace,) if lag is None else (pace, f"lag {amount(lag)}")
+        parts: tuple[str, ...] = (pace, view.unscored, *behind)
+    else:
+        parts = (pace,) if lag is None else (pace, f"lag {amount(lag)}{_in_time(view)}")
+    version, again = view.document("learner").get("version"), rolled_back(view)
+    return (*parts, f"version {named(version, again)}") if version in again else parts
+
+
+def _in_time(view: View) -> str:
+    """Say how long what waits will take, or since when nothing does."""
+    left, began = lags.in_time(view), lags.since(view.points)
+    if left is not None:
+        return f", about {seconds(float(f'{left:.2g}'))} behind"
+    return "" if began is None else f" since {clock(began)}"
 
 
 def _trouble(view: View, now: float) -> str | None:

@@ -18,6 +18,8 @@ __all__ = [
     "confusion",
     "fields",
     "latencies",
+    "named",
+    "rolled_back",
     "share_of",
     "workers",
 ]
@@ -202,9 +204,8 @@ def workers(view: View) -> Table:
         for partition, one in sorted(found.items(), key=lambda item: int(item[0]))
     ]
     if not rows:
-        return Table(
-            "Scorers", columns, [], "This pipeline predicts by itself: [pipeline] scoring."
-        )
+        alone = "This pipeline predicts by itself: [pipeline] scoring."
+        return Table("Scorers", columns, [], alone)
     names = {one["worker"] for one in found.values()}
     summary = f"{plural(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored}."
     return Table("Scorers", columns, rows, summary)
@@ -243,18 +244,41 @@ def committees(view: View) -> Table:
         Column("Batch"),
         Column("Note", "words"),
     ]
-    name = view.document("pipeline").get("name")
+    name, again = view.document("pipeline").get("name"), rolled_back(view)
     rows: Rows = [
         [
             clock(mark["time"]),
-            Cell(_what(mark), link=_version_of(mark, name)),
+            Cell(_what(mark, again), link=_version_of(mark, name)),
             amount(mark["sequence"]),
             "" if mark["kind"] == "promoted" else str(mark.get("text") or ""),
         ]
         for mark in reversed(view.marks[-MOST_MARKS:])
     ]
-    summary = "Shown once a committee is trained." if not rows else ""
+    summary = "" if rows else "Shown once a committee is trained."
     return Table("What happened, the newest first", columns, rows, summary)
+
+
+def rolled_back(view: View) -> dict[int, int]:
+    """Return the versions that began to serve by a rollback, with the number they had before."""
+    told = {
+        mark["sequence"]: mark["version"]
+        for mark in view.marks
+        if mark["kind"] == "command" and mark.get("version") is not None
+    }
+    return {
+        int(mark["version"]): int(told[mark["sequence"]])
+        for mark in view.marks
+        if mark["kind"] == "promoted" and mark["sequence"] in told
+    }
+
+
+def named(version: int, again: Mapping[int, int]) -> str:
+    """Return a version's number, with the one it had before where it was rolled back to.
+
+    >>> named(93, {93: 88}), named(92, {93: 88})
+    ('93 (rolled back to 88)', '92')
+    """
+    return f"{version} (rolled back to {again[version]})" if version in again else str(version)
 
 
 def _version_of(mark: Mapping[str, Any], pipeline: str) -> str | None:
@@ -262,10 +286,11 @@ def _version_of(mark: Mapping[str, Any], pipeline: str) -> str | None:
     return None if version is None else page_of("/versions", pipeline, b=version)
 
 
-def _what(mark: Mapping[str, Any]) -> str:
-    kind, version = str(mark["kind"]), mark.get("version")
+def _what(mark: Mapping[str, Any], again: Mapping[int, int]) -> str:
+    kind, version = str(mark["kind"]), mark.get("version") or 0
     if kind == "promoted":
-        return f"Version {version} serves"
+        before = f" (rolled back to {again[int(version)]})" if version in again else ""
+        return f"Version {version} serves{before}"
     if kind in ("trained", "drift"):
         return f"{'Drift: v' if kind == 'drift' else 'V'}ersion {version} is trained"
     return kind.capitalize()

@@ -135,7 +135,18 @@ function tooltip(frame, text, colour) {
   };
 }
 
-function options(frame, rows, marks, ends, colour) {
+// How many lines the names of a legend take, by about how wide they are.
+function linesOf(names, width) {
+  let [lines, used] = [1, 0];
+  for (const name of names) {
+    const wide = 44 + 7 * name.length;
+    if (used && used + wide > width) [lines, used] = [lines + 1, 0];
+    used += wide;
+  }
+  return lines;
+}
+
+function options(frame, rows, marks, ends, colour, width) {
   const [axis] = FORMATS[frame.unit];
   const text = { color: colour("muted"), fontFamily: "system-ui, sans-serif", fontSize: 12 };
   const strokes = { lineStyle: { color: colour("border") } };
@@ -151,27 +162,25 @@ function options(frame, rows, marks, ends, colour) {
   return {
     animation: false,
     textStyle: text,
-    grid: { left: 4, right: 30, top: named.length > 1 ? 34 : 12, bottom: 4, containLabel: true },
+    grid: { left: 4, right: 30, top: named.length > 1 ? 12 + 22 * linesOf(named, width) : 12, bottom: 4, containLabel: true },
     legend: {
       show: named.length > 1,
       data: named,
       top: 0,
       left: 0,
-      type: "scroll",
+      width,
       itemWidth: 22,
       itemHeight: 8,
       icon: "inherit",
       textStyle: text,
       inactiveColor: colour("border"),
-      pageIconColor: colour("text"),
-      pageTextStyle: text,
     },
     tooltip: tooltip(frame, text, colour),
     xAxis: {
       type: "time",
       min: ends[0],
       max: ends[1],
-      axisLabel: { ...text, hideOverlap: true },
+      axisLabel: { ...text, hideOverlap: true, margin: HEIGHT_OF_TICKS + 6 },
       axisLine: strokes,
       axisTick: strokes,
       splitLine: { show: false },
@@ -192,12 +201,21 @@ function options(frame, rows, marks, ends, colour) {
   };
 }
 
+// Where the lowest and the highest value of a column stand.
+function extremes(rows, at) {
+  const known = [...rows.keys()].filter((i) => typeof rows[i][at] === "number");
+  if (!known.length) return [];
+  const most = (isBefore) => known.reduce((a, b) => (isBefore(rows[b][at], rows[a][at]) ? b : a));
+  return [most((b, a) => b < a), most((b, a) => b > a)];
+}
+
 function table(frame, rows, label) {
   const [, exact] = FORMATS[frame.unit];
   const said = (value) => (value === null || value === undefined ? "—" : exact(value));
   const n = rows.length;
-  const kept = [...new Set([...Array(ROWS).keys()].map((i) => Math.round((i * (n - 1)) / (ROWS - 1))))];
   const starts = places(frame.series);
+  const evenly = [...Array(ROWS).keys()].map((i) => Math.round((i * (n - 1)) / (ROWS - 1)));
+  const kept = [...new Set([...evenly, ...starts.flatMap((at) => extremes(rows, at))])].sort((a, b) => a - b);
   const line = (row) =>
     Vue.h("tr", { key: row[0] }, [
       Vue.h("th", { scope: "row", class: "words" }, new Date(row[0]).toLocaleString("en-GB")),
@@ -209,7 +227,9 @@ function table(frame, rows, label) {
     ]);
   const heads = [Vue.h("th", { scope: "col", class: "words" }, "Time")];
   for (const one of frame.series) heads.push(Vue.h("th", { scope: "col", class: "number" }, one.name));
-  const parts = [Vue.h("thead", [Vue.h("tr", heads)]), Vue.h("tbody", kept.reverse().map((i) => line(rows[i])))];
+  const left = `${kept.length} of ${n} moments: evenly apart, and each curve's lowest and highest.`;
+  const caption = Vue.h("caption", { class: kept.length < n ? "about" : "sr-only" }, kept.length < n ? left : label);
+  const parts = [caption, Vue.h("thead", [Vue.h("tr", heads)]), Vue.h("tbody", kept.reverse().map((i) => line(rows[i])))];
   return Vue.h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table: ${label}` }, [
     Vue.h("table", parts),
   ]);
@@ -272,7 +292,7 @@ export default {
     draw() {
       if (!this.chart) return;
       const rows = this.sorted();
-      const made = options(this.spec.frame, rows, this.marks, this.ends, colours(document.body));
+      const made = options(this.spec.frame, rows, this.marks, this.ends, colours(document.body), this.$refs.chart.clientWidth);
       const tell = made.tooltip.formatter;
       made.tooltip.formatter = (found) => tell.call(this, found);
       this.chart.setOption(made, { replaceMerge: ["series"] });

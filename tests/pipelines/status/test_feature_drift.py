@@ -7,11 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from streamboost.pipelines.status.feature_drift import (
+    FOLLOWED,
     RECORDS,
+    Farthest,
     FeatureDrift,
     RecentRows,
     Reference,
     by_chance,
+    moved_most,
     stability,
 )
 
@@ -102,3 +105,35 @@ def test_any_values_can_be_measured(X):
         for one in FeatureDrift(["a", "b"], reference).measure(X):
             numbers = [value for key, value in one.items() if key != "name" and value is not None]
             assert np.isfinite(numbers).all()
+
+
+def measured(**indexes):
+    return [{"name": name, "psi": index} for name, index in indexes.items()]
+
+
+def test_of_each_feature_is_known_how_far_it_was_and_when_it_first_was_shifted():
+    farthest = Farthest()
+    for now, index in enumerate((0.05, 0.25, 0.4, 0.1), start=1):
+        found = measured(a=index, b=0.01)
+        farthest.note(found, RECORDS, now)
+    assert {**found[0]} == {"name": "a", "psi": 0.1, "peak": 0.4, "peaked": 3, "began": 2}
+    assert (found[1]["peak"], found[1]["peaked"], found[1]["began"]) == (0.01, 1, None)
+    again = Farthest()
+    again.resume(found)
+    later = measured(a=0.3)
+    again.note(later, RECORDS, 9)
+    assert (later[0]["peak"], later[0]["began"]) == (0.4, 2)
+
+
+def test_what_few_records_say_of_a_feature_does_not_count():
+    farthest, found = Farthest(), measured(a=3.0)
+    farthest.note(found, RECORDS - 1, 1)
+    assert "peak" not in found[0]
+
+
+def test_a_feature_that_is_followed_stays_so_while_others_move_more_for_a_while():
+    farthest, names = Farthest(), [f"f{i}" for i in range(FOLLOWED + 20)]
+    farthest.note(measured(**{name: 0.01 * i for i, name in enumerate(names)}), RECORDS, 1)
+    once = measured(**dict.fromkeys(names, 0.0))
+    farthest.note(once, RECORDS, 2)
+    assert set(moved_most(once)) == set(names[20:])

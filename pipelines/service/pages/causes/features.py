@@ -8,13 +8,10 @@ from streamboost.pipelines.service.pages.charts import Curves, Group, Series
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Chart, Tag, show_told
+from streamboost.pipelines.status.feature_drift import FOLLOWED, SHIFTED
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
 __all__ = ["distribution", "feature_drift", "moved", "overview", "show_features"]
-
-DRIFTED = 0.2
-"""Population stability index from which a feature is commonly said to have shifted; half of it
-counts as a slight shift."""
 
 
 def show_features(view: View, chosen: str | None) -> None:
@@ -22,11 +19,14 @@ def show_features(view: View, chosen: str | None) -> None:
     table = overview(view)
     names = [one["name"] for one in _ordered(view)]
     chosen = chosen if chosen in names else names[0] if names else None
+    if table.rows:
+        with Tag("section", classes="panel whole", aria_label="Since the start", id="farthest"):
+            Tag("p", farthest(view), "summary")
     if chosen is not None and table.rows:
         with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
             Tag("h2", chosen, id="one-title")
             if chosen == names[0]:
-                Tag("p", "Of all features it has moved most.", "about")
+                Tag("p", "Of all features it has moved most since the start.", "about")
             show_told(distribution(view, chosen))
             curves = moved(view, chosen)
             Tag("p", curves.summary, "summary" if curves.times else "summary empty")
@@ -43,14 +43,34 @@ def _since(view: View) -> str:
     if not found.get("reference_taken"):
         return "Those that moved most come first."
     then = f"{plural(found['reference_records'], 'record')} up to {clock(found['reference_taken'])}"
-    return (
-        f"The newest {plural(found['records'], 'record')} beside {then}; what moved most is first."
-    )
+    newest = f"The newest {plural(found['records'], 'record')} beside {then}"
+    return f"{newest}; what moved most since the start is first."
 
 
 def _ordered(view: View) -> list[Mapping[str, Any]]:
     features = view.document("features").get("features") or []
-    return sorted(features, key=lambda one: -(one.get("psi") or 0.0))
+    return sorted(features, key=lambda one: (-(one.get("peak") or 0.0), -(one.get("psi") or 0.0)))
+
+
+def farthest(view: View) -> str:
+    """Say which feature moved most since the start, and when features began to count as shifted."""
+    known = [one for one in _ordered(view) if one.get("peak") is not None]
+    if not known:
+        return "How far features moved is told once enough records have come to compare them."
+    most = known[0]
+    said = (
+        f"Since the start {most['name']} has moved most: PSI {most['peak']:.2f} at "
+        f"{clock(most['peaked'])}"
+    )
+    began = sorted((one for one in known if one.get("began")), key=lambda one: float(one["began"]))
+    if not began:
+        return f"{said}, which counts as no shift ({SHIFTED} or more would); so it was of all."
+    if most.get("began"):
+        said += f"; it first counted as shifted ({SHIFTED} or more) at {clock(most['began'])}"
+    first = began[0]
+    if first is not most:
+        said += f". The first to shift was {first['name']}, at {clock(first['began'])}"
+    return f"{said}; {plural(len(began), 'feature')} ever did."
 
 
 def overview(view: View) -> Table:
@@ -58,7 +78,10 @@ def overview(view: View) -> Table:
     shares: Mapping[str, float] = view.document("importances")
     columns = [
         Column("Feature", "words"),
-        Column("PSI"),
+        Column("PSI now"),
+        Column("Largest"),
+        Column("When"),
+        Column("Shift began"),
         Column("Importance"),
         Column("Mean now"),
         Column("Mean then"),
@@ -70,6 +93,13 @@ def overview(view: View) -> Table:
         [
             _link(view, one),
             _shift(one.get("psi")),
+            _shift(one.get("peak")),
+            clock(one.get("peaked")),
+            NOTHING
+            if one.get("peak") is None
+            else clock(one["began"])
+            if one["began"]
+            else "never",
             Cell(
                 percent(shares.get(one["name"], 0.0) if shares else None),
                 bar=shares.get(one["name"], 0.0) / most,
@@ -86,9 +116,16 @@ def overview(view: View) -> Table:
     return Table("Features", columns, rows, summary)
 
 
+def _began(one: Mapping[str, Any]) -> str:
+    if one.get("peak") is None:
+        return NOTHING
+    return clock(one["began"]) if one.get("began") else "never"
+
+
 def feature_drift(view: View) -> Table:
     """Show how far each feature has moved from what the committee was taught, farthest first."""
-    found = _ordered(view)
+    features = view.document("features").get("features") or []
+    found = sorted(features, key=lambda one: -(one.get("psi") or 0.0))
     columns = [Column("Feature", "words"), Column("PSI"), Column("Missing"), Column("Missing then")]
     if not any(one.get("psi") is not None for one in found):
         return Table("Feature drift", columns, [], "Shown once enough records have come.")
@@ -101,9 +138,9 @@ def feature_drift(view: View) -> Table:
         ]
         for one in found
     ]
-    moved = [str(one["name"]) for one in found if (one.get("psi") or 0.0) >= DRIFTED]
+    moved = [str(one["name"]) for one in found if (one.get("psi") or 0.0) >= SHIFTED]
     if not moved:
-        summary = f"No feature has shifted: all indexes are below {DRIFTED}."
+        summary = f"No feature has shifted: all indexes are below {SHIFTED}."
     else:
         summary = f"{plural(len(moved), 'feature')} shifted, most of all {moved[0]}."
     return Table("Feature drift", columns, rows, summary)
@@ -118,9 +155,9 @@ def _shift(index: float | None) -> Cell:
     """Show a stability index, by how much it says."""
     if index is None:
         return Cell(NOTHING)
-    size = "bad" if index >= DRIFTED else "warn" if index >= DRIFTED / 2 else "good"
+    size = "bad" if index >= SHIFTED else "warn" if index >= SHIFTED / 2 else "good"
     note = {"bad": "shifted: ", "warn": "slightly shifted: ", "good": None}[size]
-    return Cell(f"{index:.2f}", bar=index / (2 * DRIFTED), colour=size, note=note)
+    return Cell(f"{index:.2f}", bar=index / (2 * SHIFTED), colour=size, note=note)
 
 
 def distribution(view: View, name: str) -> Table:
@@ -167,12 +204,14 @@ def moved(view: View, name: str) -> Curves:
     points = [point for point in view.points if point.get("psi")]
     values = [point["psi"].get(name) for point in points]
     if not any(value is not None for value in values):
-        return Curves("Its index over time is told of the 20 features that moved most.")
+        return Curves(f"Its index over time is told of the {FOLLOWED} features that moved most.")
     last = next(value for value in reversed(values) if value is not None)
     times = [int(point["time"]) for point in points]
     drifts = [int(mark["time"]) for mark in view.marks if mark["kind"] == "drift"]
     groups = [Group("drift", drifts, "bad")] if drifts else []
     summary = f"PSI {last:.2f} now: {_when(times, values)}."
+    if None in values:
+        summary += f" Where the curve has gaps, {FOLLOWED} others had moved more."
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)
 
 
@@ -181,9 +220,9 @@ def _when(times: Sequence[int], values: Sequence[float | None]) -> str:
     known = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
     since = None
     for time, value in known:
-        since = (since or time) if value >= DRIFTED else None
+        since = (since or time) if value >= SHIFTED else None
     if since is not None:
-        return f"shifted ({DRIFTED} or more) since {clock(since)}"
+        return f"shifted ({SHIFTED} or more) since {clock(since)}"
     time, most = max(known, key=lambda one: one[1])
-    standing = "no longer shifted" if most >= DRIFTED else "not shifted"
-    return f"{standing} ({DRIFTED} or more); it was farthest off at {clock(time)}, with {most:.2f}"
+    standing = "no longer shifted" if most >= SHIFTED else "not shifted"
+    return f"{standing} ({SHIFTED} or more); it was farthest off at {clock(time)}, with {most:.2f}"

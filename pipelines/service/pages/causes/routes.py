@@ -13,7 +13,8 @@ from streamboost.pipelines.service.pages.causes.features import show_features
 from streamboost.pipelines.service.pages.causes.letters import show_letters
 from streamboost.pipelines.service.pages.causes.record import show_missing, show_record
 from streamboost.pipelines.service.pages.causes.records import MOST, show_records
-from streamboost.pipelines.service.pages.causes.versions import Steering, show_versions
+from streamboost.pipelines.service.pages.causes.steering import Steering
+from streamboost.pipelines.service.pages.causes.versions import Versions
 from streamboost.pipelines.service.pages.layout import Header, main
 from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.view import EVERY, Feed, View
@@ -29,7 +30,7 @@ LIKE = 2_000
 FARTHEST = 1_000_000
 """Records that may be passed over: more than are ever kept."""
 
-Show = Callable[[View], None]
+Show = Callable[[View], Awaitable[None]]
 
 
 class _Pages:
@@ -64,7 +65,7 @@ class _Pages:
                 header.show_open(found.open_requests)
                 activity.show(found)
                 if show is not None:
-                    show(found)
+                    await show(found)
 
             await again()
             ui.timer(EVERY, again, immediate=False)
@@ -139,11 +140,16 @@ def _add_versions(pages: _Pages) -> None:
         served = pages.served(pipeline)
         found = await asyncio.to_thread(served.status.versions)
         view, content, live = await pages.open("/versions", "Versions", served, request)
-        kept = [int(one["version"]) for one in view.document("learner").get("versions") or ()]
         with content:
             steering = Steering(served, request.state.person)
-            show_versions(found, kept, served.name, a, b)
-        await live(steering.show)
+            shown = Versions(found, view, a, b)
+
+        async def show(now: View) -> None:
+            steering.show(now)
+            if shown.is_old(now):
+                shown.update(await asyncio.to_thread(served.status.versions), now)
+
+        await live(show)
 
 
 def _add_others(pages: _Pages) -> None:

@@ -7,11 +7,20 @@ from streamboost.errors import DataError
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.access.people import Person
-from streamboost.pipelines.service.pages.causes import features, letters, record, records, versions
+from streamboost.pipelines.service.pages import tables
+from streamboost.pipelines.service.pages.causes import (
+    features,
+    letters,
+    record,
+    records,
+    steering,
+    versions,
+)
 from streamboost.pipelines.service.pages.causes.doubts import disagreement, looks_wrong
 from streamboost.pipelines.service.pages.causes.nearest import nearest
 from streamboost.pipelines.service.pages.causes.story import story
 from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_tables import texts
 
@@ -180,6 +189,35 @@ def test_it_is_said_since_when_a_feature_counts_as_shifted():
     assert f"farthest off at {clock(2_000)}, with 0.15" in said(0.1, 0.15, 0.1)
 
 
+def test_which_feature_moved_most_since_the_start_and_when_that_began_is_said_first():
+    def of(name, psi, peak, peaked, began):
+        return {"name": name, "psi": psi, "peak": peak, "peaked": peaked, "began": began}
+
+    def seen(*found):
+        return View(documents={"features": {"features": found}, "pipeline": {"name": "p"}})
+
+    hue, row = of("hue", 0.05, 0.6, 3_000, 2_000), of("row", 0.3, 0.3, 9_000, 1_000)
+    view = seen(row, hue)
+    assert features.farthest(view) == (
+        f"Since the start hue has moved most: PSI 0.60 at {clock(3_000)}; it first counted as "
+        f"shifted (0.2 or more) at {clock(2_000)}. The first to shift was row, at {clock(1_000)}; "
+        "2 features ever did."
+    )
+    assert [texts(one)[:5] for one in features.overview(view).rows] == [
+        ["hue", "0.05", "0.60", clock(3_000), clock(2_000)],
+        ["row", "0.30", "0.30", clock(9_000), clock(1_000)],
+    ]
+    calm = seen(of("hue", 0.05, 0.1, 3_000, None))
+    assert "counts as no shift" in features.farthest(calm)
+    assert texts(features.overview(calm).rows[0])[4] == "never"
+
+
+def test_gaps_of_an_index_are_explained():
+    points = [{"time": i, "psi": {"hue": 0.1} if i != 2 else {"row": 0.1}} for i in (1, 2, 3)]
+    assert "gaps, 64 others had moved more" in features.moved(View(points=points), "hue").summary
+    assert "gaps" not in features.moved(View(points=points[:1]), "hue").summary
+
+
 def version(number, **recalls):
     def of(value):
         return {"value": value, "low": value - 0.1, "high": value + 0.1}
@@ -197,18 +235,73 @@ def version(number, **recalls):
     }
 
 
-def test_of_two_versions_the_class_that_got_worse_most_is_named():
+def test_of_two_versions_the_class_that_got_worse_beyond_chance_is_named():
     table = versions.compared(version(4, a=0.9, b=0.8, c=0.3), version(8, a=0.85, b=0.5), "p")
-    assert table.summary.startswith("b got worse most: recall -30.0 points. ")
+    assert table.summary.startswith("Class b got worse most: recall -30.0 points. ")
     unclear = versions.compared(version(4, a=0.9), version(8, a=0.85), "p").summary
-    assert unclear.startswith("a got worse most: recall -5.0 points, which may be chance")
+    assert unclear.startswith("No class got worse by more than chance: the most is the recall of")
+    assert "class a, -5.0 points." in unclear
     rows = {texts(row)[0]: texts(row) for row in table.rows}
     assert rows["Labels learned"][1:] == ["40", "80", "+40"]
     assert rows["Recall of a"][3] == "-5.0 points"
     assert rows["Recall of c"][2:] == ["—", "—"]
     assert (
-        "No class got worse" in versions.compared(version(4, a=0.5), version(8, a=0.6), "p").summary
+        "No class got worse. "
+        in versions.compared(version(4, a=0.5), version(8, a=0.6), "p").summary
     )
+
+
+def test_a_change_says_of_how_many_labels_and_of_one_label_nothing_is_said_to_be_worse():
+    def told(number, n, **recalls):
+        return version(number, **recalls) | {"told": {"2": n}}
+
+    table = versions.compared(told(4, 30, **{"2": 0.9}), told(8, 3, **{"2": 0.5}), "p")
+    assert table.summary.startswith("Class 2 got worse most: recall -40.0 points, of 3 labels. ")
+    one = versions.compared(told(4, 30, **{"2": 0.9}), told(8, 1, **{"2": 0.5}), "p")
+    assert one.summary.startswith("No class got worse by more than chance")
+    assert texts(one.rows[-1])[3] == "-40.0 points, of 1 label"
+
+
+def test_classes_stand_in_their_order_and_the_largest_change_has_the_longest_bar():
+    before, after = (version(n, **{"10": 0.9, "9": r, "x": r}) for n, r in ((4, 0.5), (8, 0.4)))
+    rows = versions.compared(before, after, "p").rows[-3:]
+    assert [texts(row)[0] for row in rows] == [f"Recall of {name}" for name in ("9", "10", "x")]
+    assert [row[3].bar for row in rows] == pytest.approx([1.0, 0.0, 1.0])
+
+
+def test_a_rollback_is_named_wherever_its_version_is():
+    marks = [
+        {"id": 1, "time": 1_000, "sequence": 5, "kind": "promoted", "version": 92},
+        {"id": 2, "time": 9_000, "sequence": 6, "kind": "command", "version": 88}
+        | {"text": "rollback 88"},
+        {"id": 3, "time": 9_000, "sequence": 6, "kind": "promoted", "version": 93},
+        {"id": 4, "time": 9_500, "sequence": 7, "kind": "command", "version": None}
+        | {"text": "pause"},
+    ]
+    learner = {"version": 93, "paused": False}
+    view = View(marks=marks, documents={"pipeline": {"name": "p"}, "learner": learner})
+    history = [texts(row)[1] for row in tables.committees(view).rows]
+    assert history[1] == "Version 93 serves (rolled back to 88)"
+    assert history[3] == "Version 92 serves"
+    command = Command("rollback", 88)
+    assert steering.obeyed(view, command, 2) is None
+    assert steering.obeyed(view, command, 1) == (
+        f"Done at {clock(9_000)}: rollback 88. Version 93 (rolled back to 88) serves since."
+    )
+    known = [version(number, a=0.5) for number in (92, 93)]
+    table = versions.listed(known, [92, 93], "p", tables.rolled_back(view))
+    assert [texts(row)[0] for row in table.rows] == ["93 (rolled back to 88)", "92"]
+
+
+def test_a_rollback_says_how_long_it_lasts():
+    def said(paused, *times):
+        marks = [{"kind": "promoted", "time": time} for time in times]
+        return steering.lasting(View(marks=marks, documents={"learner": {"paused": paused}}))
+
+    assert said(True) == "Training is paused: it serves until that is resumed"
+    assert said(False, 1_000).endswith("until the next training ends, unless training is paused")
+    often = said(False, 0, 40_000, 80_000, 130_000)
+    assert f"every 40 s or so, the last one at {clock(130_000)}" in often
 
 
 def test_what_two_versions_go_by_stands_with_its_change():

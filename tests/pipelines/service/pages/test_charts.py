@@ -4,7 +4,10 @@ import pytest
 
 from streamboost.pipelines.service.pages import charts as curves
 from streamboost.pipelines.service.pages.panels import PANELS
+from streamboost.pipelines.service.pages.span import merged
 from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.status.reader import COUNTED
+from streamboost.pipelines.wording import clock
 from tests.pipelines.publishing import run
 
 MARKS = [
@@ -97,6 +100,37 @@ def test_latency_has_gaps_where_no_batch_came():
 def test_the_lag_is_that_of_all_sources():
     assert curves.lag(VIEW).series[0].values == [7.0, 7.0]
     assert not curves.lag(seen([point(1_000, lag={})])).times
+
+
+def test_the_lag_says_since_when_there_is_none_or_how_long_it_takes():
+    def at(time, lag, rate=10.0):
+        return point(time, lag={"records": lag, "labels": 0}) | {"records_per_second": rate}
+
+    said = curves.lag(seen([at(1_000, 4), at(2_000, 203), at(3_000, 0), at(4_000, 0)])).summary
+    assert said == (
+        f"Nothing waits to be read since {clock(3_000)}; in the time shown at most 203, at "
+        f"{clock(2_000)}."
+    )
+    assert curves.lag(seen([at(1_000, 0)])).summary.endswith("nor did in all the time shown.")
+    behind = curves.lag(seen([at(1_000, 0), at(2_000, 203)])).summary
+    assert behind == "203 to read, about 20 s at the present rate."
+    still = curves.lag(seen([at(1_000, 203, rate=0.0)])).summary
+    assert still == "203 to read."
+
+
+def test_no_two_of_eight_experts_share_a_colour():
+    names = {f"expert {i}": 0.1 for i in range(8)}
+    drawn = curves.voices(seen([point(1_000, experts=names)]))
+    assert len({one.colour for one in drawn.series}) == 8
+
+
+def test_the_largest_lag_stays_where_points_are_made_one():
+    counts = dict.fromkeys(COUNTED, 1)
+    points = [
+        {"time": i, "lag": {"records": lag}, **counts} for i, lag in enumerate((0, 203, 4), 1)
+    ]
+    (one,) = merged(points, 0, 10)
+    assert curves.lag(seen([one])).series[0].values == [203.0]
 
 
 def test_a_row_has_its_time_each_value_and_the_ends_of_its_interval():

@@ -130,12 +130,21 @@ def test_an_operator_rolls_back_after_a_question_and_a_labeller_cannot(job, visi
     press(button)
     press(page.get_by_role("button", name="No", exact=True))
     press(button)
-    assert f"Let version {wanted} serve again" in page.locator(".doubt").inner_text()
+    asked = page.locator(".doubt").inner_text()
+    assert f"Let version {wanted} serve again" in asked
+    assert "until the next training ends, unless training is paused" in asked
+    page.get_by_role("button", name="Pause training, and do it").wait_for()
     press(page.get_by_role("button", name="Yes, do it"))
     page.get_by_text(f"Queued: rollback {wanted}").wait_for()
     job.feed(10)
     obeyed = lambda: [one["text"] for one in job.status.marks() if one["kind"] == "command"]  # noqa: E731
     until(lambda: f"rollback {wanted}" in obeyed())
+    page.locator(".said", has_text=f"rollback {wanted}. Version").wait_for()
+    assert "Queued" not in text_of(page, ".said")
+    again = page.locator("#all tbody th", has_text=f"(rolled back to {wanted})").first
+    again.wait_for()
+    number = again.inner_text().split()[0]
+    assert number in page.locator("#version-b option").all_inner_texts()
     labeller = visit("/versions?pipeline=segments")
     labeller.get_by_text("Commands are an operator's to give").wait_for()
     assert labeller.locator("#steer button").count() == 0

@@ -1,0 +1,187 @@
+"""What an operator tells a pipeline from the page of its versions, and what became of that."""
+
+import asyncio
+import time
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from streamboost.errors import StreamBoostError
+from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.pages.tables import named, rolled_back
+from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.service.pages.widgets import Sentence, Tag
+from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.wording import clock, seconds, sentence
+
+__all__ = ["Steering", "lasting", "obeyed"]
+
+OFFERED = 5
+"""Versions to roll back to: the newest."""
+
+NEWEST = 10
+"""Versions whose distance says when the next one is to be expected."""
+
+REFUSED = 10_000
+"""Milliseconds of commits after which a command that entered no batch is said to be refused."""
+
+
+class Steering:
+    """The commands an operator gives, each confirmed; whoever is none is told so.
+
+    Parameters
+    ----------
+    served : the pipeline that obeys
+    person : who looks
+    """
+
+    def __init__(self, served: Served, person: Person) -> None:
+        self._served = served
+        self._may = person.role == "operator"
+        self._asked: Command | None = None
+        self._given: tuple[Command, int, float] | None = None
+        self._view = View()
+        self._shown: Any = None
+        with Tag("section", classes="panel", aria_labelledby="steer-title", id="steer"):
+            Tag("h2", "Steering", id="steer-title")
+            self._state = Tag("p", "", "summary")
+            if not self._may:
+                Tag("p", "Commands are an operator's to give.", "about")
+                return
+            self._buttons = Tag("div", classes="actions")
+            self._doubt = Tag("div", classes="doubt", role="alert")
+            self._doubt.set_visibility(False)
+            with self._doubt:
+                self._question = Sentence("p")
+                with Tag("div", classes="actions"):
+                    yes = Tag("button", "Yes, do it", type="button")
+                    yes.on("click", lambda: self._give(pause=False))
+                    self._keep = Tag("button", "Pause training, and do it", type="button")
+                    self._keep.on("click", lambda: self._give(pause=True))
+                    Tag("button", "No", type="button").on("click", self._leave)
+            self._said = Sentence("p", "said", role="status", aria_live="polite")
+
+    def show(self, view: View) -> None:
+        """Show what can be told, as things are, and what became of what was told last."""
+        self._view, learner = view, view.document("learner")
+        kept = [int(one["version"]) for one in learner.get("versions") or ()]
+        serves, challenger = learner.get("version") or 0, learner.get("challenger") or 0
+        paused = bool(learner.get("paused"))
+        self._state.text = _standing(view)
+        self._follow(view)
+        how = (tuple(kept), serves, challenger, paused)
+        if not self._may or how == self._shown:
+            return
+        self._shown = how
+        self._buttons.clear()
+        with self._buttons:
+            if challenger:
+                self._button(f"Promote version {challenger}", Command("promote"))
+            self._button("Retrain", Command("retrain"))
+            self._button(
+                *(("Resume", Command("resume")) if paused else ("Pause", Command("pause")))
+            )
+            for number in [n for n in reversed(kept) if n not in (serves, challenger)][:OFFERED]:
+                self._button(f"Roll back to {number}", Command("rollback", number))
+
+    def _button(self, text: str, command: Command) -> None:
+        Tag("button", text, type="button").on("click", lambda: self._ask(command))
+
+    def _ask(self, command: Command) -> None:
+        self._asked = command
+        question, is_rollback = _QUESTIONS[command.command], command.command == "rollback"
+        lasts = lasting(self._view) if is_rollback else ""
+        self._question.say(question.format(version=command.version, lasts=lasts))
+        paused = bool(self._view.document("learner").get("paused"))
+        self._keep.set_visibility(is_rollback and not paused)
+        self._doubt.set_visibility(True)
+        self._said.say("")
+
+    def _leave(self) -> None:
+        self._asked = None
+        self._doubt.set_visibility(False)
+
+    async def _give(self, *, pause: bool) -> None:
+        command, self._asked = self._asked, None
+        self._doubt.set_visibility(False)
+        if command is None or not self._may:
+            return
+        newest = max((int(mark["id"]) for mark in self._view.marks), default=0)
+        try:
+            for one in (Command("pause"), command) if pause else (command,):
+                await asyncio.to_thread(self._served.tell, one)
+        except StreamBoostError as error:
+            self._said.say("{}", sentence(str(error)))
+            return
+        self._given = command, newest, 1000 * time.time()
+        self._said.say("Queued: {}. The pipeline obeys with its next batch.", str(command))
+
+    def _follow(self, view: View) -> None:
+        """Say once it is so that the pipeline obeyed, or that it seems not to."""
+        if self._given is None:
+            return
+        command, newest, when = self._given
+        done = obeyed(view, command, newest)
+        late = (view.document("pipeline").get("time") or 0.0) - when > REFUSED
+        if done is not None:
+            self._said.say("{}", done)
+        elif late:
+            refused = "{} was not obeyed, though batches came since: the pipeline's log says why."
+            self._said.say(refused, str(command))
+        if done is not None or late:
+            self._given = None
+
+
+def obeyed(view: View, command: Command, after: int) -> str | None:
+    """Say what came of a command since the mark numbered `after`; None: nothing yet."""
+    later = [mark for mark in view.marks if mark["id"] > after]
+    done = [m for m in later if m["kind"] == "command" and m.get("text") == str(command)]
+    if not done:
+        return None
+    said = f"Done at {clock(done[-1]['time'])}: {command}."
+    if command.command == "rollback":
+        again = rolled_back(view)
+        now = [v for v, before in again.items() if before == command.version]
+        if now:
+            said += f" Version {named(max(now), again)} serves since."
+    return said
+
+
+def lasting(view: View) -> str:
+    """Say how long a version will serve that is rolled back to."""
+    if view.document("learner").get("paused"):
+        return "Training is paused: it serves until that is resumed"
+    times = [int(mark["time"]) for mark in view.marks if mark["kind"] == "promoted"][-NEWEST:]
+    if len(times) < 3:
+        return "It serves until the next training ends, unless training is paused"
+    usual = median(b - a for a, b in pairwise(times)) / 1000
+    return (
+        "It serves until the next training ends, unless training is paused: new versions came "
+        f"every {seconds(usual)} or so, the last one at {clock(times[-1])}"
+    )
+
+
+_QUESTIONS = {
+    "promote": "Let the challenger serve now, although the labels have not decided yet?",
+    "rollback": "Let version {version} serve again, under a new number? {lasts}. A training under "
+    "way is given up.",
+    "retrain": "Train anew, as soon as no training is under way?",
+    "pause": "Keep the committee that serves, and train nothing until it is resumed?",
+    "resume": "Go on training?",
+}
+
+
+def _standing(view: View) -> str:
+    learner = view.document("learner")
+    serves, running = learner.get("version") or 0, learner.get("running") or 0
+    text = "No committee serves yet"
+    if serves:
+        text = f"Version {named(serves, rolled_back(view))} serves"
+    if learner.get("paused"):
+        text += ", and nothing is trained: it is paused"
+    if running:
+        text += f"; version {running} is being trained"
+    if learner.get("challenger"):
+        text += f"; version {learner['challenger']} is judged before it may serve"
+    return f"{text}."
