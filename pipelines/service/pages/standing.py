@@ -118,7 +118,7 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
 
 def _in_time(view: View) -> str:
     """Say how long what waits will take, or since when nothing does."""
-    left, began = lags.in_time(view), lags.since(view.points)
+    left, began = lags.in_time(view), view.once("lag since", lambda: lags.since(view.points))
     if left is not None:
         return f", about {seconds(float(f'{left:.2g}'))} behind"
     return "" if began is None else f" since {clock(began)}"

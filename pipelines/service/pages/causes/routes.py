@@ -11,7 +11,7 @@ from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.causes.features import show_features
 from streamboost.pipelines.service.pages.causes.letters import show_letters
-from streamboost.pipelines.service.pages.causes.record import show_missing, show_record
+from streamboost.pipelines.service.pages.causes.record.page import show_missing, show_record
 from streamboost.pipelines.service.pages.causes.records import MOST, show_records
 from streamboost.pipelines.service.pages.causes.steering import Steering
 from streamboost.pipelines.service.pages.causes.versions import Versions

@@ -11,14 +11,14 @@ from streamboost.pipelines.service.pages import tables
 from streamboost.pipelines.service.pages.causes import (
     features,
     letters,
-    record,
     records,
     steering,
     versions,
 )
-from streamboost.pipelines.service.pages.causes.doubts import disagreement, looks_wrong
-from streamboost.pipelines.service.pages.causes.nearest import nearest
-from streamboost.pipelines.service.pages.causes.story import story
+from streamboost.pipelines.service.pages.causes.record import page as record
+from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, looks_wrong
+from streamboost.pipelines.service.pages.causes.record.nearest import nearest
+from streamboost.pipelines.service.pages.causes.record.story import story
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.wording import clock

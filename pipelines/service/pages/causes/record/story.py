@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamboost.pipelines.service.labelling.blind import HIDDEN
-from streamboost.pipelines.service.pages.causes.doubts import who_says
+from streamboost.pipelines.service.pages.causes.record.doubts import who_says
 from streamboost.pipelines.service.pages.desk.record import UNTOLD
 from streamboost.pipelines.wording import amount, clock, percent
 

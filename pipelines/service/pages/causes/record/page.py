@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamboost.pipelines.service.labelling.blind import HIDDEN
-from streamboost.pipelines.service.pages.causes.doubts import (
+from streamboost.pipelines.service.pages.causes.record.doubts import (
     disagreement,
     looks_wrong,
 )
-from streamboost.pipelines.service.pages.causes.nearest import nearest
-from streamboost.pipelines.service.pages.causes.story import story
+from streamboost.pipelines.service.pages.causes.record.nearest import nearest
+from streamboost.pipelines.service.pages.causes.record.story import story
 from streamboost.pipelines.service.pages.desk.questions import is_long
 from streamboost.pipelines.service.pages.desk.record import UNTOLD, picture_of, show_field
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table

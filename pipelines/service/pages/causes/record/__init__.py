@@ -1,0 +1,1 @@
+"""One record: what happened to it, what it was taken for and why, and which are like it."""
