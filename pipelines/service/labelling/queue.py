@@ -2,9 +2,8 @@
 
 An answer is durable at once, and held for a few seconds in which it can be undone, fewer where its
 request expires before. Then it goes to where the pipeline reads its labels, and what was learned
-cannot be undone any more. A process that
-is killed in between writes what is due when it comes back. An answer may be written twice by that,
-which the pipeline notices; it is never lost.
+cannot be undone any more. A process that is killed in between writes what is due when it comes
+back. An answer may be written twice by that, which the pipeline notices; it is never lost.
 """
 
 import time

@@ -17,7 +17,7 @@ from tests.pipelines.service.pages.in_browser.browsing import (
     tile,
     wait_for_record_after,
 )
-from tests.pipelines.service.pages.in_browser.conftest import log_in, process
+from tests.pipelines.service.pages.in_browser.conftest import have_requests, log_in, process
 
 pytestmark = in_a_browser
 
@@ -342,6 +342,7 @@ def test_on_a_phone_the_record_and_all_classes_are_above_the_fold(visit):
 
 
 def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromium):
+    have_requests(job)
     file = job.file.with_name("blind.toml")
     file.write_text(PIPELINE + "[serve]\nblind = true\n")
     with process(job.file.parent, "serve", file.name, "--port", "0", "--person", "eve") as serving:
