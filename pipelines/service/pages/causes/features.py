@@ -95,11 +95,7 @@ def overview(view: View) -> Table:
             _shift(one.get("psi")),
             _shift(one.get("peak")),
             clock(one.get("peaked")),
-            NOTHING
-            if one.get("peak") is None
-            else clock(one["began"])
-            if one["began"]
-            else "never",
+            _began(one),
             Cell(
                 percent(shares.get(one["name"], 0.0) if shares else None),
                 bar=shares.get(one["name"], 0.0) / most,
