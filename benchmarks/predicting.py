@@ -2,59 +2,87 @@
 
     TOKEN=... python -m benchmarks.predicting ADDRESS RATE
 
-It asks for one record's prediction `RATE` times a second, of four connections. It says "answered"
-after the first answer. Told to end, it says how many answers came, and the median of the
-milliseconds that one took.
+Of one record each, `RATE` times a second, whether or not those before are answered: each has its
+moment, from which is counted how long its answer took. It asks while it is told to: from the line
+"ask" on its standard input to the line "rest". Then it waits for what is not answered yet, lets its
+connections go, and says how many seconds it asked and the milliseconds that each answer took. It
+fails where an answer is none.
+
+It sends the same bytes again and again: what a client makes of answers costs the machine of whoever
+asks.
 """
 
 import asyncio
+import json
 import os
-import signal
+import re
 import sys
 import time
-from contextlib import suppress
-from statistics import median
-
-import aiohttp
+from urllib.parse import urlsplit
 
 from benchmarks.status import FEATURES
 
-CONNECTIONS = 4
-BEHIND = 0.1
-"""Seconds after which what was not asked is not made up for: it was stopped meanwhile."""
+CONNECTIONS = 8
+LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
-async def ask(session, url, every, taken):
-    """Ask again and again, `every` so many seconds, adding to `taken` how long an answer took."""
-    record = {f"x{k}": 0.1 * k for k in range(FEATURES)}
-    due = time.perf_counter()
-    while True:
-        began = time.perf_counter()
-        # One that was stopped for long finds its connection closed, and takes another.
-        with suppress(aiohttp.ServerDisconnectedError):
-            async with session.post(url, json={"records": [record]}) as answer:
-                await answer.read()
-                if answer.status == 200:
-                    if not taken:
-                        print("answered", flush=True)
-                    taken.append(1e3 * (time.perf_counter() - began))
-        due = max(due + every, time.perf_counter() - BEHIND)
-        await asyncio.sleep(max(due - time.perf_counter(), 0.0))
+class Asker:
+    """Asks at `address`, `rate` times a second."""
+
+    def __init__(self, address, rate):
+        where = urlsplit(address)
+        body = json.dumps({"records": [{f"x{k}": 0.1 * k for k in range(FEATURES)}]})
+        head = (
+            "POST /api/v1/pipelines/bench/predict HTTP/1.1",
+            f"Host: {where.netloc}",
+            f"Authorization: Bearer {os.environ['TOKEN']}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+        )
+        self._request = "\r\n".join([*head, "", body]).encode()
+        self._place = where.hostname, where.port
+        self._every = 1 / rate
+        self._free = asyncio.Queue()
+        self._taken = []
+
+    async def ask(self, until):
+        """Ask until `until` is done; return the seconds, and the milliseconds of each answer."""
+        self._taken = []
+        for _ in range(CONNECTIONS):
+            self._free.put_nowait(await asyncio.open_connection(*self._place))
+        await self._one(time.perf_counter())  # what is asked for the first time is loaded
+        began = due = time.perf_counter()
+        async with asyncio.TaskGroup() as answers:
+            while not until.done():
+                answers.create_task(self._one(due))
+                due += self._every
+                await asyncio.sleep(max(due - time.perf_counter(), 0.0))
+            seconds = time.perf_counter() - began
+        while not self._free.empty():
+            self._free.get_nowait()[1].close()
+        return seconds, *self._taken
+
+    async def _one(self, due):
+        """Ask once, on the connection that has waited the longest: `serve` ends idle ones."""
+        reader, writer = connection = await self._free.get()
+        writer.write(self._request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = await reader.readexactly(int(LENGTH.search(head)[1]))
+        if not head.startswith(b"HTTP/1.1 200 "):
+            sys.exit((head + body).decode())
+        self._taken.append(1e3 * (time.perf_counter() - due))
+        self._free.put_nowait(connection)
 
 
-async def load(address, rate):
-    headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
-    url, taken, over = f"{address}/api/v1/pipelines/bench/predict", [], asyncio.Event()
-    async with aiohttp.ClientSession(headers=headers) as session:
-        every = CONNECTIONS / rate
-        tasks = [asyncio.create_task(ask(session, url, every, taken)) for _ in range(CONNECTIONS)]
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
-        print("asking", flush=True)
-        await over.wait()
-        for task in tasks:
-            task.cancel()
-        print(len(taken), median(taken or [0.0]), flush=True)
+async def told(address, rate):
+    asker, lines = Asker(address, rate), asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
+    )
+    print("ready", flush=True)
+    while await lines.readline():  # "ask", then "rest"
+        print(*await asker.ask(asyncio.create_task(lines.readline())), flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(load(sys.argv[1], float(sys.argv[2])))
+    asyncio.run(told(sys.argv[1], float(sys.argv[2])))

@@ -1,6 +1,6 @@
 """What it costs a pipeline to publish its status, to be watched, and to be asked for predictions.
 
-    python -m benchmarks.status [--turns 10] [--clients 5] [--predictions 200]
+    python -m benchmarks.status [--turns 10] [--clients 5] [--predictions 200] [--pinned]
     python -m benchmarks.status --beside FOLDER [--turns 5] [--clients 5] [--repeats 3]
 
 A pipeline with the embedded default whose committee is trained predicts records of letter's width
@@ -8,12 +8,17 @@ and number of classes (16 features, 26 classes), made here, as fast as it can, a
 commits, batch by batch (and takes one checkpoint, before the turns, as others would fall on some of
 them only). It does so without a status, with one a second, with `streamboost serve` and `--clients`
 open dashboards, to which changes are pushed (0 leaves that out), and with a `serve` that is asked
-for `--predictions` of one record a second (0 leaves that out; aim: less than 5 % slower). In turns
-of two seconds within one run; each turn is compared with that without a status just before it, and
-medians are shown. Wall-clock throughput and the process's CPU time per record, which need two cores
-with nothing else on them; and, which does not, the share of its own CPU time that the loop spends
-on publishing. Below that, what the dashboards cost: the share of a core that `serve` takes, and
-what is pushed to each of them; and how many predictions were answered a second, and how soon.
+for `--predictions` of one record a second, at even intervals (0 leaves that out; aim: less than 5 %
+slower than with a status alone). In turns of two seconds within one run, there and back again; each
+turn is compared with that of the same round, and medians are shown. Wall-clock throughput and the
+process's CPU time per record, which need two cores with nothing else on them; and, which does not,
+the share of its own CPU time that the loop spends on publishing. Below that, what dashboards and
+predictions cost beside the status, the share of a core that `serve` takes, what is pushed to each
+dashboard, and how soon predictions are answered, from the moment at which they were to be asked.
+
+The pipeline's threads, `serve`, and whoever asks it share the machine's cores. With `--pinned` the
+pipeline's have the first core, and all else the last: what is left is what a `serve` costs that has
+a core of its own.
 
 With `--beside`, what looking costs beside another state of the project, say a `git worktree` of the
 commit before: `opening` says what is measured.
@@ -53,6 +58,8 @@ HERE = Path(__file__).parent
 ROOT = Path(streamboost.__file__).parents[1]
 """Of the project that is measured."""
 
+CORES = sorted(os.sched_getaffinity(0))
+WITHOUT, STATUS = "without a status", "a status every second"
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
 SECONDS = 1.9
 """In which two statuses are published."""
@@ -113,26 +120,76 @@ def make_records(n):
 
 
 class Arm:
-    """One way to be watched: whether there is a status, and which processes look at it."""
+    """One way to be watched: whether there is a status, and who looks at it."""
 
-    def __init__(self, publisher=None, processes=()):
+    def __init__(self, publisher=None, lookers=None):
         self.publisher = publisher
         self.turns = []
         self.serving = []
-        self._processes = processes
+        self.lookers = lookers
         self._spent = 0.0
 
     def work(self):
-        self._spent = cpu_of(self._processes)
-        for process in self._processes:
-            process.send_signal(signal.SIGCONT)
+        self._spent = cpu_of(self.lookers)
+        if self.lookers is not None:
+            self.lookers.work()
 
     def note(self, seconds):
-        self.serving.append((cpu_of(self._processes) - self._spent) / seconds)
+        self.serving.append((cpu_of(self.lookers) - self._spent) / seconds)
 
     def rest(self):
-        for process in self._processes:
+        if self.lookers is not None:
+            self.lookers.rest()
+
+
+class Dashboards:
+    """What shows dashboards and those who look at them, which stand still between their turns."""
+
+    module = "tabs"
+
+    def __init__(self, server, clients):
+        self.server = server
+        self.pushed = 0
+        self._clients = clients
+
+    def work(self):
+        for process in (self.server, self._clients):
+            process.send_signal(signal.SIGCONT)
+
+    def rest(self):
+        for process in (self.server, self._clients):
             process.send_signal(signal.SIGSTOP)
+
+    def end(self):
+        """End them; they say how many bytes were pushed."""
+        self._clients.send_signal(signal.SIGTERM)
+        self._clients.send_signal(signal.SIGCONT)
+        self.pushed = int(self._clients.stdout.readline())
+
+
+class Asking:
+    """What answers, and who asks it in turns alone."""
+
+    module = "predicting"
+
+    def __init__(self, server, clients):
+        self.server = server
+        self.seconds, self.taken = [], []
+        self._clients = clients
+
+    def work(self):
+        self._tell("ask")
+
+    def rest(self):
+        """Keep the milliseconds that each answer of this turn took."""
+        self._tell("rest")
+        seconds, *taken = map(float, self._clients.stdout.readline().split())
+        self.seconds.append(seconds)
+        self.taken.append(taken)
+
+    def _tell(self, word):
+        self._clients.stdin.write(f"{word}\n")
+        self._clients.stdin.flush()
 
 
 class Turns(Watcher):
@@ -141,7 +198,9 @@ class Turns(Watcher):
     def __init__(self, arms, n_turns, stop, checkpoint, is_ready=lambda: True):
         self._checkpoint = checkpoint
         self._is_ready = is_ready
-        self._order = [arm for _ in range(n_turns + 1) for arm in arms]  # the first are to warm up
+        self._order = []  # there and back again, as a machine slows down; the first are to warm up
+        for turn in range(n_turns + 1):
+            self._order += arms if turn % 2 else arms[::-1]
         self._stop = stop
         self._records = 0
         self._spent = 0.0
@@ -184,7 +243,7 @@ class Turns(Watcher):
             self._checkpoint()
             self._checkpoint, self._began = None, None
             # Not before: whoever is stopped for long is taken to have gone.
-            for arm in self._order:
+            for arm in dict.fromkeys(self._order):
                 arm.rest()
             self._order[0].work()
         if self._order and self._order[0].publisher is not None:
@@ -202,11 +261,11 @@ class Turns(Watcher):
         self._spent += time.thread_time() - before
 
 
-def cpu_of(processes):
-    """Return the seconds of CPU time that the first of `processes`, `serve`, has taken."""
-    if not processes:
+def cpu_of(lookers):
+    """Return the seconds of CPU time that the `serve` of `lookers` has taken."""
+    if lookers is None:
         return 0.0
-    fields = Path(f"/proc/{processes[0].pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{lookers.server.pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -215,11 +274,14 @@ def clocks():
     return time.perf_counter(), time.process_time(), time.thread_time()
 
 
-def measure(folder, n_turns, n_clients, rate, *, alone=False):
-    """Return the arms by their names, with what was measured, and what their clients say of it.
+def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
+    """Return the arms by their names, with what was measured.
 
     `alone`: those alone in which the status is shown, of a pipeline to which little comes.
+    `pinned`: the pipeline has the first core for itself, and whoever looks the last.
     """
+    if pinned:
+        os.sched_setaffinity(0, CORES[:1])
     bodies, labels = make_records(20_000)
     with (folder / "taught.jsonl").open("w") as file:
         for i, (body, label) in enumerate(zip(bodies[:TAUGHT], labels, strict=False)):
@@ -236,45 +298,38 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False):
         loop = build_loop(config, state, schema, replace(connectors, records=source))
         publisher = Publisher(loop, state.path, about(config, loop.pipeline))
         stack.enter_context(closing(publisher))
-        arms = {"without a status": Arm(), "a status every second": Arm(publisher)}
-        said = {}
-        for name, module, n in (
-            (f"and {n_clients} open dashboards", "tabs", n_clients),
-            (f"and {rate} predictions a second", "predicting", rate),
+        arms = {} if alone else {WITHOUT: Arm(), STATUS: Arm(publisher)}
+        for name, kind, n in (
+            (f"and {n_clients} open dashboards", Dashboards, n_clients),
+            (f"and {rate} predictions a second", Asking, rate),
         ):
             if n:
-                said[name] = stack.enter_context(watching(folder, module, n))
-                arms[name] = Arm(publisher, said[name])
-        if alone:
-            arms = {name: arms[name] for name in said}
+                arms[name] = Arm(publisher, stack.enter_context(watching(folder, kind, n)))
         points = stack.enter_context(closing(StatusReader(state.path))).points
         # The first publication takes long, after which there is none for long.
         is_ready = (lambda: len(points()) >= 5) if alone else (lambda: True)
 
         def checkpoint():
             loop.checkpoint()
-            if rate and not alone:
-                # Loading it, and kernels that no run has compiled yet, may outlast all turns.
-                said[f"and {rate} predictions a second"][1].stdout.readline()
+            for arm in arms.values():
+                if isinstance(arm.lookers, Asking):
+                    # It loads what it answers by, and kernels that no run has compiled yet.
+                    arm.work()
+                    time.sleep(SECONDS)
 
         turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready)
         loop.watchers.append(turns)
         with set_aside():
             loop.run()
-        told = {name: said_by(clients) for name, (_, clients) in said.items()}
-    return arms, told
-
-
-def said_by(clients):
-    """Return the numbers that clients tell when they are told to end."""
-    clients.send_signal(signal.SIGTERM)
-    clients.send_signal(signal.SIGCONT)
-    return [float(word) for word in clients.stdout.readline().split()]
+        for arm in arms.values():
+            if isinstance(arm.lookers, Dashboards):
+                arm.lookers.end()
+    return arms
 
 
 @contextmanager
-def watching(folder, module, n):
-    """Start what serves the pipeline in `folder`, and clients of that, in two processes."""
+def watching(folder, kind, n):
+    """Start what serves the pipeline in `folder`, and `n` who look at that, in two processes."""
     with ExitStack() as stack:
         serve = [
             sys.executable,
@@ -287,18 +342,19 @@ def watching(folder, module, n):
         server = stack.enter_context(started(serve, folder))
         address = server.stdout.readline().split(": ", 1)[1].split("/login")[0].strip()
         token = (folder / "state" / "serve.token").read_text().strip()
-        look = [sys.executable, HERE / f"{module}.py", address, str(n)]
+        look = [sys.executable, HERE / f"{kind.module}.py", address, str(n)]
         clients = stack.enter_context(started(look, None, TOKEN=token))
         clients.stdout.readline()
-        yield server, clients
+        yield kind(server, clients)
 
 
 @contextmanager
 def started(command, folder, **environment):
     environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+    if len(os.sched_getaffinity(0)) < len(CORES):
+        os.sched_setaffinity(process.pid, CORES[-1:])
     try:
         yield process
     finally:
@@ -306,32 +362,54 @@ def started(command, folder, **environment):
         process.communicate()
 
 
-def show(arms, told, n_clients):
+def show(arms, n_clients, rate):
     table = Table(title="A pipeline that publishes its status", title_justify="left")
     table.add_column("")
     for column in ("records a second", "of that without", "CPU, of that without", "of the loop"):
         table.add_column(column, justify="right")
-    without = next(iter(arms.values())).turns[1:]
     for name, arm in arms.items():
-        pairs = list(zip(arm.turns[1:], without, strict=True))
-        rate, cpu = (median(turn[i] / alone[i] for turn, alone in pairs) for i in range(2))
+        times, cpu = compared(arm, arms[WITHOUT])
         shown, spent = (median(turn[i] for turn in arm.turns[1:]) for i in (0, 2))
-        table.add_row(name, f"{shown:,.0f}", f"{rate:.3f}", f"{cpu:.3f}", f"{spent:.1%}")
-    Console().print(table)
-    for name, (count, *took) in told.items():
-        share, rate = watched(arms[name], count)
-        does = f"pushes {rate / max(n_clients, 1):,.0f} B/s to each"
-        if took:
-            does = (
-                f"answers {rate:,.0f} predictions a second, each within {took[0]:.1f} ms (median)"
-            )
-        print(f"{name}: serve takes {share:.1%} of a core, and {does}")
+        table.add_row(name, f"{shown:,.0f}", f"{times:.3f}", f"{cpu:.3f}", f"{spent:.1%}")
+    Console(width=100).print(table)
+    for name, arm in arms.items():
+        if arm.lookers is None:
+            continue
+        times, cpu = compared(arm, arms[STATUS])
+        print(
+            f"{name}: {times:.3f} of the records a second that it takes in with its status alone,"
+        )
+        print(
+            f"  at {cpu:.3f} of the CPU for each; serve takes {median(arm.serving[1:]):.1%} of a",
+            end="",
+        )
+        print(f" core, and {done(arm, n_clients, rate)}")
 
 
-def watched(arm, count):
-    """Return the share of a core that `serve` took, and how many of `count` came in a second."""
+def compared(arm, other):
+    """Return the records a second of `arm`, and the CPU time of each, as shares of `other`'s."""
+    pairs = list(zip(arm.turns[1:], other.turns[1:], strict=True))
+    return [median(turn[i] / beside[i] for turn, beside in pairs) for i in range(2)]
+
+
+def done(arm, n_clients, rate):
+    """Say what the `serve` of `arm` did meanwhile."""
+    if isinstance(arm.lookers, Dashboards):
+        return f"pushes {pushed_by(arm) / n_clients:,.0f} B/s to each"
+    # The first were before the turns, and in that to warm up.
+    taken = np.concatenate(arm.lookers.taken[2:])
+    middle, late = np.percentile(taken, [50, 99])
+    answers = len(taken) / sum(arm.lookers.seconds[2:])
+    return (
+        f"answers {answers:,.0f} of {rate} predictions a second, in {middle:.1f} ms (median) to "
+        f"{late:.1f} ms (99 %) from when each was due"
+    )
+
+
+def pushed_by(arm):
+    """Return the bytes a second that were pushed to dashboards."""
     # The first turn, to warm up, is counted, too.
-    return median(arm.serving[1:]), count / (len(arm.turns) * SECONDS)
+    return arm.lookers.pushed / (len(arm.turns) * SECONDS)
 
 
 def main():
@@ -341,6 +419,7 @@ def main():
     parser.add_argument("--predictions", type=int, default=200)
     parser.add_argument("--beside", type=Path, metavar="FOLDER")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--pinned", action="store_true")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.beside:
@@ -351,13 +430,13 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         place = given.one or Path(name)
         rate = 0 if given.one else given.predictions
-        arms, told = measure(place, given.turns, given.clients, rate, alone=bool(given.one))
+        counts = given.turns, given.clients, rate
+        arms = measure(place, *counts, alone=bool(given.one), pinned=given.pinned)
     if given.one:
-        ((name, (count,)),) = told.items()
-        share, rate = watched(arms[name], count)
-        print(json.dumps([100 * share, rate / given.clients]))
+        (arm,) = arms.values()
+        print(json.dumps([100 * median(arm.serving[1:]), pushed_by(arm) / given.clients]))
     else:
-        show(arms, told, given.clients)
+        show(arms, given.clients, rate)
 
 
 if __name__ == "__main__":
