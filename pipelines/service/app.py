@@ -15,6 +15,7 @@ from streamboost.pipelines.service.access.people import People
 from streamboost.pipelines.service.access.settings import Rate, Settings
 from streamboost.pipelines.service.api import labelling, logins, predict, read, write
 from streamboost.pipelines.service.api.common import answer_errors, described
+from streamboost.pipelines.service.api.shortcut import Shortcut
 from streamboost.pipelines.service.labelling.served import Served
 
 __all__ = ["create_app"]
@@ -52,6 +53,7 @@ def create_app(pipelines: Sequence[Served], settings: Settings, people: People) 
     app.include_router(_api(settings))
     app.state.pipelines = dict(zip(names, pipelines, strict=True))
     app.state.people = people
+    app.add_middleware(Shortcut, pipelines=app.state.pipelines)
     # Added last, so that it comes first; also before what is mounted later.
     app.add_middleware(Guard, settings=settings, people=people, failures=failures)
     return app

@@ -5,20 +5,16 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import Response
 
 from streamboost.pipelines.service.api.common import FOR_SCORERS, ServedPipeline, described
 from streamboost.pipelines.service.api.write import LabelValue
 
-__all__ = ["router"]
+__all__ = ["MOST", "answer", "router"]
 
 router = APIRouter()
 
-_MOST, _MOST_EXPLAINED = 1_000, 100
-_SHORT = 4_096
-"""Bytes of a body whose records keep nobody else waiting, whatever they hold."""
+MOST, _MOST_EXPLAINED = 1_000, 100
 _ANSWERS = described(404, 403, 409, 413, 422)
 
 
@@ -27,7 +23,7 @@ class RecordsAsked(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST)]
+    records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST)]
 
 
 class RecordsToExplain(RecordsAsked):
@@ -84,13 +80,9 @@ class Explanations(BaseModel):
     responses=_ANSWERS,
     dependencies=FOR_SCORERS,
 )
-async def predict(request: Request, served: ServedPipeline, given: RecordsAsked) -> Response:
+def predict(served: ServedPipeline, given: RecordsAsked) -> Response:
     """Predict records by the newest checkpoint; nothing is logged, asked or learned."""
-    scoring = served.scoring
-    is_short = int(request.headers.get("content-length", _SHORT + 1)) <= _SHORT
-    if is_short and scoring.is_at_hand:  # a thread would take longer to begin
-        return _json(scoring.predict(given.records))
-    return _json(await run_in_threadpool(scoring.predict, given.records))
+    return answer(served.scoring.predict(given.records))
 
 
 @router.post(
@@ -101,9 +93,9 @@ async def predict(request: Request, served: ServedPipeline, given: RecordsAsked)
 )
 def explain(served: ServedPipeline, given: RecordsToExplain) -> Response:
     """Say what each feature does to the committee's scores of records."""
-    return _json(served.scoring.explain(given.records))
+    return answer(served.scoring.explain(given.records))
 
 
-def _json(document: dict[str, Any]) -> Response:
-    # Written as it is, once: what is not finite becomes null.
+def answer(document: dict[str, Any]) -> Response:
+    """Return what is answered, written as it is, once: what is not finite becomes null."""
     return Response(msgspec.json.encode(document), media_type="application/json")
