@@ -87,6 +87,8 @@ growth = 100.0
 class Endless(Source):
     """Gives records without end: the same values again and again under new ids.
 
+    One fewer than it could each time, as a stream of which all there is was read: while a backlog
+    is read no request expires, and nobody answers them here.
     `rate` is how many a second at most; None: as many as are taken.
     """
 
@@ -96,6 +98,7 @@ class Endless(Source):
         self._rate = rate
 
     def poll(self, limit):
+        limit -= 1
         if self._rate is not None:
             time.sleep(limit / self._rate)
         places = range(self._next, self._next + limit)
@@ -127,14 +130,15 @@ class Arm:
         self.turns = []
         self.serving = []
         self.lookers = lookers
-        self._spent = 0.0
+        self._spent = self._since = 0.0
 
     def work(self):
-        self._spent = cpu_of(self.lookers)
+        self._spent, self._since = cpu_of(self.lookers), time.perf_counter()
         if self.lookers is not None:
             self.lookers.work()
 
-    def note(self, seconds):
+    def note(self):
+        seconds = time.perf_counter() - self._since
         self.serving.append((cpu_of(self.lookers) - self._spent) / seconds)
 
     def rest(self):
@@ -224,7 +228,7 @@ class Turns(Watcher):
         if wall >= SECONDS:
             arm = self._order.pop(0)
             arm.turns.append((self._records / wall, cpu / self._records, self._spent / loop))
-            arm.note(wall)
+            arm.note()
             arm.rest()
             self._began = None
             if self._order:
