@@ -98,6 +98,11 @@ class RecentRows:
                 self.first = self._rows.copy()
         self._append(X[-n_rows:])
 
+    @property
+    def wants_all(self) -> bool:
+        """Whether the first rows are still to come; else the newest alone count."""
+        return self._wanted > 0
+
     def restart(self) -> None:
         """Let the rows that come next be the first."""
         self.first, self._wanted = None, len(self._rows)

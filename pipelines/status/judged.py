@@ -38,7 +38,7 @@ MOST_BYTES = 32_000_000
 MOST_AT_ONCE = 500
 """Kept of those that were asked about, or labelled, between two publications."""
 
-WORK = 0.01
+WORK = 0.005
 """Seconds a publication may spend on working out which features made its predictions."""
 
 NAMED = 10
@@ -50,8 +50,7 @@ CLASSES = 8
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """A record that was asked about: as it was sent, and the row (D,) and committee behind that."""
 
     sent: Sent
@@ -62,8 +61,7 @@ class Seen:
     committee: "Committee | None"
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """A label that was learned, at `tick`, and of what record; None: it was taken back."""
 
     id: str
@@ -95,11 +93,12 @@ class JudgedNotes:
     def __call__(self, effects: Effects, asked: Mapping[str, Sent]) -> None:
         """Take in a batch, and what was sent of the records it asked about."""
         scored, tick, join = effects.scored, effects.tick, self.pipeline.join
+        are_open = join.open_requests
         committee = self.pipeline.versions.held(scored.version) if asked else None
         ids = effects.records.ids if asked else ()
         rows = {id: row for row, id in enumerate(ids) if id in asked}
         for id, sent in list(asked.items())[-MOST_AT_ONCE:]:
-            if id not in join.open_requests:
+            if id not in are_open:
                 continue  # its label stood in the same batch, and says what there is to say
             margin = float(scored.margins[rows[id]]) if id in rows else None
             x = join.requested(id).x

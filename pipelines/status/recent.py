@@ -89,6 +89,9 @@ def _commonest(counts: Counter[Label]) -> list[Label]:
 class Notes:
     """Notes what batches do, at next to no cost; called with the effects of each.
 
+    Of what the newest alone are wanted of, it looks at those that are the newest when somebody
+    asks: at full speed most are gone by then.
+
     `columns` are those of `Records.X` that are watched; `known` says that there is something to
     compare them with already.
     """
@@ -99,6 +102,8 @@ class Notes:
         self._columns = columns
         self._predicted: deque[Label | None] = deque(maxlen=RECENT_RECORDS)
         self._answered: deque[tuple[Label, Label | None]] = deque(maxlen=RECENT_ANSWERS)
+        self._late: deque[tuple[np.ndarray, np.ndarray, list[bytes]]] = deque()
+        self._n_late = 0
 
     def __call__(self, effects: Effects, now: int) -> None:
         """Note one batch, committed at `now`, in milliseconds since the epoch."""
@@ -108,26 +113,47 @@ class Notes:
         since.labels += len(joined.ids)
         since.busy += max(now - effects.tick, 0) / 1000
         since.margins += float(effects.scored.margins.sum())
-        since.predictions.extend(messages.predictions[-MOST_PREDICTIONS:])
         since.dead_letters.extend(messages.dead_letters[-MOST_DEAD_LETTERS:])
-        self._predicted.extend(effects.scored.labels.tolist())
         answers = zip(joined.labels, joined.predicted, joined.propensity, strict=True)
         self._answered.extend((true, said) for true, said, p in answers if not isnan(p))
         if any(training.kind == "drift" for training in effects.trainings):
+            self._look()
             self.rows.restart()
-        self.rows.add(effects.records.X[:, self._columns])
+        if len(effects.records):
+            self._put_off(effects)
         self._mark(effects)
 
     def take(self) -> Since:
         """Return what happened since this was called last."""
+        self._look()
         since, self.since = self.since, Since()
         return since
 
     def recent(self) -> Recent:
         """Return copies of the newest, for another thread to count."""
+        self._look()
         return Recent(
             list(self._predicted), list(self._answered), self.rows.newest(), self.rows.first
         )
+
+    def _put_off(self, effects: Effects) -> None:
+        """Keep what a batch predicted until it is looked at, or is none of the newest any more."""
+        late, labels = self._late, effects.scored.labels
+        late.append((labels, effects.records.X, effects.messages.predictions))
+        self._n_late += len(labels)
+        if self.rows.wants_all:
+            self._look()
+        while late and self._n_late - len(late[0][0]) >= RECENT_RECORDS:
+            self._n_late -= len(late.popleft()[0])
+
+    def _look(self) -> None:
+        """Take in what was put off."""
+        for labels, X, predictions in self._late:
+            self._predicted.extend(labels.tolist())
+            self.rows.add(X[:, self._columns])
+            self.since.predictions.extend(predictions[-MOST_PREDICTIONS:])
+        self._late.clear()
+        self._n_late = 0
 
     def _mark(self, effects: Effects) -> None:
         tick, sequence, marks = effects.tick, effects.sequence, self.since.marks

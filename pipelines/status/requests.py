@@ -220,7 +220,7 @@ class RequestRows:
             self._bytes -= self._sizes.pop(id)
         shown = shown_by(schema)
         for id, (request, payload) in asked.new.items():
-            fields = other_fields(payload, shown) or kept(id)
+            fields = kept(id) if payload is _NOTHING else other_fields(payload, shown)
             self._looks.note(id, fields)
             nearest = [one | self._looks.of(one["id"]) for one in near.get(id, ())]
             self._put(id, request, fields, nearest)

@@ -19,6 +19,9 @@ __all__ = [
 ]
 
 
+_NOTHING_CARRIED = Carried()
+
+
 class HeldRecord(NamedTuple):
     """One record as it arrived, with the prediction made then and the time it bears."""
 
@@ -29,7 +32,7 @@ class HeldRecord(NamedTuple):
     values: bytes | None = None
     """Its fields' values as they came (`packed`), where it has fields of several kinds; behind
     them, on a line of its own, the record of which a transformer made them (`whole_of`)."""
-    carried: Carried = Carried()
+    carried: Carried = _NOTHING_CARRIED
     """What its message bore, where it may be asked about later."""
 
 
@@ -171,7 +174,7 @@ class Window:
 
     def _arrival(self, row: int) -> HeldRecord:
         x, arrived, values = self._X[row].copy(), self._arrived(row), self._values[row]
-        carried = self._carried.get(self._ids[row], Carried())
+        carried = self._carried.get(self._ids[row], _NOTHING_CARRIED)
         return HeldRecord(x, arrived, self._predicted[row], self._times[row], values, carried)
 
     def _arrived(self, row: int) -> Moment:
