@@ -1,7 +1,8 @@
 """Predictions on demand: what a pipeline's newest checkpoint says of records that nobody logs."""
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ __all__ = ["Scoring"]
 
 Document = dict[str, Any]
 
+_SHARE = 0.05
+"""The share of a core that loading newer checkpoints takes, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -41,15 +45,19 @@ class Scoring:
     """Predicts records as the pipeline would have after its newest checkpoint; for any threads.
 
     Nothing is logged, asked or learned, and the pipeline need not run. A newer checkpoint is loaded
-    by a thread, while the one before goes on answering.
+    by a thread, while the one before goes on answering; at full speed a pipeline takes several a
+    second, and some are passed over then.
 
     Parameters
     ----------
     state : the pipeline's folder
+    clock : gives seconds that never go back
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, clock: Callable[[], float] = time.monotonic) -> None:
         self._state = state
+        self._clock = clock
+        self._due = 0.0
         self._known: _Known | None = None
         self._asked: _Known | None = None
         self._tried = -1
@@ -129,6 +137,8 @@ class Scoring:
 
     def _newest(self) -> _Known:
         """Return what is known; where there is more by now, have it loaded."""
+        if self._known is not None and self._clock() < self._due:
+            return self._known
         with self._state.told():
             there = self._state.checkpoints.sequences
         if self._known is None:
@@ -152,6 +162,13 @@ class Scoring:
 
     def _load(self) -> None:
         """Load the newest sound checkpoint; where there is none, what is known stays."""
+        before = time.thread_time()
+        try:
+            self._restore()
+        finally:
+            self._due = self._clock() + (time.thread_time() - before) / _SHARE
+
+    def _restore(self) -> None:
         from streamboost.stream.learner import StreamLearner  # it loads the kernels
         from streamboost.stream.snapshots import at_rest
 

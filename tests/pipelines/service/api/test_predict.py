@@ -126,6 +126,18 @@ def test_a_newer_checkpoint_is_gone_by(site, file):
     until(lambda: asked(program, "predict", [record])["sequence"] > before)
 
 
+def test_loading_checkpoints_takes_a_small_share_of_the_time_however_often_there_is_a_newer(file):
+    config, records, now = load(file), some_records(1, start=9_000), [0.0]
+    scoring = Scoring(State(config.state), clock=lambda: now[0])
+    before = scoring.predict(records)["sequence"]
+    put(config, "records", some_records(40, start=7_000))
+    run(config, until_idle=True)
+    assert scoring.predict(records)["sequence"] == before
+    assert not scoring._loading.locked()
+    now[0] = 1_000.0
+    until(lambda: scoring.predict(records)["sequence"] > before)
+
+
 def test_an_explanation_adds_up_to_the_committees_score(site, file):
     config, records = load(file), some_records(4, start=5_000)
     told = asked(site.program(), "explain", records)
