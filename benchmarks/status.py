@@ -5,16 +5,17 @@
 
 A pipeline with the embedded default whose committee is trained predicts records of letter's width
 and number of classes (16 features, 26 classes), made here, as fast as it can, asks for labels and
-commits, batch by batch (and takes one checkpoint, before the turns, as others would fall on some of
-them only). It does so without a status, with one a second, with `streamboost serve` and `--clients`
-open dashboards, to which changes are pushed (0 leaves that out), and with a `serve` that is asked
-for `--predictions` of one record a second, at even intervals (0 leaves that out; aim: less than 5 %
-slower than with a status alone). In turns of two seconds within one run, there and back again; each
-turn is compared with that of the same round, and medians are shown. Wall-clock throughput and the
-process's CPU time per record, which need two cores with nothing else on them; and, which does not,
-the share of its own CPU time that the loop spends on publishing. Below that, what dashboards and
-predictions cost beside the status, the share of a core that `serve` takes, what is pushed to each
-dashboard, and how soon predictions are answered, from the moment at which they were to be asked.
+commits, batch by batch, with a checkpoint every hundred, several a second. It does so without a
+status, with one a second, with `streamboost serve` and `--clients` open dashboards, to which
+changes are pushed (0 leaves that out), and with a `serve` that is asked for `--predictions` of one
+record a second, at even intervals (0 leaves that out; aim: less than 5 % slower than with a status
+alone), and loads newer checkpoints. In turns of two seconds within one run, there and back again;
+each turn is compared with that of the same round, and medians are shown. Wall-clock throughput and
+the process's CPU time per record, which need two cores with nothing else on them; and, which does
+not, the share of its own CPU time that the loop spends on publishing. Below that, what dashboards
+and predictions cost beside the status, the share of a core that `serve` takes, what is pushed to
+each dashboard, and how soon predictions are answered, from the moment at which they were to be
+asked.
 
 The pipeline's threads, `serve`, and whoever asks it share the machine's cores. With `--pinned` the
 pipeline's have the first core, and all else the last: what is left is what a `serve` costs that has
@@ -68,7 +69,6 @@ STEADY = 500
 PIPELINE = """
 [pipeline]
 name = "bench"
-checkpoint_every = 1000000
 [source]
 connector = "sqlite"
 stream = "records"
