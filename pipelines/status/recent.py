@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.status.feature_drift import RecentRows
+from streamboost.pipelines.status.feature_drift import RECORDS, RecentRows
 from streamboost.pipelines.status.history import MOST_DEAD_LETTERS, MOST_MARKS, MOST_PREDICTIONS
 from streamboost.stream.checks import Label
 
@@ -16,6 +16,9 @@ __all__ = ["Mark", "Notes", "Recent", "Since"]
 
 RECENT_RECORDS = 2_000
 """Predictions in the class mix: as many as the evaluation's window of newest records."""
+
+_LOOKED_AT = max(RECENT_RECORDS, RECORDS, MOST_PREDICTIONS)
+"""Of the newest records anything is shown of so many at most."""
 
 RECENT_ANSWERS = 1_000
 """Labels asked for, in the class mix and the confusion matrix."""
@@ -143,7 +146,7 @@ class Notes:
         self._n_late += len(labels)
         if self.rows.wants_all:
             self._look()
-        while late and self._n_late - len(late[0][0]) >= RECENT_RECORDS:
+        while late and self._n_late - len(late[0][0]) >= _LOOKED_AT:
             self._n_late -= len(late.popleft()[0])
 
     def _look(self) -> None:

@@ -1,0 +1,55 @@
+"""What batches did, looked at when somebody asks."""
+
+import numpy as np
+import pytest
+
+from streamboost.pipelines.engine.watchers import Watcher
+from streamboost.pipelines.status.recent import RECENT_RECORDS, Notes
+
+
+class Kept(Watcher):
+    """Keeps what each batch did."""
+
+    def __init__(self):
+        self.effects = []
+
+    def committed(self, effects):
+        self.effects.append(effects)
+
+
+@pytest.fixture
+def effects(grown):
+    """What some batches of a pipeline did."""
+    world, _ = grown
+    kept = Kept()
+    world.loop.watchers.append(kept)
+    world.run()
+    assert len(kept.effects) > 2
+    return kept.effects
+
+
+def test_it_does_not_matter_when_the_newest_are_looked_at(effects):
+    often, seldom = Notes([0, 1]), Notes([0, 1])
+    for time in range(60):
+        for one in effects:
+            often(one, time)
+            often.recent()
+            seldom(one, time)
+    parts, whole = often.recent(), seldom.recent()
+    assert parts.mix() == whole.mix()
+    assert parts.confusion() == whole.confusion()
+    assert len(whole.predicted) == RECENT_RECORDS
+    # What none of the newest looks at is left out: the rows' order differs.
+    assert sorted(parts.rows.tolist()) == sorted(whole.rows.tolist())
+    assert np.array_equal(parts.first, whole.first)
+    assert often.take() == seldom.take()
+
+
+def test_what_nobody_looks_at_is_bounded(effects):
+    notes = Notes([0, 1])
+    for time in range(60):
+        for one in effects:
+            notes(one, time)
+    most = max(len(one.records) for one in effects)
+    assert sum(len(labels) for labels, _, _ in notes._late) < RECENT_RECORDS + most
+    assert notes.since.records == 60 * sum(len(one.records) for one in effects)
