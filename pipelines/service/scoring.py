@@ -24,6 +24,9 @@ __all__ = ["Scoring"]
 
 Document = dict[str, Any]
 
+_LOOK = 0.05
+"""Seconds from one look for a newer checkpoint to the next: each costs a tenth of a prediction."""
+
 _SHARE = 0.05
 """The share of a core that loading newer checkpoints takes, at most."""
 
@@ -137,8 +140,10 @@ class Scoring:
 
     def _newest(self) -> _Known:
         """Return what is known; where there is more by now, have it loaded."""
-        if self._known is not None and self._clock() < self._due:
+        now = self._clock()
+        if self._known is not None and now < self._due:
             return self._known
+        self._due = now + _LOOK
         with self._state.told():
             there = self._state.checkpoints.sequences
         if self._known is None:
