@@ -28,6 +28,9 @@ commit before: `opening` says what is measured.
 import argparse
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 from contextlib import ExitStack, closing, contextmanager
@@ -39,7 +42,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.lookers import CORES, Asking, Dashboards, cpu_of, watching
+import streamboost
 from streamboost.connectors.base import Message, Source
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.config.binding import adopt
@@ -52,6 +55,11 @@ from streamboost.pipelines.status.documents import about
 from streamboost.pipelines.status.publisher import Publisher
 from streamboost.pipelines.status.reader import StatusReader
 
+HERE = Path(__file__).parent
+ROOT = Path(streamboost.__file__).parents[1]
+"""Of the project that is measured."""
+
+CORES = sorted(os.sched_getaffinity(0))
 WITHOUT, STATUS = "without a status", "a status every second"
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
 SECONDS = 1.9
@@ -138,6 +146,56 @@ class Arm:
             self.lookers.rest()
 
 
+class Dashboards:
+    """What shows dashboards and those who look at them, which stand still between their turns."""
+
+    module = "tabs"
+
+    def __init__(self, server, clients):
+        self.server = server
+        self.pushed = 0
+        self._clients = clients
+
+    def work(self):
+        for process in (self.server, self._clients):
+            process.send_signal(signal.SIGCONT)
+
+    def rest(self):
+        for process in (self.server, self._clients):
+            process.send_signal(signal.SIGSTOP)
+
+    def end(self):
+        """End them; they say how many bytes were pushed."""
+        self._clients.send_signal(signal.SIGTERM)
+        self._clients.send_signal(signal.SIGCONT)
+        self.pushed = int(self._clients.stdout.readline())
+
+
+class Asking:
+    """What answers, and who asks it in turns alone."""
+
+    module = "predicting"
+
+    def __init__(self, server, clients):
+        self.server = server
+        self.seconds, self.taken = [], []
+        self._clients = clients
+
+    def work(self):
+        self._tell("ask")
+
+    def rest(self):
+        """Keep the milliseconds that each answer of this turn took."""
+        self._tell("rest")
+        seconds, *taken = map(float, self._clients.stdout.readline().split())
+        self.seconds.append(seconds)
+        self.taken.append(taken)
+
+    def _tell(self, word):
+        self._clients.stdin.write(f"{word}\n")
+        self._clients.stdin.flush()
+
+
 class Turns(Watcher):
     """Lets the arms take turns at watching a pipeline, and notes how fast it was meanwhile."""
 
@@ -207,6 +265,14 @@ class Turns(Watcher):
         self._spent += time.thread_time() - before
 
 
+def cpu_of(lookers):
+    """Return the seconds of CPU time that the `serve` of `lookers` has taken."""
+    if lookers is None:
+        return 0.0
+    fields = Path(f"/proc/{lookers.server.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def clocks():
     """Return wall-clock time, the process's CPU time, and this thread's."""
     return time.perf_counter(), time.process_time(), time.thread_time()
@@ -263,6 +329,41 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
             if isinstance(arm.lookers, Dashboards):
                 arm.lookers.end()
     return arms
+
+
+@contextmanager
+def watching(folder, kind, n):
+    """Start what serves the pipeline in `folder`, and `n` who look at that, in two processes."""
+    with ExitStack() as stack:
+        serve = [
+            sys.executable,
+            "-m",
+            "streamboost.pipelines.cli.__main__",
+            "serve",
+            "p.toml",
+            "--port=0",
+        ]
+        server = stack.enter_context(started(serve, folder))
+        address = server.stdout.readline().split(": ", 1)[1].split("/login")[0].strip()
+        token = (folder / "state" / "serve.token").read_text().strip()
+        look = [sys.executable, HERE / f"{kind.module}.py", address, str(n)]
+        clients = stack.enter_context(started(look, None, TOKEN=token))
+        clients.stdout.readline()
+        yield kind(server, clients)
+
+
+@contextmanager
+def started(command, folder, **environment):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+    if len(os.sched_getaffinity(0)) < len(CORES):
+        os.sched_setaffinity(process.pid, CORES[-1:])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def show(arms, n_clients, rate):
