@@ -16,6 +16,7 @@ import typer.main
 from streamboost.pipelines.cli.__main__ import app
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.config.sections import Sections
+from streamboost.pipelines.config.templates import brief
 from tests.pipelines.command import Command
 from tests.slow import slow
 
@@ -112,6 +113,16 @@ def test_the_first_service_is_up_in_the_steps_its_page_shows(tmp_path):
     done = found["checkpoint"]
     assert done["evaluation"]["recent"]["committee"]["accuracy"]["value"] > 0.9, done
     assert 200 < done["ledger"]["requests"] <= 300
+
+
+def test_several_machines_take_other_topics_and_another_state_than_one_process_before():
+    page = ROOT / "docs" / "pages" / "how-to" / "several-machines.md"
+    apart = tomllib.loads(blocks("toml", [page])[0].values[0])["pipeline"]
+    here = tomllib.loads(brief.render(kafka=True))["pipeline"]
+    assert apart["name"] != here["name"]
+    assert apart["state"] != here.get("state", "state")
+    records = re.search(r"segments.py localhost:9092 \d+ (\S+) ", page.read_text())
+    assert records[1] == apart["name"]
 
 
 def said_commands(page):

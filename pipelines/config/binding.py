@@ -137,6 +137,7 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
         raise StateError(
             f"{state.path} is empty, though batches of {config.name} are committed: put it back "
             "from a copy, or have it made again from the journal by `streamboost run --rebuild`"
+            + ("; to begin anew, give another [pipeline] name" if config.commits_to_kafka else "")
         )
     if begun and not kept:
         raise StateError(
@@ -257,11 +258,12 @@ def _refused(config: Config, state: State, changes: list[str]) -> StateError:
         for section, names in _changeable(config).items()
         if section != "schema"
     )
+    anew = "and name to new ones" if config.commits_to_kafka else "to a new folder"
     return StateError(
         f"{state.path}: this state was made by another configuration: "
-        f"{'; '.join(changes)}. Undo the change, or set [pipeline] state to a new folder to begin "
-        f"anew. On an existing state these may change: {free}; [schema] classes; and fields may "
-        "be added to [schema.fields]"
+        f"{'; '.join(changes)}. Undo the change, or set [pipeline] state {anew} to begin anew. "
+        f"On an existing state these may change: {free}; [schema] classes; and fields may be "
+        "added to [schema.fields]"
     )
 
 

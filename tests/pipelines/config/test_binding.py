@@ -194,7 +194,8 @@ def test_a_changed_key_is_taken_or_refused_with_what_it_was(
     was = before.written[section].get(key)
     was = "not set" if was is None else toml.render(was)
     assert f"[{section}] {key} was {was} and is {toml.render(value)}" in str(told.value)
-    assert "Undo the change, or set [pipeline] state to a new folder" in str(told.value)
+    anew = "and name to new ones" if after.commits_to_kafka else "to a new folder"
+    assert f"Undo the change, or set [pipeline] state {anew} to begin anew" in str(told.value)
 
 
 @pytest.mark.parametrize("base", BASES)
