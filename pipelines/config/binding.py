@@ -134,10 +134,10 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
     learner = {} if config.has_core else _only(_kept(state), LEARNER)
     same = bool(kept) and _made(config, kept, learner)
     if begun and not state.is_made:
-        command = "learn" if config.scores_apart else "run"
+        again = f"`streamboost {'learn' if config.scores_apart else 'run'} --rebuild`"
         raise StateError(
             f"{state.path} is empty, though batches of {config.name} are committed: put it back "
-            f"from a copy, or have it made again from the journal by `streamboost {command} --rebuild`"
+            f"from a copy, or have it made again from the journal by {again}"
             + ("; to begin anew, give another [pipeline] name" if config.commits_to_kafka else "")
         )
     if begun and not kept:
