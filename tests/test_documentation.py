@@ -167,6 +167,17 @@ def test_examples_run(path, tmp_path):
     assert shares[-1] > 85
 
 
+@pytest.mark.slow
+def test_looking_for_drift_is_worth_what_its_page_says(tmp_path):
+    said = run(ROOT / "examples" / "drifting_stream.py", tmp_path)
+    page = (ROOT / "docs" / "pages" / "how-to" / "drift.md").read_text()
+    (noticed,) = re.findall(r"drift noticed (\d+) records", said)
+    assert f"notices after {noticed} records" in page
+    figures = re.findall(r"accuracy (?:on|from) .*?([\d.]+)%$", said, flags=re.MULTILINE)
+    assert len(figures) == 4
+    assert all(f"{figure} %" in page for figure in figures)
+
+
 def test_the_pages_made_from_the_code_name_every_section_and_command():
     pytest.importorskip("griffe", reason="the pages made from the code want griffelib")
     made = dict(runpy.run_path(str(ROOT / "docs" / "reference.py"))["pages"]())
