@@ -56,7 +56,9 @@ def main() -> None:
     subprocess.run([*zensical, "-f", "zensical.toml"], cwd=folder, check=True)
     if found := foreign(folder / "site"):
         sys.exit("these are loaded from elsewhere:\n" + "\n".join(found))
-    print(f"built {folder / 'site' / 'index.html'}")
+    site = folder / "site"
+    print(f"built {site / 'index.html'}; its search wants a server, such as")
+    print(f"    {sys.executable} -m http.server --bind 127.0.0.1 --directory {site}")
 
 
 if __name__ == "__main__":

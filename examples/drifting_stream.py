@@ -7,8 +7,8 @@ from streamboost import Schedule, StreamLearner
 
 CHANGE, BATCH = 1500, 50
 records = [
-    *synth.SEA(variant=0, seed=1).take(CHANGE),
-    *synth.SEA(variant=3, seed=2).take(CHANGE),
+    *synth.Agrawal(classification_function=0, seed=1).take(CHANGE),
+    *synth.Agrawal(classification_function=4, seed=2).take(CHANGE),
 ]
 X = np.array([list(x.values()) for x, _ in records])
 y = np.array([int(label) for _, label in records])
@@ -28,5 +28,9 @@ for name, schedule in {
         for training in learner.learn(ids, X[batch], y[batch], predicted=scored.labels):
             if training.kind == "drift":
                 print(f"{name}: drift noticed {training.labels - CHANGE} records after the change")
-    print(f"{name}: accuracy before the change {right[:CHANGE].mean():.1%}")
-    print(f"{name}: accuracy from 500 records after it on {right[CHANGE + 500 :].mean():.1%}")
+    for what, part in {
+        "before the change": slice(CHANGE),
+        "on the 500 records after it": slice(CHANGE, CHANGE + 500),
+        "from then on": slice(CHANGE + 500, None),
+    }.items():
+        print(f"{name}: accuracy {what} {right[part].mean():.1%}")

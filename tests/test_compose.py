@@ -13,6 +13,7 @@ from streamboost.pipelines.cli.__main__ import app
 from streamboost.pipelines.config.file import parse
 
 ROOT = Path(__file__).parents[1]
+SERVERS = {"KAFKA_SERVERS": "localhost:9092"}
 COMMANDS = typer.main.get_command(app).commands
 
 
@@ -52,7 +53,19 @@ def test_it_names_what_there_is(composed):
             assert {word for word in words.split() if word.startswith("--")} <= known, name
             for file in re.findall(r"/(examples/\S+\.toml)", words):
                 tables = tomllib.loads((ROOT / file).read_text())
-                parse(tables, ROOT, environment={"KAFKA_SERVERS": "localhost:9092"})
+                parse(tables, ROOT, environment=SERVERS)
+
+
+def test_its_pipelines_share_neither_topics_nor_a_state(composed):
+    used = []
+    for name in ("pipeline", "learner"):
+        (line,) = composed["services"][name]["command"]
+        (file,) = set(re.findall(r"/(examples/\S+\.toml)", line))
+        config = parse(tomllib.loads((ROOT / file).read_text()), ROOT, environment=SERVERS)
+        used.append(config.sections.pipeline)
+    here, apart = used
+    assert here.name != apart.name
+    assert here.state != apart.state
 
 
 def test_grafana_s_dashboard_reads_what_compose_gives_it():

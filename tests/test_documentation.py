@@ -16,6 +16,7 @@ import typer.main
 from streamboost.pipelines.cli.__main__ import app
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.config.sections import Sections
+from streamboost.pipelines.config.templates import brief
 from tests.pipelines.command import Command
 from tests.slow import slow
 
@@ -114,6 +115,16 @@ def test_the_first_service_is_up_in_the_steps_its_page_shows(tmp_path):
     assert 200 < done["ledger"]["requests"] <= 300
 
 
+def test_several_machines_take_other_topics_and_another_state_than_one_process_before():
+    page = ROOT / "docs" / "pages" / "how-to" / "several-machines.md"
+    apart = tomllib.loads(blocks("toml", [page])[0].values[0])["pipeline"]
+    here = tomllib.loads(brief.render(kafka=True))["pipeline"]
+    assert apart["name"] != here["name"]
+    assert apart["state"] != here.get("state", "state")
+    records = re.search(r"segments.py localhost:9092 \d+ (\S+) ", page.read_text())
+    assert records[1] == apart["name"]
+
+
 def said_commands(page):
     """Give the command lines that a page shows, in blocks and in the text."""
     text = page.read_text()
@@ -154,6 +165,17 @@ def test_examples_run(path, tmp_path):
     shares = [float(share) for share in re.findall(r"([\d.]+)%", said)]
     assert shares, said
     assert shares[-1] > 85
+
+
+@pytest.mark.slow
+def test_looking_for_drift_is_worth_what_its_page_says(tmp_path):
+    said = run(ROOT / "examples" / "drifting_stream.py", tmp_path)
+    page = (ROOT / "docs" / "pages" / "how-to" / "drift.md").read_text()
+    (noticed,) = re.findall(r"drift noticed (\d+) records", said)
+    assert f"notices after {noticed} records" in page
+    figures = re.findall(r"accuracy (?:on|from) .*?([\d.]+)%$", said, flags=re.MULTILINE)
+    assert len(figures) == 4
+    assert all(f"{figure} %" in page for figure in figures)
 
 
 def test_the_pages_made_from_the_code_name_every_section_and_command():

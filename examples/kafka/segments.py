@@ -11,7 +11,7 @@ With a learner and three scorers, where the records have several partitions:
     export KAFKA_SERVERS=localhost:9092
     streamboost check --create-topics examples/kafka/apart.toml
     streamboost run --workers 3 examples/kafka/apart.toml &
-    python examples/kafka/segments.py localhost:9092 20000
+    python examples/kafka/segments.py localhost:9092 20000 apart
 
 It sends the 2,310 records of River's ImageSegments, or as many as it is told to, over and over,
 under ids of each run's own and never more than 100 ahead of the predictions, and shows how many of
@@ -75,6 +75,6 @@ def play(servers, name="segments", n=2310):
 
 
 if __name__ == "__main__":
-    servers = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"
-    share = play(servers, n=int(sys.argv[2]) if len(sys.argv) > 2 else 2310)
+    servers, n, name = (*sys.argv[1:], *("localhost:9092", "2310", "segments")[len(sys.argv) - 1 :])
+    share = play(servers, name, int(n))
     print(f"{share:.1%} right on arrival")

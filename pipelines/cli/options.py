@@ -36,9 +36,7 @@ UntilIdle = Annotated[
 Upgrade = Annotated[
     bool, typer.Option("--upgrade", help="Replay what another release made, not comparing.")
 ]
-Rebuild = Annotated[
-    bool, typer.Option("--rebuild", help="Make a lost state folder again: see the README.")
-]
+Rebuild = Annotated[bool, typer.Option("--rebuild", help="Make a lost state folder again.")]
 Child = Annotated[
     str, typer.Option("--child", hidden=True, help="Be called so, and end with standard input.")
 ]

@@ -134,9 +134,11 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
     learner = {} if config.has_core else _only(_kept(state), LEARNER)
     same = bool(kept) and _made(config, kept, learner)
     if begun and not state.is_made:
+        again = f"`streamboost {'learn' if config.scores_apart else 'run'} --rebuild`"
         raise StateError(
             f"{state.path} is empty, though batches of {config.name} are committed: put it back "
-            "from a copy, or have it made again from the journal by `streamboost run --rebuild`"
+            f"from a copy, or have it made again from the journal by {again}"
+            + ("; to begin anew, give another [pipeline] name" if config.commits_to_kafka else "")
         )
     if begun and not kept:
         raise StateError(
@@ -257,11 +259,12 @@ def _refused(config: Config, state: State, changes: list[str]) -> StateError:
         for section, names in _changeable(config).items()
         if section != "schema"
     )
+    anew = "and name to new ones" if config.commits_to_kafka else "to a new folder"
     return StateError(
         f"{state.path}: this state was made by another configuration: "
-        f"{'; '.join(changes)}. Undo the change, or set [pipeline] state to a new folder to begin "
-        f"anew. On an existing state these may change: {free}; [schema] classes; and fields may "
-        "be added to [schema.fields]"
+        f"{'; '.join(changes)}. Undo the change, or set [pipeline] state {anew} to begin anew. "
+        f"On an existing state these may change: {free}; [schema] classes; and fields may be "
+        "added to [schema.fields]"
     )
 
 

@@ -112,6 +112,12 @@ class Decisions:
         paid[chosen < 0] = np.nan
         return paid
 
+    @property
+    def classes(self) -> list[str]:
+        """The classes that costs or thresholds name, in their order."""
+        decided = (name for row in self.costs.values() for name in row)
+        return list(dict.fromkeys([*self.costs, *decided, *self.threshold]))
+
     def to_json(self) -> dict[str, Any]:
         """Return what it was made of; `Decisions(**found)` is an equal one."""
         if self.costs:

@@ -183,10 +183,10 @@ def test_one_that_fails_ends_all(running):
 
 @pytest.mark.slow
 def test_the_example_runs_with_three_workers(tmp_path, kafka_servers, monkeypatch):
-    name, folder = f"segments.{time.time_ns()}", ROOT / "examples" / "kafka"
+    name, folder = f"apart.{time.time_ns()}", ROOT / "examples" / "kafka"
     text = (folder / "apart.toml").read_text(encoding="utf-8")
     file = tmp_path / "apart.toml"
-    file.write_text(text.replace('"segments"', f'"{name}"'))
+    file.write_text(text.replace('name = "apart"', f'name = "{name}"'))
     monkeypatch.setenv("KAFKA_SERVERS", kafka_servers)
     cluster = KafkaCluster(kafka_servers)
     create_topics(cluster, {f"{name}.records": {"num_partitions": 3}})

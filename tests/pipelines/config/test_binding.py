@@ -4,7 +4,7 @@ import pytest
 
 from streamboost.errors import StateError
 from streamboost.pipelines.config import binding, toml
-from streamboost.pipelines.config.binding import adopt, fingerprint
+from streamboost.pipelines.config.binding import adopt, fingerprint, verify
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.state.folder import State
 
@@ -194,7 +194,8 @@ def test_a_changed_key_is_taken_or_refused_with_what_it_was(
     was = before.written[section].get(key)
     was = "not set" if was is None else toml.render(was)
     assert f"[{section}] {key} was {was} and is {toml.render(value)}" in str(told.value)
-    assert "Undo the change, or set [pipeline] state to a new folder" in str(told.value)
+    anew = "and name to new ones" if after.commits_to_kafka else "to a new folder"
+    assert f"Undo the change, or set [pipeline] state {anew} to begin anew" in str(told.value)
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -218,3 +219,17 @@ def test_a_default_that_was_another_is_no_change(tmp_path, monkeypatch):
         adopt(now, state, begun=True)
     assert "[pipeline] name was" in str(told.value)
     assert "seed" not in str(told.value).partition("On an existing state")[0]
+
+
+@pytest.mark.parametrize(("scoring", "command"), [("here", "run"), ("apart", "learn")])
+def test_a_lost_state_is_made_again_by_the_command_that_keeps_it(tmp_path, scoring, command):
+    tables = {
+        "pipeline": {"name": "p", "scoring": scoring},
+        "kafka": {"bootstrap_servers": "a:1"},
+        "source": {"connector": "kafka"},
+    }
+    config = parse(tables, tmp_path, environment={})
+    with pytest.raises(
+        StateError, match=rf"`streamboost {command} --rebuild`; to begin anew, give"
+    ):
+        verify(config, State(tmp_path / "state"), begun=True)

@@ -159,3 +159,17 @@ def test_a_command_that_cannot_be_obeyed_enters_no_batch(world):
     world.run()
     assert all(not e.commands for e in world.entries()[before:])
     assert set(world.pipeline.learner.classes) == {"left", "right"}
+
+
+def test_what_errors_of_no_class_there_can_be_cost_is_refused(make_world, caplog):
+    world = make_world(label="boolean")
+    for decision in ({"costs": {"true": {"ok": 2}}}, {"threshold": {"fraud": 0.9}}):
+        world.tell("decide", None, None, None, decision)
+    world.tell("decide", None, None, None, {"costs": {"true": {"false": 2}}})
+    world.run()
+    (obeyed,) = world.entries()[-1].commands
+    assert obeyed.decision == {"costs": {"true": {"false": 2}}}
+    for name in ("ok", "fraud"):
+        assert (
+            f"not obeyed: the class '{name}' is '{name}', and labels here are true" in caplog.text
+        )

@@ -133,7 +133,10 @@ def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
     feed(made, records[:100], truth[:100])
     newest = run(made.config, until_idle=True)
     before = lose(made)
-    with pytest.raises(StateError, match=r"is empty, though batches.*streamboost run --rebuild"):
+    with pytest.raises(
+        StateError,
+        match=r"is empty, though batches.*streamboost run --rebuild.*another \[pipeline\] name",
+    ):
         run(made.config, until_idle=True)
     state = next(finding for finding in check(made.config) if finding.part == "state")
     assert "--rebuild" in state.text
