@@ -53,10 +53,14 @@ def _filters(view: View, choice: Choice, pipeline: str) -> None:
                 Tag("option", "any", value="")
                 for one in names if chosen is None or chosen in names else [*names, chosen]:
                     Tag("option", one, value=one, **_if("selected", one == chosen))
-        with Tag("label"):
-            is_checked = _if("checked", choice.wrong)
-            Tag("input", type="checkbox", name="wrong", value="true", **is_checked)
-            Tag("span", "Mistakes only")
+        for name, title, is_chosen in (
+            ("wrong", "Mistakes only", choice.wrong),
+            ("contested", "Where people disagree", choice.contested),
+        ):
+            with Tag("label"):
+                is_checked = _if("checked", is_chosen)
+                Tag("input", type="checkbox", name=name, value="true", **is_checked)
+                Tag("span", title)
         Tag("button", "Show")
         if choice != Choice():
             Tag("a", "All labelled records", href=page_of("/records", pipeline))
@@ -78,6 +82,7 @@ def _pages(n: int, total: int, choice: Choice, pipeline: str, offset: int) -> No
             "by": choice.by,
             "since": choice.since,
             "wrong": "true" if choice.wrong else None,
+            "contested": "true" if choice.contested else None,
         }
         Tag("a", text, href=page_of("/records", pipeline, **named, after=to or None))
 
@@ -106,8 +111,10 @@ def _what(n: int, choice: Choice) -> tuple[str, ...]:
     elif choice.wrong:
         parts.append("predicted wrongly")
     if choice.by is not None:
-        parts.append("labelled by {}")
+        parts.append(f"labelled by {{}}{', and otherwise by others' * choice.contested}")
         names.append(choice.by)
+    elif choice.contested:
+        parts.append("about which people disagree")
     told = f": {', '.join(parts)}" if parts else ""
     return f"{plural(n, 'labelled record')}{told}.", *names
 

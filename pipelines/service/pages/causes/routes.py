@@ -109,10 +109,11 @@ def _add_records(pages: _Pages) -> None:
         by: str | None = None,
         since: int | None = None,
         wrong: bool = False,
+        contested: bool = False,
         after: int = 0,
     ) -> None:
         served = pages.served(pipeline)
-        choice = Choice(true or None, predicted or None, by or None, since, wrong)
+        choice = Choice(true or None, predicted or None, by or None, since, wrong, contested)
         offset = min(max(after, 0), FARTHEST)
         found = await asyncio.to_thread(served.status.chosen, choice, MOST, offset)
         total = await asyncio.to_thread(served.status.count, choice)
