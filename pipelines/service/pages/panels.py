@@ -44,8 +44,8 @@ _ABOUT_EXPERTS = (
 _ABOUT_ANNOTATORS = (
     "Who gave labels: how often others said the same of the same record, and how often a confident "
     "prediction had on its arrival, where nobody else was asked. By both: who of two is wrong is "
-    "judged by what else is known of them; with its 95 % interval. A name leads to its records, and "
-    "how many are as others said to those that are not."
+    "judged by what else is known of them; with its 95 % interval. A name leads to its records, "
+    "and how many are as others said to those that are not."
 )
 
 _LEARNER = ", by the learner where scoring is apart"
