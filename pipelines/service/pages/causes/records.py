@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table
@@ -29,7 +30,8 @@ def show_records(
         Tag(
             "p",
             "Of the records that are kept, the newest first; a record's id leads to all that is "
-            "known of it. What was mistaken is tinted.",
+            "known of it. What was mistaken is tinted. Features spoke for what was predicted "
+            "rather than for what it is, or for the next likeliest class.",
             "about",
         )
         _pages(len(found), total, choice, pipeline, offset)
@@ -142,7 +144,7 @@ def _row(one: Status, pipeline: str) -> list[str | Cell]:
         _prediction(label, one["truth"]),
         percent(share),
         str(one.get("version") or NOTHING),
-        _reasons(one.get("why"), str(label)),
+        _reasons(one.get("why"), str(label), one["truth"]),
         _sources(one.get("labels") or ()),
     ]
 
@@ -163,10 +165,9 @@ def _sources(labels: Sequence[Sequence[Any]]) -> str:
     return ", ".join(said) or "nobody named"
 
 
-def _reasons(why: Mapping[str, Any] | None, label: str) -> str:
-    """Name the features that spoke most for the class that was predicted."""
+def _reasons(why: Mapping[str, Any] | None, label: str, truth: str) -> str:
+    """Name the features that told what was predicted from what it is, or might have been."""
     if not why or label not in why["classes"]:
         return NOTHING
-    place = 1 + why["classes"].index(label)
-    ordered = sorted(why["features"], key=lambda row: -row[place])[:REASONS]
-    return ", ".join(f"{row[0]} {row[place]:+.2f}" for row in ordered if row[place] > 0) or NOTHING
+    apart = told_apart(why, label, rival_of(why, label, truth))[:REASONS]
+    return ", ".join(f"{name} {by:+.2f}" for name, by in apart if by > 0) or NOTHING

@@ -56,8 +56,35 @@ def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
     assert [one.text for one in table.columns][3:] == ["For cement", "For grass"]
     assert texts(table.rows[0]) == ["hue", "0.9", "0.2\u00a0±\u00a00.1", "+0.80", "-0.40"]
     assert texts(table.rows[-1])[3:] == ["+0.10", "+0.30"]
-    assert "For cement spoke most of all hue (+0.80)" in table.summary
-    assert "against it row (-0.20)" in table.summary
+    assert table.summary.startswith(
+        "For cement rather than grass spoke most of all hue (+1.20); against it row (-0.50)."
+    )
+
+
+def why(classes, features, base=(0.0, 0.0)):
+    others = [0.0] * len(classes)
+    return {"classes": classes, "features": features, "others": others, "base": base}
+
+
+def test_a_feature_that_speaks_alike_for_two_classes_is_no_reason_for_one_of_them():
+    told = why(["cement", "grass"], [["edges", 2.0, 1.9], ["glare", 1.3, -2.5], ["red", 0.8, 1.6]])
+    found = FOUND | {"why": told}
+    table = record.reasons(found, VIEW)
+    assert [texts(row)[0] for row in table.rows][:3] == ["glare", "red", "edges"]
+    assert "spoke most of all glare (+3.80), edges (+0.10); against it red (-0.80)" in table.summary
+    (row,) = records.listed([found], "p").rows
+    assert texts(row)[6] == "glare +3.80, edges +0.10"
+
+
+def test_a_prediction_that_other_experts_made_says_what_the_committee_would_have():
+    blend = View(documents=VIEW.documents | {"experts": {"committee": 0.06, "linear": 0.94}})
+    alone = "by itself the committee said"
+    summary = record.reasons(FOUND, blend).summary.lower()
+    assert f"{alone} cement, too" in summary
+    against = FOUND | {"why": why(["cement", "grass"], [["hue", 0.2, 0.4]])}
+    summary = record.reasons(against, blend).summary.lower()
+    assert f"{alone} grass: other experts outweighed it" in summary
+    assert alone not in record.reasons(FOUND, VIEW).summary.lower(), "nobody else had a voice"
 
 
 def test_what_is_summed_says_of_how_many_features():
@@ -66,6 +93,7 @@ def test_what_is_summed_says_of_how_many_features():
 
     assert named({"n_others": 54}) == "54 others, summed"
     assert named({}) == "all others, summed", "an earlier release has not counted them"
+    assert named({"n_others": 0}) == "row", "of none nothing is summed"
 
 
 def test_whoever_calls_a_prediction_wrong_is_named_right_after_it():
@@ -137,7 +165,7 @@ def test_a_list_of_records_names_what_spoke_for_each():
         "cement",
         "60.0 %",
         "12",
-        "hue +0.80",
+        "hue +1.20",
         "ann (sky), bob (grass)",
     ]
     assert row[0].link == "/record?pipeline=p&id=1404"

@@ -4,6 +4,7 @@ import pytest
 from serving import put
 from waiting import until
 
+from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     SCRIPT,
@@ -67,8 +68,8 @@ def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, v
     wrong = f"That was wrong: {who} says it is {truth}"
     assert (f"That was right, says {who}" if truth == said else wrong) in main
     assert main.index("That was") < main.index("Its label was asked for")
-    most = max(one["why"]["features"], key=lambda f: f[1 + one["why"]["classes"].index(said)])
-    assert most[0] in text_of(page, "#why .summary")
+    (most, _), *_ = told_apart(one["why"], said, rival_of(one["why"], said, truth))
+    assert most in text_of(page, "#why .summary")
     assert page.locator("#nearest-labelled-records tbody tr").count() == 5
     assert page.locator("#chances tbody tr").count() == len(one["probabilities"])
 
