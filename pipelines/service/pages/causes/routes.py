@@ -62,7 +62,7 @@ class _Pages:
         async def live(show: Show | None = None) -> None:
             async def again() -> None:
                 found = await self._feeds[name].look()
-                header.show_open(found.open_requests)
+                header.show(found)
                 activity.show(found)
                 if show is not None:
                     await show(found)

@@ -186,6 +186,19 @@ def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(jo
     assert labeller.locator("textarea").count() == 0
 
 
+@pytest.mark.parametrize("follow", [by_mouse, by_keys])
+def test_what_could_not_be_used_is_counted_on_every_page_and_leads_to_why(job, visit, follow):
+    n = job.figure("join", "dead_letters")
+    page = visit("/versions?pipeline=segments")
+    follow(page.get_by_role("link", name=f"Dead letters {n}", exact=True))
+    page.wait_for_url("**/letters?pipeline=segments")
+    follow(page.get_by_role("link", name="Dashboard"))
+    panel = page.locator("#records-and-labels")
+    panel.get_by_text("could not be used").wait_for()
+    follow(panel.get_by_role("link", name=f"{n}", exact=True))
+    page.wait_for_url("**/letters?pipeline=segments")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_page_of_causes_is_accessible_and_fits_a_phone(answered, visit, theme):
     id = explained(answered)[0]["id"]
