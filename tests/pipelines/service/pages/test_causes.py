@@ -235,9 +235,32 @@ def test_which_feature_moved_most_since_the_start_and_when_that_began_is_said_fi
         ["hue", "0.05", "0.60", clock(3_000), clock(2_000)],
         ["row", "0.30", "0.30", clock(9_000), clock(1_000)],
     ]
+    weighed = View(documents=view.documents | {"importances": {"row": 0.2, "hue": 0.06, "x": 0.3}})
+    assert features.farthest(weighed).endswith(
+        "2 features ever did. Of these the committee goes by row most, with 20.0 % of what its "
+        "splits gain (hue 6.0 %)."
+    )
     calm = seen(of("hue", 0.05, 0.1, 3_000, None))
-    assert "counts as no shift" in features.farthest(calm)
+    assert features.farthest(calm) == (
+        f"Since the start hue has moved most: PSI 0.10 at {clock(3_000)}. No feature has ever "
+        "counted as shifted (0.2 or more)."
+    )
     assert texts(features.overview(calm).rows[0])[4] == "never"
+
+
+def test_features_in_which_no_drift_is_followed_are_named():
+    followed = [{"name": name} for name in ("a", "ts: hour", "vec[0]")]
+
+    def said(*fields):
+        documents = {"features": {"features": followed}, "pipeline": {"features": fields}}
+        return features.unfollowed(View(documents=documents))
+
+    assert said("a", "ts", "vec") == ""
+    assert said("a", "os", "note") == " Drift is not followed in categories and texts: os, note."
+    many = [f"word {i}" for i in range(20)]
+    assert said(*many) == (
+        f" Drift is not followed in categories and texts: {', '.join(many[:5])} and 15 more."
+    )
 
 
 def test_gaps_of_an_index_are_explained():
