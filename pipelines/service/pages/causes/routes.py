@@ -136,14 +136,14 @@ def _may_change(served: Served, person: Person, found: Status) -> bool:
 def _add_versions(pages: _Pages) -> None:
     @ui.page("/versions", title="Versions | streamboost", response_timeout=PATIENCE)
     async def versions(
-        request: Request, pipeline: str | None = None, a: int | None = None, b: int | None = None
+        request: Request, pipeline: str | None = None, a: int | None = None, b: str = ""
     ) -> None:
         served = pages.served(pipeline)
         found = await asyncio.to_thread(served.status.versions)
         view, content, live = await pages.open("/versions", "Versions", served, request)
         with content:
             steering = Steering(served, request.state.person)
-            shown = Versions(found, view, a, b)
+            shown = Versions(found, view, a, int(b) if b.isdecimal() else None)
 
         async def show(now: View) -> None:
             steering.show(now)

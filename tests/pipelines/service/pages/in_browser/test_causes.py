@@ -186,6 +186,23 @@ def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(jo
     assert labeller.locator("textarea").count() == 0
 
 
+def test_a_version_is_compared_with_what_serves_by_now_unless_another_is_named(job, visit):
+    page = visit("/versions?pipeline=segments", "bob")
+    first = page.locator("#version-a option").all_inner_texts()[-1]
+    before = job.status.versions()[-1]["version"]
+    page.get_by_role("button", name="Retrain").click()
+    page.get_by_role("button", name="Yes, do it").click()
+    page.get_by_text("Queued: retrain").or_(page.get_by_text("Done at")).first.wait_for()
+    job.feed(10)
+    until(lambda: job.status.versions()[-1]["version"] > before)
+    page.select_option("#version-a", first)
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url(f"**a={first}&b=")
+    heads = page.locator("#beside thead th").all_inner_texts()
+    assert heads[1] == f"Version {first}"
+    assert int(heads[2].split()[-1]) > before
+
+
 @pytest.mark.parametrize("follow", [by_mouse, by_keys])
 def test_what_could_not_be_used_is_counted_on_every_page_and_leads_to_why(job, visit, follow):
     n = job.figure("join", "dead_letters")
