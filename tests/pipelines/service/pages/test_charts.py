@@ -1,5 +1,7 @@
 """What the charts are given to draw."""
 
+from dataclasses import replace
+
 import pytest
 
 from streamboost.pipelines.service.pages import charts as curves
@@ -79,6 +81,15 @@ def test_only_what_changes_the_committee_is_marked():
         "drift": [2_000],
         "new version": [1_000],
     }
+
+
+def test_where_more_happened_than_is_marked_the_legend_says_that_it_is_the_newest():
+    n = curves.MOST_MARKS
+    promoted = [{"kind": "promoted", "time": 1_000 + i} for i in range(n + 1)]
+    (group,) = curves.accuracy(replace(VIEW, marks=promoted)).marks
+    assert (group.name, len(group.times)) == (f"new version (the newest {n})", n)
+    (group,) = curves.accuracy(replace(VIEW, marks=promoted[:n])).marks
+    assert group.name == "new version"
 
 
 def test_accuracy_says_when_most_records_are_not_judged_yet():
