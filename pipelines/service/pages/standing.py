@@ -111,7 +111,8 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
         behind = () if lag is None else (f"{amount(lag)} to be read by the learner",)
         parts: tuple[str, ...] = (pace, view.unscored, *behind)
     else:
-        parts = (pace,) if lag is None else (pace, f"lag {amount(lag)}{_in_time(view)}")
+        told = f"lag {lags.in_units(view, lag)}{_in_time(view)}"
+        parts = (pace,) if lag is None else (pace, told)
     version, again = view.document("learner").get("version"), rolled_back(view)
     return (*parts, f"version {named(version, again)}") if version in again else parts
 

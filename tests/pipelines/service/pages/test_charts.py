@@ -135,6 +135,17 @@ def test_no_two_of_eight_experts_share_a_colour():
     assert len({one.colour for one in drawn.series}) == 8
 
 
+def test_the_lag_of_files_of_lines_is_said_in_bytes():
+    def said(source, labels):
+        about = {"name": "p", "connectors": {"source": source, "labels": labels}}
+        waits = point(1_000, lag={"records": 85_621, "labels": 79})
+        return curves.lag(seen([waits], pipeline=about)).summary
+
+    assert said("files", "files") == "85.7 kB to read."
+    assert said("files", "sqlite").startswith("85,700 to read"), "it is of both"
+    assert said("sqlite", "sqlite").startswith("85,700 to read")
+
+
 def test_the_largest_lag_stays_where_points_are_made_one():
     counts = dict.fromkeys(COUNTED, 1)
     points = [
