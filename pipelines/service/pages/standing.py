@@ -78,7 +78,7 @@ def standing(view: View, now: float) -> Standing:
 
 
 def _since(last: float | None) -> tuple[str, ...]:
-    return ("no batch committed yet",) if last is None else (f"last batch at {clock(last)}",)
+    return ("no batch committed in this run yet",) if last is None else (f"last batch at {clock(last)}",)
 
 
 def _patience(view: View) -> float:
@@ -97,7 +97,7 @@ def _patience(view: View) -> float:
 def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
     """Return how fast records come, and how many wait."""
     if last is None:
-        return ("no batch committed yet",)
+        return ("no batch committed in this run yet",)
     point: Mapping[str, Any] = view.points[-1] if view.points else {}
     if now - last / 1000 > STILL:
         pace = f"nothing has come since {clock(last)}"

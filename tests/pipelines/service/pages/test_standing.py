@@ -80,6 +80,12 @@ def test_a_pipeline_to_which_nothing_comes_is_well():
     assert found.parts[0].startswith("nothing has come since")
 
 
+def test_a_pipeline_that_was_started_again_is_not_said_never_to_have_committed():
+    view = seen()
+    view.documents["pipeline"]["time"] = None
+    assert list(standing(view, NOW).parts) == ["no batch committed in this run yet"]
+
+
 def test_the_lag_of_files_of_lines_is_said_in_bytes():
     view = seen(lag={"records": 85_621, "labels": 0})
     view.documents["pipeline"]["connectors"] = {"source": "files", "labels": "files"}
