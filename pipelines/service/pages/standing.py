@@ -78,7 +78,11 @@ def standing(view: View, now: float) -> Standing:
 
 
 def _since(last: float | None) -> tuple[str, ...]:
-    return ("no batch committed in this run yet",) if last is None else (f"last batch at {clock(last)}",)
+    return (
+        ("no batch committed in this run yet",)
+        if last is None
+        else (f"last batch at {clock(last)}",)
+    )
 
 
 def _patience(view: View) -> float:
