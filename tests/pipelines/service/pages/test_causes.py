@@ -344,6 +344,22 @@ def test_a_rollback_is_named_wherever_its_version_is():
     assert [texts(row)[0] for row in table.rows] == ["93 (rolled back to 88)", "92"]
 
 
+def test_what_the_last_rollback_came_to_is_said_also_after_it_is_over():
+    def promoted(version, time, sequence):
+        return {"kind": "promoted", "version": version, "time": time, "sequence": sequence}
+
+    def said(*later):
+        rollback = {"kind": "command", "version": 137, "time": 9_000, "sequence": 6}
+        marks = [promoted(150, 8_000, 5), rollback, promoted(151, 9_000, 6), *later]
+        serves = marks[-1]["version"]
+        return steering.standing(View(marks=marks, documents={"learner": {"version": serves}}))
+
+    began = f"The last rollback let version 137 serve again as 151 at {clock(9_000)}"
+    assert said() == f"Version 151 (rolled back to 137) serves. {began}."
+    over = said(promoted(152, 12_000, 7), promoted(153, 15_000, 8))
+    assert over == f"Version 153 serves. {began}, until version 152 at {clock(12_000)}."
+
+
 def test_a_rollback_says_how_long_it_lasts():
     def said(paused, *times):
         marks = [{"kind": "promoted", "time": time} for time in times]
