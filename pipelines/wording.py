@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 __all__ = [
+    "COUNTERS",
     "NOTHING",
+    "RECORDS_APART",
+    "UNUSABLE",
     "amount",
     "clock",
     "estimate",
@@ -22,6 +25,32 @@ __all__ = [
 
 NOTHING = "—"
 """Stands where there is nothing to tell yet."""
+
+COUNTERS = {
+    "records": "predicted",
+    "duplicate_ids": "records whose id was held already (dead letters)",
+    "labels": "labels that came",
+    "answered": "labels that answered a request (learned)",
+    "unasked": "labels that came without a request (learned)",
+    "early": "labels that came before their record",
+    "late": "labels that came after their record had left the join window (dropped)",
+    "expired": "labels that came after their request had expired (dropped)",
+    "duplicate": "labels that came again with the same value (dropped)",
+    "conflicting": "labels that came again with another value (dropped: the first stays)",
+    "corrected": "labels that came again with another value (it holds, or has a vote)",
+    "taken_back": "labels that were taken back",
+    "unknown": "labels whose record never came (dropped)",
+    "void": "labels that were nothing, and took nothing back (dropped)",
+    "held_records": "records kept for labels to come",
+    "open_requests": "requests that wait for an answer",
+    "waiting_labels": "labels that wait for their record",
+}
+"""What the counters of records and labels count."""
+
+RECORDS_APART = "asked about: scorers predict, and the learner keeps these"
+"""What its records are to a learner to whom others' predictions come."""
+
+UNUSABLE = "messages not usable"
 
 
 def percent(share: float | None) -> str:

@@ -45,7 +45,8 @@ class Choice:
     """Some of the labelled records; None and False leave nothing out.
 
     They are `truth`, were predicted as `said`, were labelled by `by` among others, were predicted
-    by version `since` or a later one, and `wrong`.
+    by version `since` or a later one, and `wrong`. They are `contested` where the newest labels of
+    two annotators differ, one of them being `by`, if that is named.
     """
 
     truth: str | None = None
@@ -53,9 +54,16 @@ class Choice:
     by: str | None = None
     since: int | None = None
     wrong: bool = False
+    contested: bool = False
 
 
-_CHOSEN = """truth IS NOT NULL
+_SAID_LAST = """(
+    SELECT json_extract(value, '$[2]') AS source, json_extract(value, '$[1]') AS label, max(key)
+    FROM json_each(records.value, '$.labels') GROUP BY 1
+)"""
+"""What each said of a record: of two columns that come with a `max`, the row that has it."""
+
+_CHOSEN = f"""truth IS NOT NULL
 AND (:truth IS NULL OR truth = :truth)
 AND (:said IS NULL OR said = :said)
 AND (NOT :wrong OR said <> truth)
@@ -63,6 +71,10 @@ AND (:since IS NULL OR json_extract(value, '$.version') >= :since)
 AND (:by IS NULL OR EXISTS (
     SELECT 1 FROM json_each(records.value, '$.labels') AS one
     WHERE json_extract(one.value, '$[2]') = :by
+))
+AND (NOT :contested OR EXISTS (
+    SELECT 1 FROM {_SAID_LAST} AS own JOIN {_SAID_LAST} AS other ON own.label <> other.label
+    WHERE :by IS NULL OR own.source = :by
 ))"""
 
 

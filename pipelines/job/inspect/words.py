@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from streamboost.pipelines.wording import COUNTERS, RECORDS_APART, UNUSABLE
+
 __all__ = ["NO_FIGURE", "annotators", "figures", "in_words"]
 
 _WORDS = {
@@ -24,25 +26,7 @@ _WORDS = {
         "expired": "of them given up",
         "tokens": "labels that could still be asked for",
     },
-    "join": {
-        "records": "predicted",
-        "duplicate_ids": "records whose id was held already (dead letters)",
-        "labels": "labels that came",
-        "answered": "labels that answered a request (learned)",
-        "unasked": "labels that came without a request (learned)",
-        "early": "labels that came before their record",
-        "late": "labels that came after their record had left the join window (dropped)",
-        "expired": "labels that came after their request had expired (dropped)",
-        "duplicate": "labels that came again with the same value (dropped)",
-        "conflicting": "labels that came again with another value (dropped: the first stays)",
-        "corrected": "labels that came again with another value (it holds, or has a vote)",
-        "taken_back": "labels that were taken back",
-        "unknown": "labels whose record never came (dropped)",
-        "void": "labels that were nothing, and took nothing back (dropped)",
-        "held_records": "records kept for labels to come",
-        "open_requests": "requests that wait for an answer",
-        "waiting_labels": "labels that wait for their record",
-    },
+    "join": COUNTERS,
 }
 _TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labels"}
 
@@ -178,11 +162,8 @@ def _counters(checkpoint: Mapping[str, Any], *, apart: bool) -> Iterator[str]:
             rows.append(("bootstrapped", checkpoint["bootstrapped"], text))
         if part == "join":
             if apart:
-                rows[0] = (
-                    *rows[0][:2],
-                    "asked about: scorers predict, and the learner keeps these",
-                )
-            rows.append(("dead_letters", checkpoint["dead_letters"], "messages not usable"))
+                rows[0] = (*rows[0][:2], RECORDS_APART)
+            rows.append(("dead_letters", checkpoint["dead_letters"], UNUSABLE))
         rows = [row for row in rows if row[1]]
         if rows:
             yield f"  {_TITLES[part]}"

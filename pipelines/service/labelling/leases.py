@@ -10,7 +10,8 @@ from streamboost.pipelines.service.labelling.store import Action
 __all__ = ["SHORTEST", "Leases", "OpenRequest", "RequestReader", "is_answered"]
 
 SHORTEST = 5_000
-"""Milliseconds in which a person can look at a record, and their answer be read in time."""
+"""Milliseconds in which a person can look at a record, and their answer be read in time; and in
+which a pipeline that runs says that a request has expired."""
 
 OpenRequest = dict[str, Any]
 """A message of a request, with `fields`: what the record has beside its features."""
@@ -82,9 +83,10 @@ class Leases:
         return min(skipped)[2] if skipped else None
 
     def _is_ending(self, request: OpenRequest) -> bool:
-        # One whose time is over and which is open still waits for a pipeline that was away.
+        # One that is open long after its time waits for a pipeline that was away; any other has
+        # expired, and is only said to be open until the pipeline says more.
         expires = request.get("expires")
-        return isinstance(expires, int | float) and 0 <= expires - self._clock() < SHORTEST
+        return isinstance(expires, int | float) and abs(expires - self._clock()) < SHORTEST
 
     def give(self, connection: Connection, person: Person, id: str) -> None:
         """Put the record `id` before `person`, and nothing else."""

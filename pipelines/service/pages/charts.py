@@ -241,9 +241,10 @@ def _groups(view: View) -> list[Group]:
         ("promoted", Group("new version", (), "grey", ticks=True)),
     ):
         times = [int(mark["time"]) for mark in view.marks if mark["kind"] == kind]
-        times = [one for one in times if start <= one <= end][-MOST_MARKS:]
+        times = [one for one in times if start <= one <= end]
         if times:
-            groups.append(replace(group, times=times))
+            told = f" (the newest {MOST_MARKS})" if len(times) > MOST_MARKS else ""
+            groups.append(replace(group, name=group.name + told, times=times[-MOST_MARKS:]))
     return groups
 
 

@@ -15,7 +15,7 @@ from nicegui import ui
 
 from streamboost.pipelines.service.access.entrance import LOGOUT
 from streamboost.pipelines.service.access.people import Person
-from streamboost.pipelines.service.pages.view import page_of
+from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Tag, Theme
 
 __all__ = ["Header", "bear_nonces", "main"]
@@ -38,6 +38,7 @@ class Header:
     def __init__(
         self, here: str, pipeline: str | None, pipelines: Sequence[str], person: Person
     ) -> None:
+        self._counts: dict[str, Tag] = {}
         with ui.context.client.layout:
             skip = Tag("a", "Skip to the content", "skip", href="#content")
             top = Tag("header", classes="top")
@@ -51,9 +52,8 @@ class Header:
                         link = Tag(
                             "a", title, href=page_of(path, pipeline), **_current(path == here)
                         )
-                        if path == "/label":
-                            with link:
-                                self._count = Tag("span", "", "count")
+                        with link:
+                            self._counts[path] = Tag("span", "", "count")
                 if pipeline is not None:
                     self._search(pipeline)
                 with Tag("form", classes="person", method="post", action=LOGOUT):
@@ -84,9 +84,13 @@ class Header:
             )
             Tag("button", "Find")
 
-    def show_open(self, n: int) -> None:
-        """Show how many requests are open."""
-        self._count.text = f"{n:,} open" if n else ""
+    def show(self, view: View) -> None:
+        """Show how many requests are open, and how many messages could not be used."""
+        n, unusable = view.open_requests, int(view.document("join").get("dead_letters") or 0)
+        # The space is for whoever has the name of the link read out.
+        self._counts["/label"].text = f" {n:,} open" if n else ""
+        if "/letters" in self._counts:
+            self._counts["/letters"].text = f" {unusable:,}" if unusable else ""
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamboost.pipelines.service.pages import charts, tables, voices
-from streamboost.pipelines.service.pages.causes import features, figures
+from streamboost.pipelines.service.pages.causes import fates, features, figures
 from streamboost.pipelines.service.pages.causes.annotators import annotators
 from streamboost.pipelines.service.pages.charts import Curves
 from streamboost.pipelines.service.pages.tables import Table
@@ -44,7 +44,8 @@ _ABOUT_EXPERTS = (
 _ABOUT_ANNOTATORS = (
     "Who gave labels: how often others said the same of the same record, and how often a confident "
     "prediction had on its arrival, where nobody else was asked. By both: who of two is wrong is "
-    "judged by what else is known of them; with its 95 % interval. A name leads to its records."
+    "judged by what else is known of them; with its 95 % interval. A name leads to its records, "
+    "and how many are as others said to those that are not."
 )
 
 _LEARNER = ", by the learner where scoring is apart"
@@ -58,6 +59,11 @@ PANELS: tuple[tuple[str, str, Find], ...] = (
         "Lag",
         f"What waits to be read{_LEARNER}: messages, and bytes of files of lines.",
         charts.lag,
+    ),
+    (
+        "Records and labels",
+        "What became of them since the start, and whether anything is lost or waits.",
+        fates.fates,
     ),
     ("Class mix", "Share of each class.", tables.class_mix),
     ("Confusion matrix", _ABOUT_CONFUSION, tables.confusion),

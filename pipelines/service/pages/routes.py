@@ -89,7 +89,7 @@ def _add_dashboard(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
         async def show() -> None:
             nonlocal shown, first
             view = await feeds[name].look()
-            header.show_open(view.open_requests)
+            header.show(view)
             panels.show_activity(view)
             if view.number != shown:
                 if shown < 0 or view.number % TABLES_EVERY == 0:
@@ -128,7 +128,7 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
 
         async def show() -> None:
             view = await feeds[name].look()
-            header.show_open(view.open_requests)
+            header.show(view)
             await desk.refresh(view)
 
         await _live(show)

@@ -78,7 +78,11 @@ def standing(view: View, now: float) -> Standing:
 
 
 def _since(last: float | None) -> tuple[str, ...]:
-    return ("no batch committed yet",) if last is None else (f"last batch at {clock(last)}",)
+    return (
+        ("no batch committed in this run yet",)
+        if last is None
+        else (f"last batch at {clock(last)}",)
+    )
 
 
 def _patience(view: View) -> float:
@@ -97,7 +101,7 @@ def _patience(view: View) -> float:
 def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
     """Return how fast records come, and how many wait."""
     if last is None:
-        return ("no batch committed yet",)
+        return ("no batch committed in this run yet",)
     point: Mapping[str, Any] = view.points[-1] if view.points else {}
     if now - last / 1000 > STILL:
         pace = f"nothing has come since {clock(last)}"
@@ -111,7 +115,8 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
         behind = () if lag is None else (f"{amount(lag)} to be read by the learner",)
         parts: tuple[str, ...] = (pace, view.unscored, *behind)
     else:
-        parts = (pace,) if lag is None else (pace, f"lag {amount(lag)}{_in_time(view)}")
+        told = f"lag {lags.in_units(view, lag)}{_in_time(view)}"
+        parts = (pace,) if lag is None else (pace, told)
     version, again = view.document("learner").get("version"), rolled_back(view)
     return (*parts, f"version {named(version, again)}") if version in again else parts
 

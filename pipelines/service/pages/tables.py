@@ -91,7 +91,7 @@ def class_mix(view: View) -> Table:
     columns = [Column("Class", "words"), Column("Predicted"), Column("Labelled")]
     n_predicted, n_labelled = sum(predicted), sum(labelled)
     if not labels or not (n_predicted or n_labelled):
-        return Table("Class mix", columns, [], "Shown once a committee predicts classes.")
+        return Table("Class mix", columns, [], "Shown once classes are predicted in this run.")
     shares = [
         (label, share_of(a, n_predicted), share_of(b, n_labelled))
         for label, a, b in zip(labels, predicted, labelled, strict=True)
@@ -125,7 +125,7 @@ def confusion(view: View) -> Table:
     total = sum(map(sum, counts))
     caption = "Confusion matrix: true class by row, predicted by column"
     if not total:
-        waiting = "Shown once somebody answers for records that the committee predicted."
+        waiting = "Shown once somebody answers for records that were predicted in this run."
         return Table(caption, [], [], waiting)
     right = sum(row[i] for i, row in enumerate(counts))
     kept = sorted(sorted(range(len(labels)), key=lambda i: -sum(counts[i]))[:MOST_CLASSES])

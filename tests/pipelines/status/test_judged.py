@@ -82,7 +82,30 @@ def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistake
     assert ids(by="bob") == ["1404", "early"]
     assert ids(by="ann", truth="grass", said="grass") == ["right"]
     assert ids(by="nobody") == []
+    assert ids(contested=True) == ids(contested=True, by="bob") == ["1404"]
+    assert ids(contested=True, by="ann", said="sky") == ["1404"]
+    assert ids(contested=True, by="ann", said="grass") == []
     assert [one["id"] for one in reader.chosen(Choice(), 2, 1)] == ["right", "early"]
+    file.close()
+
+
+def test_a_record_is_contested_by_what_each_said_last(tmp_path):
+    def row(*labels):
+        return 1, "a", "a", json.dumps({"labels": labels})
+
+    rows = {
+        "three": row([1, "a", "ann"], [2, "b", "bob"], [3, "b", "eve"]),
+        "mended": row([1, "b", "ann"], [2, "a", "bob"], [3, "a", "ann"]),
+        "taken back": row([1, "b", "ann"], [2, "a", "bob"], [3, None, "ann"]),
+        "unnamed": row([1, "a", None], [2, "b", "ann"]),
+        "own": row([1, "b", "bob"], [2, "a", "bob"]),
+    }
+    file = StatusFile(tmp_path / FILE)
+    file.write({"records": rows})
+    reader = StatusReader(tmp_path)
+    assert reader.count(Choice(contested=True)) == 2
+    assert reader.count(Choice(contested=True, by="ann")) == 2
+    assert reader.count(Choice(contested=True, by="bob")) == 1
     file.close()
 
 

@@ -120,7 +120,12 @@ def annotators(view: View) -> Table:
         [
             Cell(name, link=page_of("/records", pipeline, by=name)),
             amount(found[name]["labels"]),
-            _of(found[name]["agreed"], found[name]["shared"]),
+            Cell(
+                _of(found[name]["agreed"], found[name]["shared"]),
+                link=page_of("/records", pipeline, by=name, contested="true")
+                if found[name]["agreed"] < found[name]["shared"]
+                else None,
+            ),
             _of(found[name]["confirmed"], found[name]["judged"]),
             _right(known[name], name in worst),
         ]

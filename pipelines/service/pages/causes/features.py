@@ -11,7 +11,10 @@ from streamboost.pipelines.service.pages.widgets import Chart, Tag, show_told
 from streamboost.pipelines.status.feature_drift import FOLLOWED, SHIFTED
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
-__all__ = ["distribution", "feature_drift", "moved", "overview", "show_features"]
+__all__ = ["distribution", "feature_drift", "moved", "overview", "show_features", "unfollowed"]
+
+NAMED = 5
+"""Features named in a sentence."""
 
 
 def show_features(view: View, chosen: str | None) -> None:
@@ -34,7 +37,7 @@ def show_features(view: View, chosen: str | None) -> None:
                 Chart().show_curves(f"PSI of {chosen}", curves)
     with Tag("section", classes="panel whole", aria_labelledby="every-title", id="every"):
         Tag("h2", "All features", id="every-title")
-        Tag("p", _since(view), "about")
+        Tag("p", f"{_since(view)}{unfollowed(view)}", "about")
         show_told(table)
 
 
@@ -64,13 +67,43 @@ def farthest(view: View) -> str:
     )
     began = sorted((one for one in known if one.get("began")), key=lambda one: float(one["began"]))
     if not began:
-        return f"{said}, which counts as no shift ({SHIFTED} or more would); so it was of all."
+        return f"{said}. No feature has ever counted as shifted ({SHIFTED} or more)."
     if most.get("began"):
         said += f"; it first counted as shifted ({SHIFTED} or more) at {clock(most['began'])}"
     first = began[0]
     if first is not most:
         said += f". The first to shift was {first['name']}, at {clock(first['began'])}"
-    return f"{said}; {plural(len(began), 'feature')} ever did."
+    return f"{said}; {plural(len(began), 'feature')} ever did.{_weighed(view, began)}"
+
+
+def _weighed(view: View, shifted: Sequence[Mapping[str, Any]]) -> str:
+    """Say by which of the features that shifted the committee goes most, and how much."""
+    shares: Mapping[str, float] = view.document("importances")
+    if not shares:
+        return ""
+    first, *rest = sorted((one["name"] for one in shifted), key=lambda name: -shares.get(name, 0.0))
+    others = ", ".join(f"{name} {percent(shares.get(name, 0.0))}" for name in rest[:NAMED])
+    most = f"{percent(shares.get(first, 0.0))} of what its splits gain"
+    if not others:
+        return f" The committee goes by it with {most}."
+    return f" Of these the committee goes by {first} most, with {most} ({others})."
+
+
+def unfollowed(view: View) -> str:
+    """Name the fields of whose drift nothing is told, nothing where there are none."""
+    known = [str(one["name"]) for one in view.document("features").get("features") or ()]
+
+    def is_followed(field: str) -> bool:
+        # A time or a vector has several columns, called after it.
+        begins = (f"{field}: ", f"{field}[")
+        return any(name == field or name.startswith(begins) for name in known)
+
+    found = [one for one in view.document("pipeline").get("features") or () if not is_followed(one)]
+    if not known or not found:
+        return ""
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    named = ", ".join(found[:NAMED])
+    return f" Drift is not followed in categories and texts: {named}{more}."
 
 
 def overview(view: View) -> Table:

@@ -9,10 +9,12 @@ from streamboost.pipelines.wording import amount, clock, seconds
 if TYPE_CHECKING:
     from streamboost.pipelines.service.pages.view import View
 
-__all__ = ["in_time", "lag_of", "since", "told", "total_lag"]
+__all__ = ["in_time", "in_units", "lag_of", "since", "told", "total_lag"]
 
 NEWEST = 9
 """Points by which the present rate goes."""
+
+_UNITS = ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)
 
 _IN_BYTES = "files"
 """The connector whose lag counts no messages."""
@@ -29,6 +31,20 @@ def total_lag(found: Any) -> float | None:
 def lag_of(point: Mapping[str, Any]) -> float | None:
     """Return the lag of a point, the largest where several were made one."""
     return total_lag(point.get("most_lag", point.get("lag")))
+
+
+def in_units(view: "View", n: float | None) -> str:
+    """Return a lag in messages, or in bytes where files of lines are all there is to read.
+
+    Of both it is the sum, which says no more than whether something waits.
+    """
+    connectors = view.document("pipeline").get("connectors") or {}
+    if n is None or {connectors.get(one) for one in ("source", "labels")} != {_IN_BYTES}:
+        return amount(n)
+    for unit, size in _UNITS:
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{amount(n)} bytes" if n else "0"
 
 
 def since(points: Sequence[Mapping[str, Any]]) -> int | None:
@@ -59,7 +75,7 @@ def told(view: "View") -> str:
         left = in_time(view)
         time = seconds(None if left is None else float(f"{left:.2g}"))
         about = "" if left is None else f", about {time} at the present rate"
-        return f"{amount(last)} to read{about}."
+        return f"{in_units(view, last)} to read{about}."
     known = [one for one in view.points if lag_of(one) is not None]
     most = max(known, key=lambda one: lag_of(one) or 0.0)
     began = since(known)
@@ -67,5 +83,5 @@ def told(view: "View") -> str:
         return "Nothing waits to be read, nor did in all the time shown."
     return (
         f"Nothing waits to be read since {clock(began)}; in the time shown at most "
-        f"{amount(lag_of(most))}, at {clock(most['time'])}."
+        f"{in_units(view, lag_of(most))}, at {clock(most['time'])}."
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table
@@ -29,7 +30,8 @@ def show_records(
         Tag(
             "p",
             "Of the records that are kept, the newest first; a record's id leads to all that is "
-            "known of it. What was mistaken is tinted.",
+            "known of it. What was mistaken is tinted. Features spoke for what was predicted "
+            "rather than for what it is, or for the next likeliest class.",
             "about",
         )
         _pages(len(found), total, choice, pipeline, offset)
@@ -53,10 +55,14 @@ def _filters(view: View, choice: Choice, pipeline: str) -> None:
                 Tag("option", "any", value="")
                 for one in names if chosen is None or chosen in names else [*names, chosen]:
                     Tag("option", one, value=one, **_if("selected", one == chosen))
-        with Tag("label"):
-            is_checked = _if("checked", choice.wrong)
-            Tag("input", type="checkbox", name="wrong", value="true", **is_checked)
-            Tag("span", "Mistakes only")
+        for name, title, is_chosen in (
+            ("wrong", "Mistakes only", choice.wrong),
+            ("contested", "Where people disagree", choice.contested),
+        ):
+            with Tag("label"):
+                is_checked = _if("checked", is_chosen)
+                Tag("input", type="checkbox", name=name, value="true", **is_checked)
+                Tag("span", title)
         Tag("button", "Show")
         if choice != Choice():
             Tag("a", "All labelled records", href=page_of("/records", pipeline))
@@ -78,6 +84,7 @@ def _pages(n: int, total: int, choice: Choice, pipeline: str, offset: int) -> No
             "by": choice.by,
             "since": choice.since,
             "wrong": "true" if choice.wrong else None,
+            "contested": "true" if choice.contested else None,
         }
         Tag("a", text, href=page_of("/records", pipeline, **named, after=to or None))
 
@@ -106,8 +113,10 @@ def _what(n: int, choice: Choice) -> tuple[str, ...]:
     elif choice.wrong:
         parts.append("predicted wrongly")
     if choice.by is not None:
-        parts.append("labelled by {}")
+        parts.append(f"labelled by {{}}{', and otherwise by others' * choice.contested}")
         names.append(choice.by)
+    elif choice.contested:
+        parts.append("about which people disagree")
     told = f": {', '.join(parts)}" if parts else ""
     return f"{plural(n, 'labelled record')}{told}.", *names
 
@@ -135,7 +144,7 @@ def _row(one: Status, pipeline: str) -> list[str | Cell]:
         _prediction(label, one["truth"]),
         percent(share),
         str(one.get("version") or NOTHING),
-        _reasons(one.get("why"), str(label)),
+        _reasons(one.get("why"), str(label), one["truth"]),
         _sources(one.get("labels") or ()),
     ]
 
@@ -156,10 +165,9 @@ def _sources(labels: Sequence[Sequence[Any]]) -> str:
     return ", ".join(said) or "nobody named"
 
 
-def _reasons(why: Mapping[str, Any] | None, label: str) -> str:
-    """Name the features that spoke most for the class that was predicted."""
+def _reasons(why: Mapping[str, Any] | None, label: str, truth: str) -> str:
+    """Name the features that told what was predicted from what it is, or might have been."""
     if not why or label not in why["classes"]:
         return NOTHING
-    place = 1 + why["classes"].index(label)
-    ordered = sorted(why["features"], key=lambda row: -row[place])[:REASONS]
-    return ", ".join(f"{row[0]} {row[place]:+.2f}" for row in ordered if row[place] > 0) or NOTHING
+    apart = told_apart(why, label, rival_of(why, label, truth))[:REASONS]
+    return ", ".join(f"{name} {by:+.2f}" for name, by in apart if by > 0) or NOTHING

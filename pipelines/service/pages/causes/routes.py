@@ -62,7 +62,7 @@ class _Pages:
         async def live(show: Show | None = None) -> None:
             async def again() -> None:
                 found = await self._feeds[name].look()
-                header.show_open(found.open_requests)
+                header.show(found)
                 activity.show(found)
                 if show is not None:
                     await show(found)
@@ -109,10 +109,11 @@ def _add_records(pages: _Pages) -> None:
         by: str | None = None,
         since: int | None = None,
         wrong: bool = False,
+        contested: bool = False,
         after: int = 0,
     ) -> None:
         served = pages.served(pipeline)
-        choice = Choice(true or None, predicted or None, by or None, since, wrong)
+        choice = Choice(true or None, predicted or None, by or None, since, wrong, contested)
         offset = min(max(after, 0), FARTHEST)
         found = await asyncio.to_thread(served.status.chosen, choice, MOST, offset)
         total = await asyncio.to_thread(served.status.count, choice)
@@ -135,14 +136,14 @@ def _may_change(served: Served, person: Person, found: Status) -> bool:
 def _add_versions(pages: _Pages) -> None:
     @ui.page("/versions", title="Versions | streamboost", response_timeout=PATIENCE)
     async def versions(
-        request: Request, pipeline: str | None = None, a: int | None = None, b: int | None = None
+        request: Request, pipeline: str | None = None, a: int | None = None, b: str = ""
     ) -> None:
         served = pages.served(pipeline)
         found = await asyncio.to_thread(served.status.versions)
         view, content, live = await pages.open("/versions", "Versions", served, request)
         with content:
             steering = Steering(served, request.state.person)
-            shown = Versions(found, view, a, b)
+            shown = Versions(found, view, a, int(b) if b.isdecimal() else None)
 
         async def show(now: View) -> None:
             steering.show(now)

@@ -15,7 +15,7 @@ from streamboost.pipelines.service.pages.widgets import Sentence, Tag
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.wording import clock, seconds, sentence
 
-__all__ = ["Steering", "lasting", "obeyed"]
+__all__ = ["Steering", "lasting", "obeyed", "standing"]
 
 OFFERED = 5
 """Versions to roll back to: the newest."""
@@ -68,7 +68,7 @@ class Steering:
         kept = [int(one["version"]) for one in learner.get("versions") or ()]
         serves, challenger = learner.get("version") or 0, learner.get("challenger") or 0
         paused = bool(learner.get("paused"))
-        self._state.text = _standing(view)
+        self._state.text = standing(view)
         self._follow(view)
         how = (tuple(kept), serves, challenger, paused)
         if not self._may or how == self._shown:
@@ -172,7 +172,8 @@ _QUESTIONS = {
 }
 
 
-def _standing(view: View) -> str:
+def standing(view: View) -> str:
+    """Say which committee serves, what becomes of it, and what the last rollback came to."""
     learner = view.document("learner")
     serves, running = learner.get("version") or 0, learner.get("running") or 0
     text = "No committee serves yet"
@@ -184,4 +185,17 @@ def _standing(view: View) -> str:
         text += f"; version {running} is being trained"
     if learner.get("challenger"):
         text += f"; version {learner['challenger']} is judged before it may serve"
-    return f"{text}."
+    return f"{text}.{_last_rollback(view)}"
+
+
+def _last_rollback(view: View) -> str:
+    again = rolled_back(view)
+    if not again:
+        return ""
+    number = max(again)
+    served = [mark for mark in view.marks if mark["kind"] == "promoted"]
+    began = next(mark for mark in served if mark["version"] == number)
+    later = served[served.index(began) + 1 :]
+    until = f", until version {later[0]['version']} at {clock(later[0]['time'])}" if later else ""
+    at = f"{number} at {clock(began['time'])}"
+    return f" The last rollback let version {again[number]} serve again as {at}{until}."

@@ -48,7 +48,7 @@ class Versions:
         left = a if a in known else before[-1] if before else right
         with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
             Tag("h2", "Side by side", id="beside-title")
-            self._choose(numbers, left, right)
+            self._choose(numbers, left, b if b in known else None)
             for wanted in (a, b):
                 if wanted is not None and wanted not in known:
                     Tag("p", f"Nothing is kept of version {wanted}.", "about")
@@ -79,8 +79,10 @@ class Versions:
         for number in sorted({int(one["version"]) for one in versions} - self._offered):
             self._offered.add(number)
             for menu in self._menus:
+                # The second menu begins with what serves, whichever that is.
                 with menu:
-                    Tag("option", str(number), value=str(number)).move(target_index=0)
+                    place = menu is self._menus[-1]
+                    Tag("option", str(number), value=str(number)).move(target_index=int(place))
         self._list(versions, view)
 
     def _list(self, versions: Sequence[Status], view: View) -> None:
@@ -88,12 +90,15 @@ class Versions:
         self._summary.text = table.summary
         self._table.show_table(table)
 
-    def _choose(self, numbers: Sequence[int], left: int, right: int) -> None:
+    def _choose(self, numbers: Sequence[int], left: int, right: int | None) -> None:
+        """Have two menus; the second is the newest version's at the time, while none is chosen."""
         with Tag("form", classes="choose", action="/versions"):
             Tag("input", type="hidden", name="pipeline", value=self._pipeline)
             for name, title, chosen in (("a", "Version", left), ("b", "beside", right)):
                 Tag("label", title, for_=f"version-{name}")
                 with Tag("select", id=f"version-{name}", name=name) as menu:
+                    if name == "b":
+                        Tag("option", "the newest", value="")
                     for number in reversed(numbers):
                         is_chosen: dict[str, Any] = {"selected": True} if number == chosen else {}
                         Tag("option", str(number), value=str(number), **is_chosen)

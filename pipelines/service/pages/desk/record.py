@@ -143,4 +143,7 @@ def guess_of(request: OpenRequest) -> tuple[str, ...]:
 def _idle(about: Mapping[str, Any]) -> str:
     if not about:
         return UNSTARTED
-    return "Every request is answered, or with somebody else. New ones appear here by themselves."
+    return (
+        "Every request is answered, or with somebody else: what counts as open still is on its way "
+        "to the pipeline. New ones appear here by themselves."
+    )

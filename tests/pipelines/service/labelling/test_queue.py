@@ -379,7 +379,12 @@ def test_a_record_stays_with_whoever_looks_at_it_until_it_is_answered_or_expires
 
 def test_what_is_about_to_expire_comes_before_somebody_only_where_nothing_else_is_left(desk):
     desk.asked.open["0"]["expires"] = desk.now + SHORTEST - 1
-    desk.asked.open["1"]["expires"] = desk.now - 1  # and is open still: the pipeline was away
+    desk.asked.open["1"]["expires"] = desk.now - SHORTEST  # and is open: the pipeline was away
     assert desk.before(ANN) == "1"
     assert desk.before(BEN) == "2"
     assert desk.before(Person("cy", "seat 3")) == "0"
+
+
+def test_what_has_just_expired_comes_before_nobody_while_something_else_is_left(desk):
+    desk.asked.open["0"]["expires"] = desk.now - 1  # the pipeline has not said so yet
+    assert desk.before(ANN) == "1"

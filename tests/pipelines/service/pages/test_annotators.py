@@ -37,6 +37,8 @@ def test_who_contradicts_sure_predictions_is_named_and_not_who_was_contradicted_
     assert texts(table.rows[0])[1:4] == ["28", "—", "9 of 27"]
     assert texts(table.rows[1])[2:4] == ["0 of 1", "90 of 90"]
     assert table.rows[0][0].link == "/records?pipeline=p&by=bob"
+    assert table.rows[0][2].link is None
+    assert table.rows[1][2].link == "/records?pipeline=p&by=demo&contested=true"
     assert "ann" not in table.summary
     assert "demo" not in table.summary
 

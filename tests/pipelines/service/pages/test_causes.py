@@ -56,8 +56,35 @@ def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
     assert [one.text for one in table.columns][3:] == ["For cement", "For grass"]
     assert texts(table.rows[0]) == ["hue", "0.9", "0.2\u00a0±\u00a00.1", "+0.80", "-0.40"]
     assert texts(table.rows[-1])[3:] == ["+0.10", "+0.30"]
-    assert "For cement spoke most of all hue (+0.80)" in table.summary
-    assert "against it row (-0.20)" in table.summary
+    assert table.summary.startswith(
+        "For cement rather than grass spoke most of all hue (+1.20); against it row (-0.50)."
+    )
+
+
+def why(classes, features, base=(0.0, 0.0)):
+    others = [0.0] * len(classes)
+    return {"classes": classes, "features": features, "others": others, "base": base}
+
+
+def test_a_feature_that_speaks_alike_for_two_classes_is_no_reason_for_one_of_them():
+    told = why(["cement", "grass"], [["edges", 2.0, 1.9], ["glare", 1.3, -2.5], ["red", 0.8, 1.6]])
+    found = FOUND | {"why": told}
+    table = record.reasons(found, VIEW)
+    assert [texts(row)[0] for row in table.rows][:3] == ["glare", "red", "edges"]
+    assert "spoke most of all glare (+3.80), edges (+0.10); against it red (-0.80)" in table.summary
+    (row,) = records.listed([found], "p").rows
+    assert texts(row)[6] == "glare +3.80, edges +0.10"
+
+
+def test_a_prediction_that_other_experts_made_says_what_the_committee_would_have():
+    blend = View(documents=VIEW.documents | {"experts": {"committee": 0.06, "linear": 0.94}})
+    alone = "by itself the committee said"
+    summary = record.reasons(FOUND, blend).summary.lower()
+    assert f"{alone} cement, too" in summary
+    against = FOUND | {"why": why(["cement", "grass"], [["hue", 0.2, 0.4]])}
+    summary = record.reasons(against, blend).summary.lower()
+    assert f"{alone} grass: other experts outweighed it" in summary
+    assert alone not in record.reasons(FOUND, VIEW).summary.lower(), "nobody else had a voice"
 
 
 def test_what_is_summed_says_of_how_many_features():
@@ -66,6 +93,7 @@ def test_what_is_summed_says_of_how_many_features():
 
     assert named({"n_others": 54}) == "54 others, summed"
     assert named({}) == "all others, summed", "an earlier release has not counted them"
+    assert named({"n_others": 0}) == "row", "of none nothing is summed"
 
 
 def test_whoever_calls_a_prediction_wrong_is_named_right_after_it():
@@ -137,7 +165,7 @@ def test_a_list_of_records_names_what_spoke_for_each():
         "cement",
         "60.0 %",
         "12",
-        "hue +0.80",
+        "hue +1.20",
         "ann (sky), bob (grass)",
     ]
     assert row[0].link == "/record?pipeline=p&id=1404"
@@ -207,9 +235,32 @@ def test_which_feature_moved_most_since_the_start_and_when_that_began_is_said_fi
         ["hue", "0.05", "0.60", clock(3_000), clock(2_000)],
         ["row", "0.30", "0.30", clock(9_000), clock(1_000)],
     ]
+    weighed = View(documents=view.documents | {"importances": {"row": 0.2, "hue": 0.06, "x": 0.3}})
+    assert features.farthest(weighed).endswith(
+        "2 features ever did. Of these the committee goes by row most, with 20.0 % of what its "
+        "splits gain (hue 6.0 %)."
+    )
     calm = seen(of("hue", 0.05, 0.1, 3_000, None))
-    assert "counts as no shift" in features.farthest(calm)
+    assert features.farthest(calm) == (
+        f"Since the start hue has moved most: PSI 0.10 at {clock(3_000)}. No feature has ever "
+        "counted as shifted (0.2 or more)."
+    )
     assert texts(features.overview(calm).rows[0])[4] == "never"
+
+
+def test_features_in_which_no_drift_is_followed_are_named():
+    followed = [{"name": name} for name in ("a", "ts: hour", "vec[0]")]
+
+    def said(*fields):
+        documents = {"features": {"features": followed}, "pipeline": {"features": fields}}
+        return features.unfollowed(View(documents=documents))
+
+    assert said("a", "ts", "vec") == ""
+    assert said("a", "os", "note") == " Drift is not followed in categories and texts: os, note."
+    many = [f"word {i}" for i in range(20)]
+    assert said(*many) == (
+        f" Drift is not followed in categories and texts: {', '.join(many[:5])} and 15 more."
+    )
 
 
 def test_gaps_of_an_index_are_explained():
@@ -291,6 +342,22 @@ def test_a_rollback_is_named_wherever_its_version_is():
     known = [version(number, a=0.5) for number in (92, 93)]
     table = versions.listed(known, [92, 93], "p", tables.rolled_back(view))
     assert [texts(row)[0] for row in table.rows] == ["93 (rolled back to 88)", "92"]
+
+
+def test_what_the_last_rollback_came_to_is_said_also_after_it_is_over():
+    def promoted(version, time, sequence):
+        return {"kind": "promoted", "version": version, "time": time, "sequence": sequence}
+
+    def said(*later):
+        rollback = {"kind": "command", "version": 137, "time": 9_000, "sequence": 6}
+        marks = [promoted(150, 8_000, 5), rollback, promoted(151, 9_000, 6), *later]
+        serves = marks[-1]["version"]
+        return steering.standing(View(marks=marks, documents={"learner": {"version": serves}}))
+
+    began = f"The last rollback let version 137 serve again as 151 at {clock(9_000)}"
+    assert said() == f"Version 151 (rolled back to 137) serves. {began}."
+    over = said(promoted(152, 12_000, 7), promoted(153, 15_000, 8))
+    assert over == f"Version 153 serves. {began}, until version 152 at {clock(12_000)}."
 
 
 def test_a_rollback_says_how_long_it_lasts():

@@ -1,5 +1,7 @@
 """What the charts are given to draw."""
 
+from dataclasses import replace
+
 import pytest
 
 from streamboost.pipelines.service.pages import charts as curves
@@ -81,6 +83,15 @@ def test_only_what_changes_the_committee_is_marked():
     }
 
 
+def test_where_more_happened_than_is_marked_the_legend_says_that_it_is_the_newest():
+    n = curves.MOST_MARKS
+    promoted = [{"kind": "promoted", "time": 1_000 + i} for i in range(n + 1)]
+    (group,) = curves.accuracy(replace(VIEW, marks=promoted)).marks
+    assert (group.name, len(group.times)) == (f"new version (the newest {n})", n)
+    (group,) = curves.accuracy(replace(VIEW, marks=promoted[:n])).marks
+    assert group.name == "new version"
+
+
 def test_accuracy_says_when_most_records_are_not_judged_yet():
     def summary(judged):
         evaluation = {"since_start": {"records": judged}}
@@ -122,6 +133,17 @@ def test_no_two_of_eight_experts_share_a_colour():
     names = {f"expert {i}": 0.1 for i in range(8)}
     drawn = curves.voices(seen([point(1_000, experts=names)]))
     assert len({one.colour for one in drawn.series}) == 8
+
+
+def test_the_lag_of_files_of_lines_is_said_in_bytes():
+    def said(source, labels):
+        about = {"name": "p", "connectors": {"source": source, "labels": labels}}
+        waits = point(1_000, lag={"records": 85_621, "labels": 79})
+        return curves.lag(seen([waits], pipeline=about)).summary
+
+    assert said("files", "files") == "85.7 kB to read."
+    assert said("files", "sqlite").startswith("85,700 to read"), "it is of both"
+    assert said("sqlite", "sqlite").startswith("85,700 to read")
 
 
 def test_the_largest_lag_stays_where_points_are_made_one():

@@ -80,6 +80,18 @@ def test_a_pipeline_to_which_nothing_comes_is_well():
     assert found.parts[0].startswith("nothing has come since")
 
 
+def test_a_pipeline_that_was_started_again_is_not_said_never_to_have_committed():
+    view = seen()
+    view.documents["pipeline"]["time"] = None
+    assert list(standing(view, NOW).parts) == ["no batch committed in this run yet"]
+
+
+def test_the_lag_of_files_of_lines_is_said_in_bytes():
+    view = seen(lag={"records": 85_621, "labels": 0})
+    view.documents["pipeline"]["connectors"] = {"source": "files", "labels": "files"}
+    assert list(standing(view, NOW).parts) == ["10/s", "lag 85.6 kB"]
+
+
 def test_what_waits_for_scorers_is_the_figure_of_their_panel_and_the_learner_s_is_named():
     view = seen(records_per_second=1.0, lag={"records": 12, "labels": 4})
     one = {"worker": "a", "records": 90, "version": 3, "tick": 1000 * NOW}

@@ -24,6 +24,12 @@ def test_the_class_mix_gives_shares_and_the_longest_bar_fills_its_cell():
     assert max(cell.bar for row in table.rows for cell in row[1:]) == 1.0
 
 
+def test_a_pipeline_that_was_started_again_is_told_what_it_waits_for():
+    again = seen(learner={"version": 164})
+    assert tables.class_mix(again).summary == "Shown once classes are predicted in this run."
+    assert tables.confusion(again).summary.endswith("that were predicted in this run.")
+
+
 def test_the_confusion_matrix_shades_each_row_by_itself_and_mistakes_differently():
     table = tables.confusion(seen(confusion={"labels": ["a", "b"], "counts": [[3, 1], [0, 8]]}))
     assert [texts(row) for row in table.rows] == [["a", "3", "1"], ["b", "·", "8"]]

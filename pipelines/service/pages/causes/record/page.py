@@ -9,6 +9,11 @@ from streamboost.pipelines.service.pages.causes.record.doubts import (
     looks_wrong,
 )
 from streamboost.pipelines.service.pages.causes.record.nearest import nearest
+from streamboost.pipelines.service.pages.causes.record.reasons import (
+    LONGEST,
+    about_reasons,
+    reasons,
+)
 from streamboost.pipelines.service.pages.causes.record.story import story
 from streamboost.pipelines.service.pages.desk.questions import is_long
 from streamboost.pipelines.service.pages.desk.record import UNTOLD, picture_of, show_field
@@ -21,9 +26,6 @@ from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plura
 __all__ = ["chances", "neighbours", "reasons", "show_missing", "show_record"]
 
 Found = Mapping[str, Any]
-
-_LONGEST = 40
-"""Characters of a value that stand in a table."""
 
 
 def show_record(
@@ -43,7 +45,7 @@ def show_record(
         show_table(_labels(found))
     with Tag("div", classes="panels halves"):
         _section("Chances", "On arrival, by all that have a voice.", chances(found))
-        _section("Why", _about_why(view), reasons(found, view))
+        _section("Why", about_reasons(view), reasons(found, view))
         _fields(found)
         _section("Nearest labelled records", _ABOUT_NEAREST, neighbours(found, near, pipeline))
 
@@ -64,21 +66,6 @@ def _show_doubts(
     elif wrong:
         Tag("p", "Whoever gave it can change it, and so can an operator.", "about")
 
-
-def _about_why(view: View) -> str:
-    weight = view.document("experts").get("committee")
-    if weight is None:
-        return _ABOUT_WHY
-    return (
-        f"{_ABOUT_WHY} The committee has {percent(weight)} of the weight now; the voices of other "
-        "experts are not in it."
-    )
-
-
-_ABOUT_WHY = (
-    "What each feature did to a class's score in the committee (exact SHAP values): with + it "
-    "spoke for the class, with - against it."
-)
 
 _ABOUT_NEAREST = (
     "The labelled records that are kept and most like it: by how many standard deviations their "
@@ -123,81 +110,6 @@ def chances(found: Found) -> Table:
     ordered = sorted(given.items(), key=lambda one: -(one[1] or 0.0))
     rows = [[name, Cell(percent(p), bar=p or 0.0, colour="series-1")] for name, p in ordered]
     return Table("Chances", columns, rows, "" if rows else "They are kept of records asked about.")
-
-
-def reasons(found: Found, view: View) -> Table:
-    """Show which features spoke for the class predicted, and for its rival."""
-    why = found.get("why")
-    if not why:
-        return Table("Why", [], [], _unexplained(found))
-    classes = list(why["classes"])
-    first = str(found.get("label")) if str(found.get("label")) in classes else classes[0]
-    truth = found.get("truth")
-    rest = [name for name in classes if name != first]
-    rival = truth if truth in rest else rest[0] if rest else None
-    sides = [first] if rival is None else [first, rival]
-    places = [1 + classes.index(name) for name in sides]
-    usual, given = _usual(view), found.get("features") or {}
-    most = max((abs(row[p]) for row in why["features"] for p in places), default=0.0) or 1.0
-    columns = [
-        Column("Feature", "words"),
-        Column("Value"),
-        Column("Usually"),
-        *(Column(f"For {name}") for name in sides),
-    ]
-    rows: list[list[str | Cell]] = [
-        [
-            str(row[0]),
-            shown(given.get(row[0]))[:_LONGEST],
-            _usually(usual.get(row[0])),
-            *(_pull(row[p], most) for p in places),
-        ]
-        for row in why["features"]
-    ]
-    n = why.get("n_others")
-    rest_of = "all others" if n is None else plural(n, "other")
-    for name, values in (
-        (f"{rest_of}, summed", why["others"]),
-        ("before any is known", why["base"]),
-    ):
-        rows.append([name, "", "", *(_pull(values[p - 1], most) for p in places)])
-    return Table("Why", columns, rows, _main_reasons(why, first, places[0]))
-
-
-def _unexplained(found: Found) -> str:
-    if found.get(HIDDEN):
-        return UNTOLD
-    if not found.get("asked"):
-        return "It was not asked about: reasons are kept of records that were."
-    if not found.get("version"):
-        return "No committee had a part in it: it came before the first."
-    return (
-        "Nobody has worked it out: more was asked about just then than could be explained without "
-        "slowing the pipeline down, or the committee is not made of trees."
-    )
-
-
-def _main_reasons(why: Mapping[str, Any], first: str, place: int) -> str:
-    ordered = sorted(why["features"], key=lambda row: -row[place])
-    spoke = [f"{row[0]} ({row[place]:+.2f})" for row in ordered[:3] if row[place] > 0]
-    against = [f"{row[0]} ({row[place]:+.2f})" for row in ordered[:-3:-1] if row[place] < 0]
-    text = f"For {first} spoke most of all {', '.join(spoke) or 'nothing'}"
-    return f"{text}; against it {', '.join(against) or 'nothing'}."
-
-
-def _pull(value: float, most: float) -> Cell:
-    colour = "series-1" if value >= 0 else "bad"
-    return Cell(f"{value:+.2f}", bar=abs(value) / most, colour=colour)
-
-
-def _usually(one: Mapping[str, Any] | None) -> str:
-    if not one or one.get("mean") is None:
-        return NOTHING
-    return f"{amount(one['mean'])}\u00a0±\u00a0{amount(one.get('deviation'))}"
-
-
-def _usual(view: View) -> dict[str, Mapping[str, Any]]:
-    return {one["name"]: one for one in view.document("features").get("features") or ()}
 
 
 def neighbours(found: Found, near: Sequence[tuple[float, Status]], pipeline: str) -> Table:
@@ -250,7 +162,8 @@ def _fields(found: Found) -> None:
     features = {name: value for name, value in given.items() if not is_long(value)}
     fields = {name: value for name, value in given.items() if is_long(value)}
     fields |= found.get("fields") or {}
-    title = f"{plural(len(given), 'feature')}, {plural(len(fields), 'long or further field')}"
+    further = f", {plural(len(fields), 'long or further field')}" if fields else ""
+    title = f"{plural(len(given), 'feature')}{further}"
     with Tag("section", classes="panel", aria_labelledby="fields-title"):
         Tag("h2", "The record", id="fields-title")
         Tag("p", f"{title}, as they came.", "about")
@@ -261,7 +174,7 @@ def _fields(found: Found) -> None:
                 with Tag("dd"):
                     show_field(value)
         columns = [Column("Feature", "words"), Column("Value")]
-        rows = [[str(name), shown(value)[:_LONGEST]] for name, value in features.items()]
+        rows = [[str(name), shown(value)[:LONGEST]] for name, value in features.items()]
         show_table(Table("Features", columns, rows, ""))
 
 

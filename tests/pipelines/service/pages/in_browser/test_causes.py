@@ -4,6 +4,7 @@ import pytest
 from serving import put
 from waiting import until
 
+from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     SCRIPT,
@@ -67,8 +68,8 @@ def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, v
     wrong = f"That was wrong: {who} says it is {truth}"
     assert (f"That was right, says {who}" if truth == said else wrong) in main
     assert main.index("That was") < main.index("Its label was asked for")
-    most = max(one["why"]["features"], key=lambda f: f[1 + one["why"]["classes"].index(said)])
-    assert most[0] in text_of(page, "#why .summary")
+    (most, _), *_ = told_apart(one["why"], said, rival_of(one["why"], said, truth))
+    assert most in text_of(page, "#why .summary")
     assert page.locator("#nearest-labelled-records tbody tr").count() == 5
     assert page.locator("#chances tbody tr").count() == len(one["probabilities"])
 
@@ -183,6 +184,36 @@ def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(jo
     labeller.locator(".letters summary").click()
     labeller.get_by_text("To send it again is an operator's to do").wait_for()
     assert labeller.locator("textarea").count() == 0
+
+
+def test_a_version_is_compared_with_what_serves_by_now_unless_another_is_named(job, visit):
+    page = visit("/versions?pipeline=segments", "bob")
+    first = page.locator("#version-a option").all_inner_texts()[-1]
+    before = job.status.versions()[-1]["version"]
+    page.get_by_role("button", name="Retrain").click()
+    page.get_by_role("button", name="Yes, do it").click()
+    page.get_by_text("Queued: retrain").or_(page.get_by_text("Done at")).first.wait_for()
+    job.feed(10)
+    until(lambda: job.status.versions()[-1]["version"] > before)
+    page.select_option("#version-a", first)
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url(f"**a={first}&b=")
+    heads = page.locator("#beside thead th").all_inner_texts()
+    assert heads[1] == f"Version {first}"
+    assert int(heads[2].split()[-1]) > before
+
+
+@pytest.mark.parametrize("follow", [by_mouse, by_keys])
+def test_what_could_not_be_used_is_counted_on_every_page_and_leads_to_why(job, visit, follow):
+    n = job.figure("join", "dead_letters")
+    page = visit("/versions?pipeline=segments")
+    follow(page.get_by_role("link", name=f"Dead letters {n}", exact=True))
+    page.wait_for_url("**/letters?pipeline=segments")
+    follow(page.get_by_role("link", name="Dashboard"))
+    panel = page.locator("#records-and-labels")
+    panel.get_by_text("could not be used").wait_for()
+    follow(panel.get_by_role("link", name=f"{n}", exact=True))
+    page.wait_for_url("**/letters?pipeline=segments")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,0 +1,147 @@
+"""Why a record was taken for what it was: what each feature did, and what the committee said."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamboost.pipelines.service.labelling.blind import HIDDEN
+from streamboost.pipelines.service.pages.desk.record import UNTOLD
+from streamboost.pipelines.service.pages.tables import Cell, Column, Table
+from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.wording import NOTHING, amount, percent, plural, shown
+
+__all__ = ["LONGEST", "about_reasons", "reasons", "rival_of", "told_apart"]
+
+Found = Mapping[str, Any]
+
+LONGEST = 40
+"""Characters of a value that stand in a table."""
+
+_ABOUT = (
+    "What each feature did to a class's score in the committee (exact SHAP values): with + it "
+    "spoke for the class, with - against it. What tells two classes apart is by how much it spoke "
+    "more for the one."
+)
+
+
+def about_reasons(view: View) -> str:
+    """Say what reasons are, and how much the committee counts of whom they are."""
+    weight = view.document("experts").get("committee")
+    if weight is None:
+        return _ABOUT
+    return (
+        f"{_ABOUT} The committee has {percent(weight)} of the weight now; the voices of other "
+        "experts are not in it."
+    )
+
+
+def rival_of(why: Mapping[str, Any], first: str, truth: Any) -> str | None:
+    """Return what a record might have been taken for: what it is, or the likeliest other class."""
+    rest = [name for name in why["classes"] if name != first]
+    return truth if truth in rest else rest[0] if rest else None
+
+
+def told_apart(why: Mapping[str, Any], first: str, rival: str | None) -> list[tuple[str, float]]:
+    """Return by how much more each feature spoke for one class than for the other, most first.
+
+    >>> why = {"classes": ["a", "b"], "features": [["x", 2.0, 1.5], ["y", 1.0, -0.5]]}
+    >>> told_apart(why, "a", "b"), told_apart(why, "a", None)
+    ([('y', 1.5), ('x', 0.5)], [('x', 2.0), ('y', 1.0)])
+    """
+    own = 1 + why["classes"].index(first)
+    other = None if rival is None else 1 + why["classes"].index(rival)
+    found = [
+        (str(row[0]), row[own] - (0.0 if other is None else row[other])) for row in why["features"]
+    ]
+    return sorted(found, key=lambda one: -one[1])
+
+
+def reasons(found: Found, view: View) -> Table:
+    """Show which features spoke for the class predicted and for its rival, most telling first."""
+    why = found.get("why")
+    if not why:
+        return Table("Why", [], [], _unexplained(found))
+    classes = list(why["classes"])
+    first = str(found.get("label")) if str(found.get("label")) in classes else classes[0]
+    rival = rival_of(why, first, found.get("truth"))
+    sides = [first] if rival is None else [first, rival]
+    places = [1 + classes.index(name) for name in sides]
+    usual, given = _usual(view), found.get("features") or {}
+    most = max((abs(row[p]) for row in why["features"] for p in places), default=0.0) or 1.0
+    columns = [
+        Column("Feature", "words"),
+        Column("Value"),
+        Column("Usually"),
+        *(Column(f"For {name}") for name in sides),
+    ]
+    apart = told_apart(why, first, rival)
+    by_name = {str(row[0]): row for row in why["features"]}
+    rows: list[list[str | Cell]] = [
+        [
+            name,
+            shown(given.get(name))[:LONGEST],
+            _usually(usual.get(name)),
+            *(_pull(by_name[name][p], most) for p in places),
+        ]
+        for name, _ in sorted(apart, key=lambda one: -abs(one[1]))
+    ]
+    for name, values in _summed(why):
+        rows.append([name, "", "", *(_pull(values[p - 1], most) for p in places)])
+    said = _main_reasons(apart, first, rival)
+    return Table("Why", columns, rows, f"{said}{_alone(why, first, view)}")
+
+
+def _summed(why: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
+    """Return what was summed of features that are not named, and what holds before any."""
+    n = why.get("n_others")
+    others = "all others" if n is None else plural(n, "other")
+    summed = [] if n == 0 else [(f"{others}, summed", why["others"])]
+    return [*summed, ("before any is known", why["base"])]
+
+
+def _unexplained(found: Found) -> str:
+    if found.get(HIDDEN):
+        return UNTOLD
+    if not found.get("asked"):
+        return "It was not asked about: reasons are kept of records that were."
+    if not found.get("version"):
+        return "No committee had a part in it: it came before the first."
+    return (
+        "Nobody has worked it out: more was asked about just then than could be explained without "
+        "slowing the pipeline down, or the committee is not made of trees."
+    )
+
+
+def _main_reasons(apart: list[tuple[str, float]], first: str, rival: str | None) -> str:
+    spoke = [f"{name} ({by:+.2f})" for name, by in apart[:3] if by > 0]
+    against = [f"{name} ({by:+.2f})" for name, by in apart[:-3:-1] if by < 0]
+    for_what = first if rival is None else f"{first} rather than {rival}"
+    text = f"For {for_what} spoke most of all {', '.join(spoke) or 'nothing'}"
+    return f"{text}; against it {', '.join(against) or 'nothing'}."
+
+
+def _alone(why: Mapping[str, Any], first: str, view: View) -> str:
+    """Say what the committee would have said without the other experts, if there are any."""
+    if not view.document("experts"):
+        return ""
+    parts = zip(*(row[1:] for row in why["features"]), strict=True)
+    named = [sum(part) for part in parts] or [0.0] * len(why["classes"])
+    scores = [sum(one) for one in zip(named, why["others"], why["base"], strict=True)]
+    own = why["classes"][scores.index(max(scores))]
+    if own == first:
+        return f" By itself the committee said {own}, too."
+    return f" By itself the committee said {own}: other experts outweighed it."
+
+
+def _pull(value: float, most: float) -> Cell:
+    colour = "series-1" if value >= 0 else "bad"
+    return Cell(f"{value:+.2f}", bar=abs(value) / most, colour=colour)
+
+
+def _usually(one: Mapping[str, Any] | None) -> str:
+    if not one or one.get("mean") is None:
+        return NOTHING
+    return f"{amount(one['mean'])}\u00a0±\u00a0{amount(one.get('deviation'))}"
+
+
+def _usual(view: View) -> dict[str, Mapping[str, Any]]:
+    return {one["name"]: one for one in view.document("features").get("features") or ()}

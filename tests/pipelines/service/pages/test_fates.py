@@ -1,0 +1,48 @@
+"""What became of records and labels, and whether anything is lost or waits, is there to be read."""
+
+from streamboost.pipelines.service.pages.causes.fates import fates
+from streamboost.pipelines.service.pages.view import View
+from tests.pipelines.service.pages.test_tables import texts
+
+JOIN = {"records": 6_494, "labels": 1_348, "answered": 865, "duplicate": 333, "held_records": 6_494}
+
+
+def shown(join, **documents):
+    about = {"pipeline": {"name": "p"}}
+    return fates(View(documents={**about, "join": join, **documents}))
+
+
+def test_what_became_of_labels_is_counted_with_what_that_means():
+    rows = [texts(row) for row in shown(JOIN).rows]
+    assert ["duplicate", "333", "labels that came again with the same value (dropped)"] in rows
+    assert [row[0] for row in rows] == [
+        "records",
+        "labels",
+        "answered",
+        "duplicate",
+        "held records",
+    ]
+
+
+def test_where_nothing_is_lost_or_waits_that_is_said():
+    assert shown(JOIN).summary == "Nothing is lost, and no label waits for its record."
+
+
+def test_what_is_lost_and_what_waits_is_said_first():
+    lost = {"late": 3, "unknown": 1, "waiting_labels": 2, "dead_letters": 12}
+    table = shown(JOIN | lost, ledger={"expired": 7})
+    assert table.summary == (
+        "12 messages could not be used. 4 labels came to nothing. 7 requests expired without an "
+        "answer. 2 labels wait for their record."
+    )
+    links = {row[0]: row[1].link for row in table.rows if not isinstance(row[1], str)}
+    assert links == {"dead letters": "/letters?pipeline=p"}
+    gone = shown(JOIN | {"lost_batches": 1, "deleted_unread": 5}).summary
+    assert gone == "1 batch of labels is lost. 5 messages were deleted before they were read."
+    one = shown(JOIN | {"waiting_labels": 1, "dead_letters": 1}).summary
+    assert one == "1 message could not be used. 1 label waits for its record."
+
+
+def test_a_learner_apart_counts_what_was_asked_about():
+    (row, *_) = shown(JOIN, workers={"0": {}}).rows
+    assert texts(row)[2] == "asked about: scorers predict, and the learner keeps these"
