@@ -159,7 +159,7 @@ class Source(ABC):
         return found
 
     def rest(self) -> None:  # noqa: B027 - most hold nothing that others would want
-        """Hold nothing open until the next poll: for whoever finds that there is no more for now."""
+        """Hold nothing open until the next poll: there is no more for now."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release what the source holds; calling it again does nothing."""
