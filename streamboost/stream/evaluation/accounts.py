@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamboost.storage import Arrays
+from streamboost.storage import Arrays, part
 from streamboost.stream.checks import Label
 from streamboost.stream.evaluation.arrivals import Arrivals, alike
 from streamboost.stream.evaluation.decisions import Decisions
@@ -161,10 +161,13 @@ class Accounts:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
         state, arrays = self._strides.state()
+        ids, queue = self._queue.state()
+        arrays |= {"queue": self._queue.probabilities(len(self._known))}
+        arrays |= {f"queue.{name}": array for name, array in queue.items()}
         state |= self._known.state() | {
             "unanswered": self.unanswered,
             "settled": self._settled,
-            "queue": self._queue.state(),
+            "queue": ids,
             "model": "weighed",
         }
         if self._decisions is not None:
@@ -172,7 +175,7 @@ class Accounts:
         ends, waiting = self._blocks.state(self._queue.first)
         if ends:
             state["blocks"] = ends
-        return state, arrays | waiting | {"queue": self._queue.probabilities(len(self._known))}
+        return state, arrays | waiting
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for an evaluation of the same settings."""
@@ -182,13 +185,18 @@ class Accounts:
         self._settled = state["settled"]
         given = state.get("decisions")
         self._decisions = None if given is None else Decisions(**given)
-        self._queue = Arrivals.resume(state["queue"], arrays["queue"], self.block)
+        self._queue = _queue(state["queue"], arrays, self.block)
         self._left = max(len(self._queue) - self.pool, 0)
         self._blocks.resume(state.get("blocks", ()), arrays)
         waits = self._queue.rows["waits"].tolist()
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
         if "model" not in state:  # of before records had chances of their own
             self._strides.weigh_model(max(self.block - 1, 0))
+
+
+def _queue(state: list[Any], arrays: Arrays, block: int) -> Arrivals:
+    known, P = part(arrays, "queue."), arrays["queue"]
+    return Arrivals.resume(state, known, P) if known else Arrivals.of_rows(state, P, block)
 
 
 def speak_for(
