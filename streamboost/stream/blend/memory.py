@@ -127,7 +127,7 @@ class Memory:
         for batch, records in groupby(self._said.values(), key=itemgetter(0)):
             if not together or not together[-1][1].says_like(batch):
                 together.append(([], batch))
-            together[-1][0].extend(islice(ids, sum(1 for _ in records)))
+            together[-1][0].extend(islice(ids, len(list(records))))
         about = [
             (ids, one.before, one.shape, np.flatnonzero(~one.known).tolist())
             for ids, one in together
