@@ -158,6 +158,9 @@ class Source(ABC):
         self.seek(before | {partition: end for partition, (_, end) in ranges.items()})
         return found
 
+    def rest(self) -> None:  # noqa: B027 - most hold nothing that others would want
+        """Hold nothing open until the next poll: there is no more for now."""
+
     def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release what the source holds; calling it again does nothing."""
 

@@ -187,6 +187,10 @@ class RiverOracle(Source):
         """Go on from a position in the requests log."""
         self._requests.seek(position)
 
+    def rest(self) -> None:
+        """Have the requests log rest."""
+        self._requests.rest()
+
     def close(self) -> None:
         """Close the requests log."""
         self._requests.close()

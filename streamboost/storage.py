@@ -8,10 +8,12 @@ ever unpickled.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from streamboost.errors import ModelFileError
@@ -39,6 +41,9 @@ Arrays = dict[str, np.ndarray]
 
 _BLANK = "0" * 64
 
+_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+"""How MessagePack begins such a number: a double whose exponent is all ones."""
+
 
 def pack_json(value: Any) -> np.ndarray:
     """Return `value` as JSON in a uint8 array, so that it can travel among arrays.
@@ -46,7 +51,21 @@ def pack_json(value: Any) -> np.ndarray:
     >>> unpack_json(pack_json({"seed": 7}))
     {'seed': 7}
     """
-    return np.frombuffer(json.dumps(value, allow_nan=True).encode(), dtype=np.uint8)
+    return np.frombuffer(_as_json(value), dtype=np.uint8)
+
+
+def _as_json(value: Any) -> bytes:
+    """Return `value` as JSON in which numbers that are not finite are called as Python does.
+
+    What msgspec writes, six times as fast, calls these null.
+    """
+    try:
+        packed = msgspec.json.encode(value)
+        if b"null" not in packed or not _NOT_FINITE.search(msgspec.msgpack.encode(value)):
+            return packed
+    except (TypeError, ValueError, OverflowError):  # numpy's numbers, broken text, large integers
+        pass
+    return json.dumps(value, allow_nan=True).encode()
 
 
 def unpack_json(array: np.ndarray) -> Any:

@@ -1,3 +1,4 @@
+import json
 import os
 
 import numpy as np
@@ -34,9 +35,22 @@ def test_a_file_that_begins_and_ends_like_a_pickle_is_read(tmp_path):
     assert back["last"].tolist() == [46, 46, 46]
 
 
-def test_json_keeps_its_values():
-    value = {"seed": 2**127, "text": "ä", "list": [1.5, None, True]}
-    assert unpack_json(pack_json(value)) == value
+NOT_FINITE = [np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("other", [None, "null", 2**127, "\ud800", np.float64(0.1), {7: True}])
+@pytest.mark.parametrize("number", [1.5, 1e16, 5e-324, -0.0, 0.1 + 0.2, 1.7976931348623157e308])
+def test_json_keeps_its_values(number, other):
+    value = {"seed": 2**63, "text": "ä", "list": [number, other, True]}
+    assert repr(unpack_json(pack_json(value))) == repr(json.loads(json.dumps(value)))
+
+
+@pytest.mark.parametrize("other", [None, 2**127])
+@pytest.mark.parametrize("number", [*NOT_FINITE, -np.nan])
+def test_json_keeps_numbers_that_are_not_finite(number, other):
+    back, kept, more = unpack_json(pack_json([number, other, [7]]))
+    assert np.array_equal(back, number, equal_nan=True)
+    assert [kept, more] == [other, [7]]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

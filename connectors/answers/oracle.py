@@ -57,6 +57,10 @@ class Young:
             for message in messages:
                 self._add(_decode(message.payload))
 
+    def rest(self) -> None:
+        """Have the log rest."""
+        self._predictions.rest()
+
     def close(self) -> None:
         """Close the log."""
         self._predictions.close()
@@ -179,6 +183,12 @@ class AnswersOracle(Source):
             return super().reread(ranges, n)
         finally:
             self._rereads = False
+
+    def rest(self) -> None:
+        """Have the logs rest."""
+        self._asked.rest()
+        if self._young is not None:
+            self._young.rest()
 
     def close(self) -> None:
         """Close the logs."""

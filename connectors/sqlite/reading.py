@@ -17,8 +17,7 @@ class Reader:
     """A connection that stays open from one look to the next, as opening it costs most of a look.
 
     Nothing is locked in between. But whoever closes the file meanwhile is not the last, who folds
-    the write-ahead log into it: this is for one who finds something with every look, and `rest`s
-    when there is no more.
+    the write-ahead log into it: who looks at it again and again `rest`s when there is no more.
     """
 
     def __init__(self, database: Database) -> None:

@@ -29,8 +29,8 @@ __all__ = ["SqliteSink", "SqliteSource"]
 class SqliteSource(SinglePartitionSource):
     """Reads a stream; it gives nothing as long as the stream, or the file, is not there yet.
 
-    While messages come it keeps the file open; once a poll finds none, others have it to themselves
-    between two polls.
+    It keeps the file open from one poll to the next, as opening it costs most of a poll, and locks
+    nothing in between; once it rests, others have the file to themselves.
 
     Parameters
     ----------
@@ -74,12 +74,8 @@ class SqliteSource(SinglePartitionSource):
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages."""
-        messages = self._read(limit) if limit >= 1 else []
-        if not messages:
-            self._reader.rest()
-        return messages
-
-    def _read(self, limit: int) -> list[Message]:
+        if limit < 1:
+            return []
         with self._reader.reading() as connection:
             end = 0 if connection is None else end_of(connection, self._stream)
             if end < self._next:
@@ -102,6 +98,10 @@ class SqliteSource(SinglePartitionSource):
         ]
         self._next = messages[-1].offset + 1 if messages else end
         return messages
+
+    def rest(self) -> None:
+        """Close the file until the next poll."""
+        self._reader.rest()
 
     def lag(self) -> int:
         """Return how many offsets lie between the next message and the stream's end."""

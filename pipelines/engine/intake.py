@@ -141,6 +141,8 @@ class Intake:
         if not any(messages.values()) and not deleted:
             self._caught_up |= before
             self._resumed = False
+            for source in self.sources.values():
+                source.rest()
             return None
         self.last_tick = tick
         return self._batch(

@@ -31,6 +31,7 @@ def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
     position = source.position()
     messages = source.poll(most)
     source.seek(position)
+    source.rest()
     return messages
 
 

@@ -110,6 +110,7 @@ class Bridge:
         while messages := self._requests.poll(_TOGETHER):
             entries = [entry for message in messages for entry in self._entry_of(message.payload)]
             self._book.take("requests", self._requests.position(), entries)
+        self._requests.rest()
 
     def _entry_of(self, payload: bytes) -> Iterator[TaskEntry]:
         try:
@@ -124,6 +125,7 @@ class Bridge:
         while messages := self._labels.poll(_TOGETHER):
             ids = self._schema.decode_labels(messages).labels.ids
             self._book.answered("labels", self._labels.position(), ids)
+        self._labels.rest()
 
     def _find_sent(self) -> None:
         """Find the tasks of requests that were sent and not confirmed."""

@@ -260,6 +260,14 @@ def test_a_position_beyond_the_end_is_not_taken_for_this_source(make):
         source.poll(1)
 
 
+def test_a_source_that_has_rested_goes_on_where_it_was(make):
+    source = make()
+    found = source.poll(2)
+    source.rest()
+    source.rest()
+    assert found + drain(source) == drain(make())
+
+
 def test_closing_a_source_again_does_nothing(make):
     source = make()
     source.poll(1)

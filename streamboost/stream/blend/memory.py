@@ -2,7 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import groupby, islice, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,11 +36,27 @@ class Said(NamedTuple):
         return cls(before, scored.experts[:, 0].astype(np.float32), scored.known)
 
 
+class _Batch:
+    """What is the same of records that were noted together; no two are equal."""
+
+    __slots__ = ("before", "known", "shape")
+
+    def __init__(self, before: int, shape: tuple[int, ...], known: np.ndarray) -> None:
+        self.before, self.shape, self.known = before, shape, known
+
+    def says_like(self, other: "_Batch") -> bool:
+        """Tell whether both know the same labels and classes."""
+        return self.before == other.before and np.array_equal(self.known, other.known)
+
+
 class Memory:
-    """Remembers what was said of records by their ids."""
+    """Remembers what was said of records by their ids.
+
+    Of each there are its own bytes, which keep no others in memory, and its batch.
+    """
 
     def __init__(self) -> None:
-        self._said: OrderedDict[str, Said] = OrderedDict()
+        self._said: OrderedDict[str, tuple[_Batch, bytes]] = OrderedDict()
         self._bytes = 0
         self._newest: tuple[str, int, Scored] | None = None
 
@@ -61,7 +78,8 @@ class Memory:
     def note(self, id: str, said: Said) -> None:
         """Remember what was said of the record `id`; the newest counts."""
         self._file()
-        self._put({id: said})
+        batch = _Batch(said.before, said.logs.shape, said.known)
+        self._put({id: (batch, said.logs.tobytes())})
 
     def note_all(self, ids: Sequence[str], before: int, scored: Scored) -> None:
         """Remember what was said of the records of `scored`, by their `ids`."""
@@ -69,30 +87,34 @@ class Memory:
         assert scored.experts is not None
         assert scored.known is not None
         logs = scored.experts.transpose(1, 0, 2).astype(np.float32, order="C")
-        own = [one.copy() for one in logs]  # none keeps the others in memory
-        self._put(
-            dict(zip(ids, map(Said, repeat(before), own, repeat(scored.known)), strict=False))
-        )
+        batch = _Batch(before, logs.shape[1:], scored.known)
+        own = _cut(logs.tobytes(), len(logs))
+        self._put(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=False)))
 
-    def _put(self, said: dict[str, Said]) -> None:
+    def _put(self, said: dict[str, tuple[_Batch, bytes]]) -> None:
         for id in said.keys() & self._said.keys():
             self.take(id)
         self._said.update(said)
         if said:  # all of a batch are of a size
-            self._bytes += len(said) * next(iter(said.values())).logs.nbytes
+            self._bytes += len(said) * len(next(iter(said.values()))[1])
         while len(self._said) > _MOST or self._bytes > _MOST_BYTES:
-            _, oldest = self._said.popitem(last=False)
-            self._bytes -= oldest.logs.nbytes
+            _, (_, oldest) = self._said.popitem(last=False)
+            self._bytes -= len(oldest)
 
     def take(self, id: str) -> Said | None:
         """Return, and forget, what was said of the record `id`; None if it is not known."""
         if self._newest is not None and self._newest[0] == id:
             (_, before, scored), self._newest = self._newest, None
             return Said.of(before, scored)
-        said = self._said.pop(id, None)
-        if said is not None:
-            self._bytes -= said.logs.nbytes
-        return said
+        found = self._said.pop(id, None)
+        if found is None:
+            return None
+        batch, logs = found
+        self._bytes -= len(logs)
+        # A copy, as kernels know arrays that may be written to.
+        return Said(
+            batch.before, np.frombuffer(logs, np.float32).reshape(batch.shape).copy(), batch.known
+        )
 
     def state(self) -> tuple[list[Any], Arrays]:
         """Return all there is: one part as JSON can hold it, the other as arrays.
@@ -100,18 +122,17 @@ class Memory:
         Records that follow one another with the same newest label and classes are told of together.
         """
         self._file()
-        together: list[tuple[list[str], Said]] = []
-        before: Said | None = None
-        for id, said in self._said.items():
-            if before is None or before.before != said.before or not _alike(before, said):
-                together.append(([], said))
-            together[-1][0].append(id)
-            before = said
+        together: list[tuple[list[str], _Batch]] = []
+        ids = iter(self._said)
+        for batch, records in groupby(self._said.values(), key=itemgetter(0)):
+            if not together or not together[-1][1].says_like(batch):
+                together.append(([], batch))
+            together[-1][0].extend(islice(ids, len(list(records))))
         about = [
-            (ids, one.before, one.logs.shape, np.flatnonzero(~one.known).tolist())
+            (ids, one.before, one.shape, np.flatnonzero(~one.known).tolist())
             for ids, one in together
         ]
-        logs = b"".join([one.logs.tobytes() for one in self._said.values()])
+        logs = b"".join([logs for _, logs in self._said.values()])
         return about, {"logs": np.frombuffer(logs, dtype=np.float32)}
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
@@ -121,13 +142,13 @@ class Memory:
             known = np.ones(shape[1], dtype=bool)
             known[unknown] = False
             end = start + len(ids) * shape[0] * shape[1]
-            for id, logs in zip(
-                ids, arrays["logs"][start:end].reshape(len(ids), *shape).copy(), strict=True
-            ):
-                self.note(id, Said(before, logs, known))
+            own = _cut(arrays["logs"][start:end].astype(np.float32).tobytes(), len(ids))
+            batch = _Batch(before, tuple(shape), known)
+            self._put(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=True)))
             start = end
 
 
-def _alike(one: Said, other: Said) -> bool:
-    """Tell whether the committees of both knew the same; those of a batch share an array."""
-    return one.known is other.known or np.array_equal(one.known, other.known)
+def _cut(data: bytes, n: int) -> list[bytes]:
+    """Return `data` in `n` parts of one length."""
+    each = len(data) // n if n else 0
+    return [data[i * each : (i + 1) * each] for i in range(n)]

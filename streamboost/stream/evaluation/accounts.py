@@ -1,12 +1,12 @@
 """What an evaluation holds, and the figures that follow from it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamboost.storage import Arrays
+from streamboost.storage import Arrays, part
 from streamboost.stream.checks import Label
 from streamboost.stream.evaluation.arrivals import Arrivals, alike
 from streamboost.stream.evaluation.decisions import Decisions
@@ -23,6 +23,9 @@ _SPEAKERS = 200
 
 _FEWEST = 10
 """Labels that speak for what is still open, at least."""
+
+_AT_ONCE = 2**16
+"""Records times classes that are summed up at once: one stride each takes three times as long."""
 
 
 class _Waiting(NamedTuple):
@@ -142,9 +145,12 @@ class Accounts:
         """Return what waits in queue and blocks, from there on."""
         queue, covered, n_classes = self._queue, self._covered(), len(self._known)
         whole = self._blocks.sums(queue.first + covered, n_classes, skip=skipped)
-        for at in range(start, covered, self._stride):
-            rows = slice(at, min(at + self._stride, covered))
-            whole.add(self._judged(rows))
+        strides = [
+            slice(at, min(at + self._stride, covered)) for at in range(start, covered, self._stride)
+        ]
+        n = max(_AT_ONCE // (self._stride * max(n_classes, 1)), 1)
+        for at in range(0, len(strides), n):
+            whole.add(_joined([self._judged(rows) for rows in strides[at : at + n]]))
         places = np.flatnonzero(queue.rows["waits"][start:covered]) + start
         return _Waiting(whole, [self._open_ones(places)] if len(places) else [], len(places))
 
@@ -161,10 +167,13 @@ class Accounts:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
         state, arrays = self._strides.state()
+        ids, queue = self._queue.state()
+        arrays |= {"queue": self._queue.probabilities(len(self._known))}
+        arrays |= {f"queue.{name}": array for name, array in queue.items()}
         state |= self._known.state() | {
             "unanswered": self.unanswered,
             "settled": self._settled,
-            "queue": self._queue.state(),
+            "queue": ids,
             "model": "weighed",
         }
         if self._decisions is not None:
@@ -172,7 +181,7 @@ class Accounts:
         ends, waiting = self._blocks.state(self._queue.first)
         if ends:
             state["blocks"] = ends
-        return state, arrays | waiting | {"queue": self._queue.probabilities(len(self._known))}
+        return state, arrays | waiting
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for an evaluation of the same settings."""
@@ -182,13 +191,28 @@ class Accounts:
         self._settled = state["settled"]
         given = state.get("decisions")
         self._decisions = None if given is None else Decisions(**given)
-        self._queue = Arrivals.resume(state["queue"], arrays["queue"], self.block)
+        self._queue = _queue(state["queue"], arrays, self.block)
         self._left = max(len(self._queue) - self.pool, 0)
         self._blocks.resume(state.get("blocks", ()), arrays)
         waits = self._queue.rows["waits"].tolist()
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
         if "model" not in state:  # of before records had chances of their own
             self._strides.weigh_model(max(self.block - 1, 0))
+
+
+def _joined(runs: Sequence[Judged]) -> Judged:
+    """Return runs that follow one another, at least one, as one."""
+    P, predicted, truth, others = (
+        np.concatenate([getattr(one, name) for one in runs])
+        for name in ("P", "predicted", "truth", "others")
+    )
+    paid = [one.paid for one in runs if one.paid is not None]
+    return Judged(P, predicted, truth, others, np.concatenate(paid) if paid else None)
+
+
+def _queue(state: list[Any], arrays: Arrays, block: int) -> Arrivals:
+    known, P = part(arrays, "queue."), arrays["queue"]
+    return Arrivals.resume(state, known, P) if known else Arrivals.of_rows(state, P, block)
 
 
 def speak_for(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from streamboost.storage import Arrays
 from streamboost.stream.evaluation.outcomes import Outcome
 from streamboost.stream.evaluation.tally import PREDICTORS, Judged
 
@@ -107,30 +108,36 @@ class Arrivals:
         P[:, : known.shape[1]] = known
         return P
 
-    def state(self) -> list[tuple[Any, ...]]:
-        """Return all that is known of each but its probabilities, as JSON can hold it."""
-        return list(zip(self.ids, *(self.rows[name].tolist() for name in _KEPT), strict=True))
+    def state(self) -> tuple[list[str], Arrays]:
+        """Return all that is known of each but its probabilities: the ids, the rest as arrays."""
+        return list(self.ids), {name: self.rows[name].copy() for name in _KEPT}
 
     @classmethod
-    def resume(cls, state: list[Any], P: np.ndarray, block: int) -> "Arrivals":
-        """Return what `state` was returned by, with probabilities `P` (n, K), numbered from 0.
+    def resume(cls, ids: Sequence[str], known: Arrays, P: np.ndarray) -> "Arrivals":
+        """Return what `state` was returned by, with probabilities `P` (n, K), numbered from 0."""
+        arrivals = cls()
+        arrivals.append(ids, P, known["predicted"], known["chance"], known["design"])
+        for name in ("waits", "truth", "waited"):
+            arrivals.rows[name] = known[name]
+        return arrivals
+
+    @classmethod
+    def of_rows(cls, state: list[Any], P: np.ndarray, block: int) -> "Arrivals":
+        """Return what `state` told of records one by one once, id and all.
 
         States of before a record's own chance was kept have one in a `block` for all, and in those
         of before it was kept how long labels took, they took no time.
         """
-        arrivals = cls()
-        missing = 1 + len(_KEPT) - len(state[0]) if state else 0
+        if not state:
+            return cls()
+        missing = 1 + len(_KEPT) - len(state[0])
         if missing > 1:
             state = [(*row[:3], 1.0 / max(block, 1), *row[3:]) for row in state]
         if missing:
             state = [(*row, 0) for row in state]
-        if state:
-            ids, predicted, chance, design, *rest = zip(*state, strict=True)
-            chances = (np.array(one, dtype=np.float64) for one in (chance, design))
-            arrivals.append(ids, P, predicted, *chances)
-            for name, values in zip(_KEPT[3:], rest, strict=True):
-                arrivals.rows[name] = values
-        return arrivals
+        ids, *columns = zip(*state, strict=True)
+        known = {name: np.array(column) for name, column in zip(_KEPT, columns, strict=True)}
+        return cls.resume(ids, known, P)
 
     def horizon(self) -> int:
         """Return how many of the oldest have been reached by labels.

@@ -1,0 +1,56 @@
+"""What is polled for a batch, and what is held open between two."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streamboost.connectors.answers.oracle import AnswersOracle, Young
+from streamboost.connectors.answers.table import Answers
+from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
+from streamboost.pipelines.engine.intake import Intake
+
+
+def put(path, *payloads):
+    with closing(SqliteSink(path, "messages")) as sink:
+        sink.write(payloads)
+        sink.flush()
+
+
+def labels_of_their_own(folder):
+    put(folder / "labels.db", b'{"id": "0", "label": "sky"}')
+    return SqliteSource(folder / "labels.db", "messages")
+
+
+def labels_known_already(folder):
+    (folder / "answers.csv").write_text("id,label\n0,sky\n")
+    put(folder / "labels.db", b'{"id": "0"}', b'{"id": "1"}')
+    asked, predicted = (SqliteSource(folder / "labels.db", "messages") for _ in range(2))
+    return AnswersOracle(Answers(folder / "answers.csv"), asked, Young(predicted, records=1))
+
+
+def is_open(path):
+    found = []
+    for handle in Path("/proc/self/fd").iterdir():
+        try:
+            found.append(os.readlink(handle))
+        except FileNotFoundError:  # that of this very look
+            continue
+    return str(path) in found
+
+
+@pytest.mark.parametrize("labels_in", [labels_of_their_own, labels_known_already])
+def test_files_stay_open_until_nothing_comes_from_any_of_them(tmp_path, labels_in):
+    put(tmp_path / "records.db", b"{}", b"{}")
+    records = SqliteSource(tmp_path / "records.db", "messages")
+    with closing(records), closing(labels_in(tmp_path)) as labels:
+        intake = Intake(records, labels, most_records=1, most_labels=1)
+        assert [intake.poll().count() for _ in range(2)] == [
+            {"records": 1, "labels": 1},
+            {"records": 1, "labels": 0},
+        ]
+        assert is_open(tmp_path / "labels.db"), "opened anew for every poll that brings no label"
+        assert intake.poll() is None
+        assert not is_open(tmp_path / "labels.db")
+        assert not is_open(tmp_path / "records.db")
