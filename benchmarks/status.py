@@ -13,7 +13,8 @@ of two seconds within one run; each turn is compared with that without a status 
 medians are shown. Wall-clock throughput and the process's CPU time per record, which need two cores
 with nothing else on them; and, which does not, the share of its own CPU time that the loop spends
 on publishing. Below that, what the dashboards cost: the share of a core that `serve` takes, and
-what is pushed to each of them; and how many predictions were answered a second, and how soon.
+what is pushed to each of them, as JSON and as it is compressed on the wire; and how many
+predictions were answered a second, and how soon.
 
 With `--beside`, what looking costs beside another state of the project, say a `git worktree` of the
 commit before: `opening` says what is measured.
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -43,11 +44,16 @@ from streamboost.pipelines.config.binding import adopt
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.connect import connect
-from streamboost.pipelines.job.run import build_loop, set_aside
+from streamboost.pipelines.job.run import build_loop
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.documents import about
 from streamboost.pipelines.status.publisher import Publisher
 from streamboost.pipelines.status.reader import StatusReader
+
+try:
+    from streamboost.pipelines.job.run import set_aside
+except ImportError:  # measured may be a state of the project that had none
+    set_aside = nullcontext
 
 HERE = Path(__file__).parent
 ROOT = Path(streamboost.__file__).parents[1]
@@ -119,10 +125,18 @@ class Arm:
         self.publisher = publisher
         self.turns = []
         self.serving = []
+        self.seconds = 0.0
+        self._since = None
         self._processes = processes
         self._spent = 0.0
 
+    def count(self):
+        """Have who looks count from now on, and note for how long they did."""
+        self.seconds, self._since = 0.0, self._since and time.perf_counter()
+        self._processes[1].send_signal(signal.SIGUSR1)
+
     def work(self):
+        self._since = time.perf_counter()
         self._spent = cpu_of(self._processes)
         for process in self._processes:
             process.send_signal(signal.SIGCONT)
@@ -131,6 +145,9 @@ class Arm:
         self.serving.append((cpu_of(self._processes) - self._spent) / seconds)
 
     def rest(self):
+        if self._since is not None:
+            self.seconds += time.perf_counter() - self._since
+        self._since = None
         for process in self._processes:
             process.send_signal(signal.SIGSTOP)
 
@@ -138,8 +155,9 @@ class Arm:
 class Turns(Watcher):
     """Lets the arms take turns at watching a pipeline, and notes how fast it was meanwhile."""
 
-    def __init__(self, arms, n_turns, stop, checkpoint, is_ready=lambda: True):
+    def __init__(self, arms, n_turns, stop, checkpoint, is_ready=lambda: True, counting=()):
         self._checkpoint = checkpoint
+        self._counting = counting
         self._is_ready = is_ready
         self._order = [arm for _ in range(n_turns + 1) for arm in arms]  # the first are to warm up
         self._stop = stop
@@ -192,6 +210,9 @@ class Turns(Watcher):
                 self._order[0].publisher.between_batches()
 
     def _begin(self):
+        for arm in self._counting:  # not what came before all turns
+            arm.count()
+        self._counting = ()
         self._began, self._records, self._spent = clocks(), 0, 0.0
 
     @contextmanager
@@ -257,7 +278,8 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False):
                 # Loading it, and kernels that no run has compiled yet, may outlast all turns.
                 said[f"and {rate} predictions a second"][1].stdout.readline()
 
-        turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready)
+        looking = [arm for name, arm in arms.items() if name.endswith("open dashboards")]
+        turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready, looking)
         loop.watchers.append(turns)
         with set_aside():
             loop.run()
@@ -320,8 +342,10 @@ def show(arms, told, n_clients):
     Console().print(table)
     for name, (count, *took) in told.items():
         share, rate = watched(arms[name], count)
-        does = f"pushes {rate / max(n_clients, 1):,.0f} B/s to each"
-        if took:
+        if name.endswith("open dashboards"):
+            said, wire = (n / n_clients / arms[name].seconds for n in (count, *took))
+            does = f"pushes {said:,.0f} B/s to each, {wire:,.0f} on the wire"
+        else:
             does = (
                 f"answers {rate:,.0f} predictions a second, each within {took[0]:.1f} ms (median)"
             )
@@ -353,9 +377,10 @@ def main():
         rate = 0 if given.one else given.predictions
         arms, told = measure(place, given.turns, given.clients, rate, alone=bool(given.one))
     if given.one:
-        ((name, (count,)),) = told.items()
-        share, rate = watched(arms[name], count)
-        print(json.dumps([100 * share, rate / given.clients]))
+        ((name, counts),) = told.items()
+        arm = arms[name]
+        pushed = [n / given.clients / arm.seconds for n in counts]
+        print(json.dumps([100 * median(arm.serving[1:]), *pushed]))
     else:
         show(arms, told, given.clients)
 

@@ -7,7 +7,7 @@ NiceGUI's own charts and HTML boxes compile templates in the browser, which a st
 security policy forbids; these render by functions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakSet
 
 import nicegui.elements.echart
+from nicegui import ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
@@ -110,7 +111,8 @@ class Changes(_Component, component=STATIC / "changes.js"):
         self._changes: dict[int, Any] = {}
         self._parts: WeakSet[_Component] = WeakSet()
         self.show(said=[0, {}])
-        self.on("missed", self._again)
+        # Not its own event: what an element listens to goes along with each of its updates.
+        ui.on("missed", self._again)
 
     def follow(self, part: _Component) -> None:
         """Have `part` sent again to whoever missed something."""
@@ -180,14 +182,28 @@ class Chart(_Followed, component=STATIC / "chart.js", esm={"nicegui-echart": str
         if before.get("frame") != spec["frame"]:
             self.show(spec=spec, label=f"Chart: {title}")
             return
-        old, new = ({row[0]: row for row in one["rows"]} for one in (before, spec))
-        change: dict[str, Any] = {
-            "gone": [time for time in old if time not in new],
-            "put": [row for time, row in new.items() if old.get(time) != row],
-        }
-        change |= {key: spec[key] for key in ("marks", "ends") if spec[key] != before[key]}
-        if any(change.values()):
+        change = change_of(before, spec)
+        if change:
             self._change(change, spec=spec)
+
+
+def change_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what turns a chart's spec into another of the same frame, as chart.js takes it.
+
+    An axis that ends with its newest row and begins where it did needs no word.
+    """
+    old, new = ({row[0]: row for row in one["rows"]} for one in (before, after))
+    change: dict[str, Any] = {}
+    if gone := [time for time in old if time not in new]:
+        change["gone"] = gone
+    if put := [row for time, row in new.items() if old.get(time) != row]:
+        change["put"] = put
+    if after["marks"] != before["marks"]:
+        change["marks"] = after["marks"]
+    followed = [*before["ends"][:1], max(new, default=0)] if change else before["ends"]
+    if after["ends"] != followed:
+        change["ends"] = after["ends"]
+    return change
 
 
 class DataTable(_Followed, component=STATIC / "table.js"):
@@ -201,14 +217,28 @@ class DataTable(_Followed, component=STATIC / "table.js"):
         if len(before) != len(rows) or self._shown.get("columns") != columns:
             self.show(caption=table.caption, columns=columns, rows=rows)
             return
-        changed = [
-            [i, j, cell]
-            for i, (old, new) in enumerate(zip(before, rows, strict=True))
-            for j, cell in enumerate(new)
-            if j >= len(old) or old[j] != cell
-        ]
+        changed = changed_cells(before, rows)
         if changed:
             self._change({"cells": changed}, rows=rows)
+
+
+def changed_cells(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return the row, the column and what differs of each cell that does, as table.js takes it.
+
+    Of a cell that has more than a text that is what to put into it: None takes away.
+    """
+    return [
+        [i, j, _changed(old[j] if j < len(old) else None, cell)]
+        for i, (old, new) in enumerate(zip(before, after, strict=True))
+        for j, cell in enumerate(new)
+        if j >= len(old) or old[j] != cell
+    ]
+
+
+def _changed(old: Any, new: Any) -> Any:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    return {key: new.get(key) for key in old | new if old.get(key) != new.get(key)}
 
 
 def show_table(table: Table) -> None:
@@ -259,5 +289,5 @@ def _cell(cell: Cell) -> dict[str, Any]:
     values = asdict(cell) | {"text": visible(cell.text), "note": cell.note and visible(cell.note)}
     for name in ("bar", "shade"):
         if values[name] is not None:
-            values[name] = round(values[name], 3)
+            values[name] = round(values[name], 2)
     return {name: value for name, value in values.items() if value is not None}
