@@ -121,19 +121,20 @@ def make_records(n):
 class Arm:
     """One way to be watched: whether there is a status, and which processes look at it."""
 
-    def __init__(self, publisher=None, processes=()):
+    def __init__(self, publisher=None, processes=(), *, is_counting=False):
         self.publisher = publisher
         self.turns = []
         self.serving = []
         self.seconds = 0.0
         self._since = None
-        self._processes = processes
+        self._processes, self._is_counting = processes, is_counting
         self._spent = 0.0
 
     def count(self):
-        """Have who looks count from now on, and note for how long they did."""
-        self.seconds, self._since = 0.0, self._since and time.perf_counter()
-        self._processes[1].send_signal(signal.SIGUSR1)
+        """Have dashboards count from now on, and note for how long they do."""
+        self.seconds, self._since = 0.0, time.perf_counter()
+        if self._is_counting:
+            self._processes[1].send_signal(signal.SIGUSR1)
 
     def work(self):
         self._since = time.perf_counter()
@@ -155,9 +156,8 @@ class Arm:
 class Turns(Watcher):
     """Lets the arms take turns at watching a pipeline, and notes how fast it was meanwhile."""
 
-    def __init__(self, arms, n_turns, stop, checkpoint, is_ready=lambda: True, counting=()):
+    def __init__(self, arms, n_turns, stop, checkpoint, is_ready=lambda: True):
         self._checkpoint = checkpoint
-        self._counting = counting
         self._is_ready = is_ready
         self._order = [arm for _ in range(n_turns + 1) for arm in arms]  # the first are to warm up
         self._stop = stop
@@ -210,9 +210,8 @@ class Turns(Watcher):
                 self._order[0].publisher.between_batches()
 
     def _begin(self):
-        for arm in self._counting:  # not what came before all turns
-            arm.count()
-        self._counting = ()
+        if len(self._order[0].turns) == 1:  # what came before, and in it, is to warm up
+            self._order[0].count()
         self._began, self._records, self._spent = clocks(), 0, 0.0
 
     @contextmanager
@@ -265,7 +264,7 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False):
         ):
             if n:
                 said[name] = stack.enter_context(watching(folder, module, n))
-                arms[name] = Arm(publisher, said[name])
+                arms[name] = Arm(publisher, said[name], is_counting=module == "tabs")
         if alone:
             arms = {name: arms[name] for name in said}
         points = stack.enter_context(closing(StatusReader(state.path))).points
@@ -278,8 +277,7 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False):
                 # Loading it, and kernels that no run has compiled yet, may outlast all turns.
                 said[f"and {rate} predictions a second"][1].stdout.readline()
 
-        looking = [arm for name, arm in arms.items() if name.endswith("open dashboards")]
-        turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready, looking)
+        turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready)
         loop.watchers.append(turns)
         with set_aside():
             loop.run()

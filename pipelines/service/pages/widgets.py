@@ -8,7 +8,7 @@ security policy forbids; these render by functions.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ __all__ = [
     "show_told",
 ]
 
+_CELL = tuple(field.name for field in fields(Cell))
 STATIC = Path(__file__).parents[1] / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
 
@@ -90,13 +91,25 @@ class Sentence(Tag):
 
 
 class _Component(Element):
-    """A component that shows what it is given."""
+    """A component that shows what it is given.
+
+    That is kept here beside its other properties, which NiceGUI watches one by one, and sends whole
+    whenever one changes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: dict[str, Any] = {}
 
     def show(self, **properties: Any) -> None:
         """Give it `properties`, telling the browser only where they differ."""
-        if any(self._props.get(name) != value for name, value in properties.items()):
-            self._props.update(properties)
+        if any(self._shown.get(name) != value for name, value in properties.items()):
+            self._shown |= properties
             self.update()
+
+    def _to_dict(self) -> dict[str, Any]:
+        found = super()._to_dict()
+        return found | {"props": {**found.get("props", {}), **self._shown}}
 
 
 class Changes(_Component, component=STATIC / "changes.js"):
@@ -135,23 +148,13 @@ class Changes(_Component, component=STATIC / "changes.js"):
 
 
 class _Followed(_Component):
-    """A component that is told of changes, if there is somebody to tell it.
-
-    What it shows is kept here beside its other properties, which NiceGUI watches one by one, and
-    sends whole whenever one changes.
-    """
+    """A component that is told of changes, if there is somebody to tell it."""
 
     def __init__(self, changes: Changes | None = None) -> None:
         super().__init__()
         self._changes = changes
-        self._shown: dict[str, Any] = {}
         if changes is not None:
             changes.follow(self)
-
-    def show(self, **properties: Any) -> None:
-        """Give it `properties`, telling the browser all of them."""
-        self._shown |= properties
-        self.update()
 
     def _change(self, change: Any, **properties: Any) -> None:
         """Tell the browser of a `change`, by which its properties become those given."""
@@ -160,10 +163,6 @@ class _Followed(_Component):
             return
         self._shown |= properties
         self._changes.put(self, change)
-
-    def _to_dict(self) -> dict[str, Any]:
-        found = super()._to_dict()
-        return found | {"props": {**found.get("props", {}), **self._shown}}
 
 
 class Chart(_Followed, component=STATIC / "chart.js", esm={"nicegui-echart": str(ECHARTS)}):
@@ -286,8 +285,11 @@ def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
-    values = asdict(cell) | {"text": visible(cell.text), "note": cell.note and visible(cell.note)}
-    for name in ("bar", "shade"):
-        if values[name] is not None:
-            values[name] = round(values[name], 2)
-    return {name: value for name, value in values.items() if value is not None}
+    # Not asdict, which copies deeply: this is most of what `serve` does for open dashboards.
+    found: dict[str, Any] = {name: getattr(cell, name) for name in _CELL}
+    found = {name: value for name, value in found.items() if value is not None}
+    found |= {name: visible(found[name]) for name in ("text", "note") if name in found}
+    found |= {name: round(found[name], 2) for name in ("bar", "shade") if name in found}
+    if cell.scale is not None:
+        found["scale"] = asdict(cell.scale)
+    return found
