@@ -90,12 +90,12 @@ def _add_dashboard(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
             nonlocal shown, first
             view = await feeds[name].look()
             header.show_open(view.open_requests)
-            panels.show_activity(view)
             if view.number != shown:
                 if shown < 0 or view.number % TABLES_EVERY == 0:
                     first = (await asyncio.to_thread(served.queue.progress, person)).first
                 shown = view.number
                 panels.show(view, gains.since(first, view))
+            panels.look(view)
 
         await _live(show)
 
