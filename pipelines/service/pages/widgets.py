@@ -53,10 +53,13 @@ class Tag(TextElement):
 
     def __init__(self, tag: str, text: str = "", classes: str = "", **attributes: Any) -> None:
         super().__init__(tag=tag, text=text)
-        self.classes(classes)
-        self._props.update(
-            {name.strip("_").replace("_", "-"): value for name, value in attributes.items()}
-        )
+        # Each change is told to those who watch, and pages have hundreds of elements.
+        if classes:
+            self.classes(classes)
+        if attributes:
+            self._props.update(
+                {name.strip("_").replace("_", "-"): value for name, value in attributes.items()}
+            )
 
     def set(self, **attributes: Any) -> None:
         """Change attributes, telling the browser only where they differ."""
