@@ -29,7 +29,8 @@ NAMES = (
     "first figure, ms",
     "serve, s of CPU a visit",
     "serve, % of a core for open dashboards",
-    "pushed to each, B/s",
+    "pushed to each, B/s of JSON",
+    "the same on the wire, B/s",
 )
 VISITS = 3
 FIGURE = "() => /\\d/.test(document.querySelector('.tiles')?.textContent ?? '')"

@@ -14,8 +14,8 @@ each turn is compared with that of the same round, and medians are shown. Wall-c
 the process's CPU time per record, which need two cores with nothing else on them; and, which does
 not, the share of its own CPU time that the loop spends on publishing. Below that, what dashboards
 and predictions cost beside the status, the share of a core that `serve` takes, what is pushed to
-each dashboard, and how soon predictions are answered, from the moment at which they were to be
-asked.
+each dashboard, as JSON and as it is compressed on the wire, and how soon predictions are answered,
+from the moment at which they were to be asked.
 
 The pipeline's threads, `serve`, and whoever asks it share the machine's cores. With `--pinned` the
 pipeline's have the first core, and all else the last: what is left is what a `serve` costs that has
@@ -33,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -49,11 +49,16 @@ from streamboost.pipelines.config.binding import adopt
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job.connect import connect
-from streamboost.pipelines.job.run import build_loop, set_aside
+from streamboost.pipelines.job.run import build_loop
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.documents import about
 from streamboost.pipelines.status.publisher import Publisher
 from streamboost.pipelines.status.reader import StatusReader
+
+try:
+    from streamboost.pipelines.job.run import set_aside
+except ImportError:  # measured may be a state of the project that had none
+    set_aside = nullcontext
 
 HERE = Path(__file__).parent
 ROOT = Path(streamboost.__file__).parents[1]
@@ -153,22 +158,32 @@ class Dashboards:
 
     def __init__(self, server, clients):
         self.server = server
-        self.pushed = 0
+        self.pushed = ()
         self._clients = clients
+        self._seconds, self._since = 0.0, None
 
     def work(self):
+        self._since = time.perf_counter()
         for process in (self.server, self._clients):
             process.send_signal(signal.SIGCONT)
 
     def rest(self):
+        if self._since is not None:
+            self._seconds += time.perf_counter() - self._since
+        self._since = None
         for process in (self.server, self._clients):
             process.send_signal(signal.SIGSTOP)
 
+    def count(self):
+        """Count what is pushed from now on."""
+        self._seconds, self._since = 0.0, time.perf_counter()
+        self._clients.send_signal(signal.SIGUSR1)
+
     def end(self):
-        """End them; they say how many bytes were pushed."""
+        """End them; they say how many bytes a second were pushed to all, as JSON and on the wire."""
         self._clients.send_signal(signal.SIGTERM)
         self._clients.send_signal(signal.SIGCONT)
-        self.pushed = int(self._clients.stdout.readline())
+        self.pushed = [int(n) / self._seconds for n in self._clients.stdout.readline().split()]
 
 
 class Asking:
@@ -255,6 +270,9 @@ class Turns(Watcher):
                 self._order[0].publisher.between_batches()
 
     def _begin(self):
+        lookers = self._order[0].lookers
+        if len(self._order[0].turns) == 1 and isinstance(lookers, Dashboards):
+            lookers.count()  # what came before, and in the first turn, is to warm up
         self._began, self._records, self._spent = clocks(), 0, 0.0
 
     @contextmanager
@@ -399,7 +417,8 @@ def compared(arm, other):
 def done(arm, n_clients, rate):
     """Say what the `serve` of `arm` did meanwhile."""
     if isinstance(arm.lookers, Dashboards):
-        return f"pushes {pushed_by(arm) / n_clients:,.0f} B/s to each"
+        said, wire = (n / n_clients for n in arm.lookers.pushed)
+        return f"pushes {said:,.0f} B/s to each, {wire:,.0f} on the wire"
     # The first were before the turns, and in that to warm up.
     taken = np.concatenate(arm.lookers.taken[2:])
     middle, late = np.percentile(taken, [50, 99])
@@ -408,12 +427,6 @@ def done(arm, n_clients, rate):
         f"answers {answers:,.0f} of {rate} predictions a second, in {middle:.1f} ms (median) to "
         f"{late:.1f} ms (99 %) from when each was due"
     )
-
-
-def pushed_by(arm):
-    """Return the bytes a second that were pushed to dashboards."""
-    # The first turn, to warm up, is counted, too.
-    return arm.lookers.pushed / (len(arm.turns) * SECONDS)
 
 
 def main():
@@ -438,7 +451,8 @@ def main():
         arms = measure(place, *counts, alone=bool(given.one), pinned=given.pinned)
     if given.one:
         (arm,) = arms.values()
-        print(json.dumps([100 * median(arm.serving[1:]), pushed_by(arm) / given.clients]))
+        pushed = [n / given.clients for n in arm.lookers.pushed]
+        print(json.dumps([100 * median(arm.serving[1:]), *pushed]))
     else:
         show(arms, given.clients, rate)
 

@@ -2,8 +2,9 @@
 
     TOKEN=... python -m benchmarks.tabs ADDRESS COUNT
 
-Each loads the page and follows what is pushed to it. What a browser draws of that costs the machine
-of whoever looks, and is left out. Told to end, it says how many bytes of JSON were pushed to all.
+Each loads the page and follows what is pushed to it, compressed as browsers take it. What a browser
+draws of that costs the machine of whoever looks, and is left out. Told to end, it says how many
+bytes of JSON were pushed to all since SIGUSR1, and how many bytes that were on the wire.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import sys
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -23,14 +26,27 @@ async def look(address, n):
     """Keep the dashboard open `n` times over, as browsers do, until killed."""
     headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
     async with aiohttp.ClientSession(headers=headers) as session:
-        pushed, over = [0], asyncio.Event()
+        pushed, over, loop = [0], asyncio.Event(), asyncio.get_running_loop()
         tabs = [await opened(session, address, pushed) for _ in range(n)]
-        pushed[0] = 0
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
+        begun = [0, 0]
+
+        def now():
+            return pushed[0], sum(map(received, tabs))
+
+        loop.add_signal_handler(signal.SIGUSR1, lambda: begun.__setitem__(slice(2), now()))
+        loop.add_signal_handler(signal.SIGTERM, over.set)
         print("looking", flush=True)
         await over.wait()
-        print(pushed[0], flush=True)
+        print(*(b - a for a, b in zip(begun, now(), strict=True)), flush=True)
         await asyncio.gather(*(tab.disconnect() for tab in tabs))
+
+
+def received(tab):
+    """Return the bytes that came on a tab's connection (``tcpi_bytes_received`` of Linux)."""
+    connection = tab.eio.ws.get_extra_info("socket")
+    return struct.unpack_from(
+        "=Q", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 128
+    )[0]
 
 
 async def opened(session, address, pushed):
@@ -39,7 +55,7 @@ async def opened(session, address, pushed):
         found = re.search(r"'client_id': '(.+?)', 'next_message_id': (\d+)", await answer.text())
     query = {"client_id": found[1], "next_message_id": found[2], "implicit_handshake": "true"}
     query |= {"document_id": str(uuid4()), "tab_id": str(uuid4())}
-    tab = socketio.AsyncClient(http_session=session)
+    tab = socketio.AsyncClient(http_session=session, websocket_extra_options={"compress": 15})
 
     @tab.on("update")
     async def update(message):

@@ -1,6 +1,6 @@
 """What the dashboard's charts show, from the points and marks of a status."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -169,7 +169,7 @@ def throughput(view: View) -> Curves:
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
     )
-    summary = f"{amount(_last(records))} records and {amount(_last(labels))} labels a second."
+    summary = f"{_about(records)} records and {_about(labels)} labels a second."
     return _counts(view, series, summary, whole=False)
 
 
@@ -179,7 +179,7 @@ def latency(view: View) -> Curves:
     if not any(one is not None for one in taken):
         return Curves("Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
-    summary = f"The newest batches took {seconds(_last(taken))} from reading to commit."
+    summary = f"The newest batches took {_about(taken, seconds)} from reading to commit."
     return Curves(summary, "seconds", _times(view), series)
 
 
@@ -255,6 +255,12 @@ def _times(view: View) -> list[int]:
 def _rates(view: View, name: str) -> list[float | None]:
     """Return a column to as many digits as a curve can show."""
     return [None if one is None else float(f"{one:.4g}") for one in _column(view, name)]
+
+
+def _about(values: Sequence[float | None], said: Callable[[float | None], str] = amount) -> str:
+    """Return the last value to two digits, as the others change from one batch to the next."""
+    value = _last(values)
+    return said(None if value is None else float(f"{value:.2g}"))
 
 
 def _column(view: View, name: str) -> list[Any]:

@@ -17,15 +17,16 @@ from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plura
 __all__ = ["TABLES_EVERY", "Dashboard", "Overview"]
 
 
-TABLES_EVERY = 5
-"""Of so many statuses one is shown in tables: nobody reads them faster."""
+CHARTS_EVERY, TABLES_EVERY = 2, 6
+"""Of so many looks at a status one draws charts, and tables too: nobody reads them faster."""
 
 
 class Dashboard:
     """The pipeline `name`: what it does, the figures that matter most, and the panels."""
 
     def __init__(self, name: str) -> None:
-        self._span, self._view, self._turn = ALL, View(), 0
+        self._span, self._view, self._looks = ALL, View(), 0
+        self._drawn, self._tabled = (-1, -CHARTS_EVERY), (-1, -TABLES_EVERY)
         self._activity = Activity()
         self._tiles = Tiles()
         self._changes = Changes()
@@ -36,16 +37,24 @@ class Dashboard:
             self._panels = [Panel(*panel, self._changes, self._zoom) for panel in PANELS]
         self._letters = Letters(page_of("/letters", name))
 
-    def show_activity(self, view: View) -> None:
-        """Show what the pipeline is doing, which also changes when nothing happens."""
+    def look(self, view: View) -> None:
+        """Show what the pipeline is doing, which changes when nothing happens, and what is due."""
         self._activity.show(view)
+        self._looks += 1
+        if self._is_due(self._tabled, TABLES_EVERY):
+            self._tabled = self._view.number, self._looks
+            self._draw(tables=True)
+        elif self._is_due(self._drawn, CHARTS_EVERY):
+            self._draw(tables=False)
+
+    def _is_due(self, last: tuple[int, int], every: int) -> bool:
+        number, look = last
+        return number != self._view.number and self._looks - look >= every
 
     def show(self, view: View, gain: Gain | None = None) -> None:
-        """Show a status, and what somebody's labels have brought."""
+        """Show the figures of a status, and what somebody's labels have brought."""
         self._view = view
         self._tiles.show(view, gain)
-        self._draw(tables=self._turn % TABLES_EVERY == 0)
-        self._turn += 1
         self._letters.show(view.dead_letters)
 
     def _draw(self, *, tables: bool) -> None:
@@ -56,6 +65,7 @@ class Dashboard:
         self._flat.text = f"Steady, so not drawn. {' '.join(told)}" if told else ""
         self._spans.show(names=list(SPANS), chosen=self._chosen, told=str(self._span))
         self._changes.flush()
+        self._drawn = self._view.number, self._looks
 
     @property
     def _chosen(self) -> str | None:

@@ -131,6 +131,8 @@ class _Nonces(jinja2.BaseLoader):
         """Return a template's text, where it comes from, and what tells whether it is current."""
         text, name, is_current = self._inner.get_source(environment, template)
         text = re.sub(r"<(script|style)\b", rf"<\1 {self.NONCE}", text)
+        # No page uses its fonts, and nothing is painted before it has come.
+        text = re.sub(r"@import url\([^)]*/fonts\.css\"\)[^;]*;", "", text)
         # Our own styles, and NiceGUI's for its components, come by these two.
         styled = """replace("<style>", '<style nonce="' + request.state.csp_nonce + '">') | safe"""
         for part in ("head_html", "body_html"):

@@ -7,14 +7,15 @@ NiceGUI's own charts and HTML boxes compile templates in the browser, which a st
 security policy forbids; these render by functions.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 import nicegui.elements.echart
+from nicegui import ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
@@ -39,6 +40,7 @@ __all__ = [
     "show_told",
 ]
 
+_CELL = tuple(field.name for field in fields(Cell))
 STATIC = Path(__file__).parents[1] / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
 
@@ -51,10 +53,13 @@ class Tag(TextElement):
 
     def __init__(self, tag: str, text: str = "", classes: str = "", **attributes: Any) -> None:
         super().__init__(tag=tag, text=text)
-        self.classes(classes)
-        self._props.update(
-            {name.strip("_").replace("_", "-"): value for name, value in attributes.items()}
-        )
+        # Each change is told to those who watch, and pages have hundreds of elements.
+        if classes:
+            self.classes(classes)
+        if attributes:
+            self._props.update(
+                {name.strip("_").replace("_", "-"): value for name, value in attributes.items()}
+            )
 
     def set(self, **attributes: Any) -> None:
         """Change attributes, telling the browser only where they differ."""
@@ -89,13 +94,25 @@ class Sentence(Tag):
 
 
 class _Component(Element):
-    """A component that shows what it is given."""
+    """A component that shows what it is given.
+
+    That is kept here beside its other properties, which NiceGUI watches one by one, and sends whole
+    whenever one changes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: dict[str, Any] = {}
 
     def show(self, **properties: Any) -> None:
         """Give it `properties`, telling the browser only where they differ."""
-        if any(self._props.get(name) != value for name, value in properties.items()):
-            self._props.update(properties)
+        if any(self._shown.get(name) != value for name, value in properties.items()):
+            self._shown |= properties
             self.update()
+
+    def _to_dict(self) -> dict[str, Any]:
+        found = super()._to_dict()
+        return found | {"props": {**found.get("props", {}), **self._shown}}
 
 
 class Changes(_Component, component=STATIC / "changes.js"):
@@ -110,7 +127,8 @@ class Changes(_Component, component=STATIC / "changes.js"):
         self._changes: dict[int, Any] = {}
         self._parts: WeakSet[_Component] = WeakSet()
         self.show(said=[0, {}])
-        self.on("missed", self._again)
+        # Not its own event: what an element listens to goes along with each of its updates.
+        ui.on("missed", self._again)
 
     def follow(self, part: _Component) -> None:
         """Have `part` sent again to whoever missed something."""
@@ -133,23 +151,13 @@ class Changes(_Component, component=STATIC / "changes.js"):
 
 
 class _Followed(_Component):
-    """A component that is told of changes, if there is somebody to tell it.
-
-    What it shows is kept here beside its other properties, which NiceGUI watches one by one, and
-    sends whole whenever one changes.
-    """
+    """A component that is told of changes, if there is somebody to tell it."""
 
     def __init__(self, changes: Changes | None = None) -> None:
         super().__init__()
         self._changes = changes
-        self._shown: dict[str, Any] = {}
         if changes is not None:
             changes.follow(self)
-
-    def show(self, **properties: Any) -> None:
-        """Give it `properties`, telling the browser all of them."""
-        self._shown |= properties
-        self.update()
 
     def _change(self, change: Any, **properties: Any) -> None:
         """Tell the browser of a `change`, by which its properties become those given."""
@@ -158,10 +166,6 @@ class _Followed(_Component):
             return
         self._shown |= properties
         self._changes.put(self, change)
-
-    def _to_dict(self) -> dict[str, Any]:
-        found = super()._to_dict()
-        return found | {"props": {**found.get("props", {}), **self._shown}}
 
 
 class Chart(_Followed, component=STATIC / "chart.js", esm={"nicegui-echart": str(ECHARTS)}):
@@ -180,14 +184,28 @@ class Chart(_Followed, component=STATIC / "chart.js", esm={"nicegui-echart": str
         if before.get("frame") != spec["frame"]:
             self.show(spec=spec, label=f"Chart: {title}")
             return
-        old, new = ({row[0]: row for row in one["rows"]} for one in (before, spec))
-        change: dict[str, Any] = {
-            "gone": [time for time in old if time not in new],
-            "put": [row for time, row in new.items() if old.get(time) != row],
-        }
-        change |= {key: spec[key] for key in ("marks", "ends") if spec[key] != before[key]}
-        if any(change.values()):
+        change = change_of(before, spec)
+        if change:
             self._change(change, spec=spec)
+
+
+def change_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what turns a chart's spec into another of the same frame, as chart.js takes it.
+
+    An axis that ends with its newest row and begins where it did needs no word.
+    """
+    old, new = ({row[0]: row for row in one["rows"]} for one in (before, after))
+    change: dict[str, Any] = {}
+    if gone := [time for time in old if time not in new]:
+        change["gone"] = gone
+    if put := [row for time, row in new.items() if old.get(time) != row]:
+        change["put"] = put
+    if after["marks"] != before["marks"]:
+        change["marks"] = after["marks"]
+    followed = [*before["ends"][:1], max(new, default=0)] if change else before["ends"]
+    if after["ends"] != followed:
+        change["ends"] = after["ends"]
+    return change
 
 
 class DataTable(_Followed, component=STATIC / "table.js"):
@@ -201,14 +219,28 @@ class DataTable(_Followed, component=STATIC / "table.js"):
         if len(before) != len(rows) or self._shown.get("columns") != columns:
             self.show(caption=table.caption, columns=columns, rows=rows)
             return
-        changed = [
-            [i, j, cell]
-            for i, (old, new) in enumerate(zip(before, rows, strict=True))
-            for j, cell in enumerate(new)
-            if j >= len(old) or old[j] != cell
-        ]
+        changed = changed_cells(before, rows)
         if changed:
             self._change({"cells": changed}, rows=rows)
+
+
+def changed_cells(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return the row, the column and what differs of each cell that does, as table.js takes it.
+
+    Of a cell that has more than a text that is what to put into it: None takes away.
+    """
+    return [
+        [i, j, _changed(old[j] if j < len(old) else None, cell)]
+        for i, (old, new) in enumerate(zip(before, after, strict=True))
+        for j, cell in enumerate(new)
+        if j >= len(old) or old[j] != cell
+    ]
+
+
+def _changed(old: Any, new: Any) -> Any:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    return {key: new.get(key) for key in old | new if old.get(key) != new.get(key)}
 
 
 def show_table(table: Table) -> None:
@@ -256,8 +288,11 @@ def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
-    values = asdict(cell) | {"text": visible(cell.text), "note": cell.note and visible(cell.note)}
-    for name in ("bar", "shade"):
-        if values[name] is not None:
-            values[name] = round(values[name], 3)
-    return {name: value for name, value in values.items() if value is not None}
+    # Not asdict, which copies deeply: this is most of what `serve` does for open dashboards.
+    found: dict[str, Any] = {name: getattr(cell, name) for name in _CELL}
+    found = {name: value for name, value in found.items() if value is not None}
+    found |= {name: visible(found[name]) for name in ("text", "note") if name in found}
+    found |= {name: round(found[name], 2) for name in ("bar", "shade") if name in found}
+    if cell.scale is not None:
+        found["scale"] = asdict(cell.scale)
+    return found

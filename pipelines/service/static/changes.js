@@ -2,7 +2,6 @@
 // for everything again.
 export default {
   props: { said: Array },
-  emits: ["missed"],
   render() {
     return Vue.h("span", { hidden: true });
   },
@@ -14,7 +13,7 @@ export default {
       const isNext = number === this.number + 1;
       this.number = number;
       if (!isNext) {
-        this.$emit("missed");
+        emitEvent("missed");
         return;
       }
       for (const [id, detail] of Object.entries(changes)) {

@@ -282,11 +282,12 @@ export default {
       this.marks = this.spec.marks;
       this.ends = this.spec.ends;
     },
-    change({ gone, put, marks, ends }) {
+    change({ gone = [], put = [], marks, ends }) {
       for (const time of gone) this.rows.delete(time);
       for (const row of put) this.rows.set(row[0], row);
       this.marks = marks ?? this.marks;
-      this.ends = ends ?? this.ends;
+      // Unless told otherwise, the axis goes on to its newest row.
+      this.ends = ends ?? [this.ends[0], Math.max(...this.rows.keys())];
       this.draw();
     },
     draw() {

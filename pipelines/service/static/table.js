@@ -10,8 +10,9 @@ const drawn = ({ at, low, high, marks }, colour) => {
     at === null ? null : part(`at ${colour ?? "series-1"}`, at),
   ]);
 };
+const isMore = (value) => typeof value === "object" && value !== null;
 const cell = (value, i, head) => {
-  const { text, bar, colour, shade, note, scale, link, picture } = typeof value === "object" && value !== null ? value : { text: value };
+  const { text, bar, colour, shade, note, scale, link, picture } = isMore(value) ? value : { text: value };
   const words = Vue.h("bdi", { class: "text" }, text);
   let inside = [link ? Vue.h("a", { href: link }, [words]) : words];
   if (picture) inside.unshift(Vue.h("img", { class: "thumb", src: picture, alt: "" }));
@@ -43,7 +44,8 @@ export default {
       for (const [i, j, value] of event.detail.cells) {
         if (!rows[i]) continue;
         rows[i] = rows[i].slice();
-        rows[i][j] = value;
+        // What differs of a cell that has more than a text.
+        rows[i][j] = isMore(value) && isMore(rows[i][j]) ? { ...rows[i][j], ...value } : value;
       }
       this.shown = rows;
     });

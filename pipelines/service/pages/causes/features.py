@@ -152,9 +152,12 @@ def _began(one: Mapping[str, Any]) -> str:
 
 
 def feature_drift(view: View) -> Table:
-    """Show how far each feature has moved from what the committee was taught, farthest first."""
+    """Show how far each feature has moved from what the committee was taught, farthest first.
+
+    Those that hardly moved stand by their names, as who is before whom of them is chance.
+    """
     features = view.document("features").get("features") or []
-    found = sorted(features, key=lambda one: -(one.get("psi") or 0.0))
+    found = sorted(features, key=_by_shift)
     columns = [Column("Feature", "words"), Column("PSI"), Column("Missing"), Column("Missing then")]
     if not any(one.get("psi") is not None for one in found):
         return Table("Feature drift", columns, [], "Shown once enough records have come.")
@@ -173,6 +176,11 @@ def feature_drift(view: View) -> Table:
     else:
         summary = f"{plural(len(moved), 'feature')} shifted, most of all {moved[0]}."
     return Table("Feature drift", columns, rows, summary)
+
+
+def _by_shift(one: Mapping[str, Any]) -> tuple[float, str]:
+    index = one.get("psi") or 0.0
+    return -index if index >= SHIFTED / 2 else 0.0, str(one["name"])
 
 
 def _link(view: View, one: Mapping[str, Any]) -> Cell:

@@ -60,6 +60,16 @@ def test_features_that_moved_come_first_and_are_counted():
     assert "1 feature shifted, most of all moved" in table.summary
 
 
+def test_features_that_hardly_moved_keep_their_places():
+    indexes = ({"b": 0.03, "a": 0.02, "c": 0.12}, {"a": 0.04, "b": 0.01, "c": 0.11})
+    orders = []
+    for given in indexes:
+        found = [{"name": name, "psi": index} for name, index in given.items()]
+        table = features.feature_drift(seen(features={"features": found}))
+        orders.append([texts(row)[0] for row in table.rows])
+    assert orders == [["c", "a", "b"]] * 2
+
+
 def test_a_committees_history_reads_from_the_newest():
     kinds = ("trained", "promoted", "drift", "trouble")
     marks = [

@@ -63,7 +63,7 @@ def job(tmp_path_factory):
         for _ in people[1::2]:
             said, link = serving.stdout.readline().strip().split(": ", 1)
             job.links.setdefault(said.partition(" (")[0], []).append(link)
-        job.serving = serving
+        job.running, job.serving = running, serving
         yield job
         running.terminate()
         serving.terminate()

@@ -74,6 +74,16 @@ def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, v
     assert page.locator("#chances tbody tr").count() == len(one["probabilities"])
 
 
+def test_a_phone_shows_what_each_feature_did_without_scrolling_sideways(answered, visit):
+    page = visit(
+        f"/record?pipeline=segments&id={explained(answered)[0]['id']}",
+        viewport={"width": 390, "height": 844},
+    )
+    table = page.locator("#why .scroll").first
+    table.wait_for()
+    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
 def test_an_operator_changes_a_label_from_its_records_page(answered, visit):
     one = explained(answered)[0]
     page = visit(f"/record?pipeline=segments&id={one['id']}", "bob", bypass_csp=True)

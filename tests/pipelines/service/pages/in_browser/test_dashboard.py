@@ -12,6 +12,7 @@ from slow import slow
 from waiting import until
 
 from streamboost.pipelines.state.commands import Command, queue_command
+from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     SCRIPT,
@@ -90,6 +91,53 @@ def test_the_line_turns_grey_while_serve_is_silent_and_back(job, visit):
     finally:
         job.serving.send_signal(signal.SIGCONT)
     assert_says(line, "OK")
+
+
+def test_the_line_says_since_when_a_pipeline_that_stands_still_is_silent_until_it_goes_on(
+    job, visit
+):
+    page = visit(DASHBOARD)
+    line = page.locator(".state")
+    assert_says(line, "OK")
+    job.running.send_signal(signal.SIGSTOP)
+    try:
+        assert_says(line, "Silent")
+        beat = job.status.document("beat") or job.status.document("pipeline")
+        assert f"its process says nothing since {clock(beat['time'])}" in line.inner_text()
+        assert "grey" in line.get_attribute("class")
+        page.reload()  # also to whoever comes now
+        assert_says(line, "Silent")
+    finally:
+        job.running.send_signal(signal.SIGCONT)
+    assert_says(line, "OK")
+    job.feed(1)
+    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+
+
+def test_a_page_that_was_told_of_changes_shows_what_one_opened_later_does(job, visit):
+    page = visit(DASHBOARD)
+    page.locator("#throughput canvas").wait_for()
+    for _ in range(3):
+        job.feed(60)
+        until(lambda: tile(page, "Records") == f"{job.fed:,}")
+    later = visit(DASHBOARD)
+    later.locator("#throughput canvas").wait_for()
+    # Only what was committed last is left to draw; what nothing follows is drawn, too.
+    until(lambda: drawn(page) == drawn(later), seconds=30)
+    assert any(bars for _, bars in drawn(page)[0])
+
+
+def drawn(page):
+    """Return what tables say and how long their bars are, and where the charts' points lie."""
+    tables = page.locator(".panels section .body > .scroll").evaluate_all(
+        "all => all.map((one) => [one.innerText,"
+        " [...one.querySelectorAll('.fill')].map((bar) => bar.style.width)])"
+    )
+    charts = page.locator(".chart").evaluate_all(
+        "all => all.map(({ dataset: { points, first, last, from, to } }) =>"
+        " [points, first, last, from, to])"
+    )
+    return tables, charts
 
 
 def assert_says(line, word):
