@@ -6,8 +6,9 @@
 The same learner is fed the same records in batches of ten, each predicted on arrival; labels come
 at once. What differs is who decides what to ask for: we, scikit-activeml's stream strategies (their
 budgets are soft: the share bought is shown), the same "in bounds", where what they choose is bought
-only if it was earned by then, as all of ours, or its pool strategies, which choose from the newest
-200 records whenever the budget has a token. The figure is the accuracy of the second half, with the
+only if it was earned by then, as ours but for the loan, or its pool strategies, which choose from
+the newest 200 records whenever the budget has a token. The last row is ours with a loan and, for
+its budget, the share that Split bought. The figure is the accuracy of the second half, with the
 share bought, and the default, "chance", less it with a 95 % t interval over the seeds. A last table
 says of each set who was best of each family.
 
@@ -183,6 +184,7 @@ POOLS = {
 }
 
 EVERYBODY = (*OURS, *PEERS, *BOUND, *POOLS)
+FOR_AS_MUCH = "chance, loan, for what split bought"
 
 
 def asker(who, budget, seed, n):
@@ -214,25 +216,31 @@ def shuffled(name, seed, rows):
 
 def measure(streams, budgets):
     """Return accuracy and share bought by name and budget, {(who, budget): (seeds, 2)}."""
+    found = {}
+    for budget in budgets:
+        found |= {(who, budget): runs(streams, who, budget) for who in EVERYBODY}
+        spent = found["activeml split", budget][:, 1].mean() / 100
+        found[FOR_AS_MUCH, budget] = runs(streams, "chance, loan", round(spent, 4))
+    return found
+
+
+def runs(streams, who, budget):
+    """Return accuracy and share bought of that name, (seeds, 2)."""
     from benchmarks.label_efficiency import second_half
 
-    return {
-        (who, budget): np.array(
-            [
-                second_half(asker(who, budget, seed, len(y)), X, y, 0)
-                for seed, (X, y) in enumerate(streams)
-            ]
-        )
-        for who in EVERYBODY
-        for budget in budgets
-    }
+    return np.array(
+        [
+            second_half(asker(who, budget, seed, len(y)), X, y, 0)
+            for seed, (X, y) in enumerate(streams)
+        ]
+    )
 
 
 def tabulate(name, found, budgets):
     """Give the lines of a set's table."""
     yield f"| {name} | " + " | ".join(f"{b:.0%} | chance less it" for b in budgets) + " |"
     yield "|---" * (1 + 2 * len(budgets)) + "|"
-    for who in EVERYBODY:
+    for who in (*EVERYBODY, FOR_AS_MUCH):
         cells = [who]
         for budget in budgets:
             accuracy, bought = found[who, budget].mean(axis=0)
