@@ -5,6 +5,7 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.paper_tables import results
@@ -92,3 +93,19 @@ def test_a_table_measured_again_takes_the_place_of_the_one_before(tmp_path):
     measured, _, *lines = told["B"].splitlines()
     assert measured.endswith(" at commit 0123456789.")
     assert lines == ["| a\\|b | n |", "| --- | --- |", "| x | 2 |", "| y |  |", "", "- said"]
+
+
+@pytest.mark.parametrize("name", ["activeml split", "activeml quantile filter"])
+def test_a_strategy_in_bounds_buys_what_it_chooses_and_nothing_that_was_not_earned(name):
+    pytest.importorskip("skactiveml", reason="it comes with the extra [bench]")
+    from benchmarks.activeml import InBounds
+
+    X = np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
+    asker, bought = InBounds(name, 0.1, 0), []
+    for start in range(0, 300, 10):
+        ids = [str(i) for i in range(start, start + 10)]
+        bought += [
+            int(id) for id in asker.ask(X[start : start + 10], asker.learner.score(X[:10]), ids)
+        ]
+    assert all(n + 1 <= (i + 1) / 10 for n, i in enumerate(bought))
+    assert 15 <= len(bought) <= 30
