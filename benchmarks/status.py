@@ -180,7 +180,7 @@ class Dashboards:
         self._clients.send_signal(signal.SIGUSR1)
 
     def end(self):
-        """End them; they say how many bytes a second were pushed to all, as JSON and on the wire."""
+        """End them; they say how many bytes were pushed to all, as JSON and on the wire."""
         self._clients.send_signal(signal.SIGTERM)
         self._clients.send_signal(signal.SIGCONT)
         self.pushed = [int(n) / self._seconds for n in self._clients.stdout.readline().split()]
