@@ -139,9 +139,13 @@ class Strata(Account):
         keen, floor, cap = 1.0 - self._audit, self._floor, self._cap
         bank, owed, forgone, spent = self._bank, self._owed, self._forgone, self._spent
         charged, horizon, certain = self.again * price, self._horizon, self._certain
-        chances = []
+        first, later = (
+            (earned, (earned - set_apart) / price, _MOST * ((earned - set_apart) / price))
+            for earned in (self._earned_at_first, self._earned_later)
+        )
+        expected, chances = self._expected, []
         for n, density in enumerate(densities, self.records):
-            earned = self._earned_at_first if n < self._expected else self._earned_later
+            earned, each, most = first if n < expected else later
             bank += earned
             owed += set_apart
             if owed > most_owed:
@@ -154,9 +158,18 @@ class Strata(Account):
             if room > cap:
                 forgone += room - cap
                 room = cap
-            each = (earned - set_apart) / price
-            share = min(max(each + (room - _SAVED) / horizon, 0.0), _MOST * each)
-            p = max(min(floor + keen * share * density, room, 1.0), 0.0)
+            share = each + (room - _SAVED) / horizon
+            if share > most:
+                share = most
+            elif share < 0.0:
+                share = 0.0
+            p = floor + keen * share * density
+            if p > room:
+                p = room
+            if p > 1.0:
+                p = 1.0
+            elif p < 0.0:
+                p = 0.0
             spent += p
             chances.append(p)
         self._bank, self._owed, self._forgone = bank, owed, forgone
