@@ -404,7 +404,7 @@ def test_committees_of_arrays_are_saved_as_they_were_before_there_were_frames(tm
 
 @pytest.mark.parametrize(
     "damage",
-    [(b'"size", "colour"', b'"size", "col,ur"'), (b'[[1, ["amber"', b'[[3, ["amber"')],
+    [(b'"size","colour"', b'"size","col,ur"'), (b'[[1,["amber"', b'[[3,["amber"')],
     ids=["a name", "a place"],
 )
 def test_tables_that_do_not_fit_are_refused_or_read_by_name(damage):

@@ -193,6 +193,7 @@ def test_a_queue_that_may_not_be_read_stops_nothing(state, tmp_path, open_folder
         assert len(source.poll(10)) == 3
         with pytest.raises(ConnectorError, match=r"readonly|unable to open"):
             queue_command(here, Command("pause"))
+        source.rest()  # or it goes on reading the file that it has open
     (here / FILE).chmod(0o000)
     if os.access(here / FILE, os.R_OK):
         os.seteuid(65534)
