@@ -14,8 +14,8 @@ each turn is compared with that of the same round, and medians are shown. Wall-c
 the process's CPU time per record, which need two cores with nothing else on them; and, which does
 not, the share of its own CPU time that the loop spends on publishing. Below that, what dashboards
 and predictions cost beside the status, the share of a core that `serve` takes, what is pushed to
-each dashboard, as JSON and as it is compressed on the wire, and how soon predictions are answered,
-from the moment at which they were to be asked.
+each dashboard, and how soon predictions are answered, from the moment at which they were to be
+asked.
 
 The pipeline's threads, `serve`, and whoever asks it share the machine's cores. With `--pinned` the
 pipeline's have the first core, and all else the last: what is left is what a `serve` costs that has
@@ -417,8 +417,8 @@ def compared(arm, other):
 def done(arm, n_clients, rate):
     """Say what the `serve` of `arm` did meanwhile."""
     if isinstance(arm.lookers, Dashboards):
-        said, wire = (n / n_clients for n in arm.lookers.pushed)
-        return f"pushes {said:,.0f} B/s to each, {wire:,.0f} on the wire"
+        # Who stood still connects anew, and begins to count what came on the wire anew.
+        return f"pushes {arm.lookers.pushed[0] / n_clients:,.0f} B/s to each"
     # The first were before the turns, and in that to warm up.
     taken = np.concatenate(arm.lookers.taken[2:])
     middle, late = np.percentile(taken, [50, 99])

@@ -12,7 +12,7 @@ from streamboost.pipelines.service.pages.causes.annotators import annotators
 from streamboost.pipelines.service.pages.charts import Curves
 from streamboost.pipelines.service.pages.tables import Table
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.service.pages.widgets import Changes, Chart, DataTable, Tag
+from streamboost.pipelines.service.pages.widgets import Changes, Chart, DataTable, Tag, cells
 from streamboost.pipelines.wording import clock
 
 __all__ = ["PANELS", "Panel"]
@@ -143,7 +143,7 @@ class Panel:
         elif isinstance(found, Curves):
             self._show_curves(found, view)
         else:
-            self._show_table(found)
+            self._show_table(found, view)
         return None
 
     def _show_curves(self, curves: Curves, view: View) -> None:
@@ -155,11 +155,12 @@ class Panel:
         ends = view.span.ends(view.points)
         self._chart.show_curves(self._title, curves, ends)
 
-    def _show_table(self, table: Table) -> None:
+    def _show_table(self, table: Table, view: View) -> None:
         if self._table is None:
             with self._body:
                 self._table = DataTable(self._changes)
-        self._table.show_table(table)
+        # Whoever else looks is shown the same cells.
+        self._table.show_table(table, view.once((self._find, "cells"), lambda: cells(table.rows)))
 
     def _clear(self) -> None:
         if self._table is not None or self._chart is not None:

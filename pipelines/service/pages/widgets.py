@@ -36,6 +36,7 @@ __all__ = [
     "StatusLine",
     "Tag",
     "Theme",
+    "cells",
     "show_table",
     "show_told",
 ]
@@ -211,10 +212,10 @@ def change_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, 
 class DataTable(_Followed, component=STATIC / "table.js"):
     """A table."""
 
-    def show_table(self, table: Table) -> None:
-        """Show `table`."""
+    def show_table(self, table: Table, rows: list[list[Any]] | None = None) -> None:
+        """Show `table`, whose `cells` are `rows`; None: they are made of it."""
         columns = [{"text": visible(column.text), "kind": column.kind} for column in table.columns]
-        rows = cells(table.rows)
+        rows = cells(table.rows) if rows is None else rows
         before: list[list[Any]] = self._shown.get("rows") or []
         if len(before) != len(rows) or self._shown.get("columns") != columns:
             self.show(caption=table.caption, columns=columns, rows=rows)
