@@ -105,9 +105,11 @@ def compared(folder, n_turns, n_clients, repeats):
 def in_a_process(root, place, n_turns, n_clients):
     """Have `status` measure open dashboards by the project in `root`, its pipeline in `place`."""
     words = [f"--turns={n_turns}", f"--clients={n_clients}", f"--one={place}"]
-    command = [sys.executable, HERE / "benchmarks" / "status.py", *words]
+    command = [sys.executable, "-m", "benchmarks.status", *words]
+    # These benchmarks, whatever those of the project in `root` are.
+    (place / "benchmarks").symlink_to(HERE / "benchmarks")
     environment = os.environ | {"PYTHONPATH": str(root)}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(command, cwd=place, env=environment, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 

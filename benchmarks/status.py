@@ -28,9 +28,6 @@ commit before: `opening` says what is measured.
 import argparse
 import json
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from contextlib import ExitStack, closing, contextmanager, nullcontext
@@ -42,7 +39,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import streamboost
+from benchmarks.lookers import CORES, SECONDS, Asking, Dashboards, watching
 from streamboost.connectors.base import Message, Source
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.config.binding import adopt
@@ -60,15 +57,8 @@ try:
 except ImportError:  # measured may be a state of the project that had none
     set_aside = nullcontext
 
-HERE = Path(__file__).parent
-ROOT = Path(streamboost.__file__).parents[1]
-"""Of the project that is measured."""
-
-CORES = sorted(os.sched_getaffinity(0))
 WITHOUT, STATUS = "without a status", "a status every second"
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
-SECONDS = 1.9
-"""In which two statuses are published."""
 STEADY = 500
 """Records a second of a pipeline that leaves a busy machine time to publish."""
 PIPELINE = """
@@ -138,77 +128,20 @@ class Arm:
         self._spent = self._since = 0.0
 
     def work(self):
-        self._spent, self._since = cpu_of(self.lookers), time.perf_counter()
+        self._spent, self._since = self._cpu(), time.perf_counter()
         if self.lookers is not None:
             self.lookers.work()
 
     def note(self):
         seconds = time.perf_counter() - self._since
-        self.serving.append((cpu_of(self.lookers) - self._spent) / seconds)
+        self.serving.append((self._cpu() - self._spent) / seconds)
 
     def rest(self):
         if self.lookers is not None:
             self.lookers.rest()
 
-
-class Dashboards:
-    """What shows dashboards and those who look at them, which stand still between their turns."""
-
-    module = "tabs"
-
-    def __init__(self, server, clients):
-        self.server = server
-        self.pushed = ()
-        self._clients = clients
-        self._seconds, self._since = 0.0, None
-
-    def work(self):
-        self._since = time.perf_counter()
-        for process in (self.server, self._clients):
-            process.send_signal(signal.SIGCONT)
-
-    def rest(self):
-        if self._since is not None:
-            self._seconds += time.perf_counter() - self._since
-        self._since = None
-        for process in (self.server, self._clients):
-            process.send_signal(signal.SIGSTOP)
-
-    def count(self):
-        """Count what is pushed from now on."""
-        self._seconds, self._since = 0.0, time.perf_counter()
-        self._clients.send_signal(signal.SIGUSR1)
-
-    def end(self):
-        """End them; they say how many bytes were pushed to all, as JSON and on the wire."""
-        self._clients.send_signal(signal.SIGTERM)
-        self._clients.send_signal(signal.SIGCONT)
-        self.pushed = [int(n) / self._seconds for n in self._clients.stdout.readline().split()]
-
-
-class Asking:
-    """What answers, and who asks it in turns alone."""
-
-    module = "predicting"
-
-    def __init__(self, server, clients):
-        self.server = server
-        self.seconds, self.taken = [], []
-        self._clients = clients
-
-    def work(self):
-        self._tell("ask")
-
-    def rest(self):
-        """Keep the milliseconds that each answer of this turn took."""
-        self._tell("rest")
-        seconds, *taken = map(float, self._clients.stdout.readline().split())
-        self.seconds.append(seconds)
-        self.taken.append(taken)
-
-    def _tell(self, word):
-        self._clients.stdin.write(f"{word}\n")
-        self._clients.stdin.flush()
+    def _cpu(self):
+        return 0.0 if self.lookers is None else self.lookers.cpu
 
 
 class Turns(Watcher):
@@ -270,9 +203,9 @@ class Turns(Watcher):
                 self._order[0].publisher.between_batches()
 
     def _begin(self):
-        lookers = self._order[0].lookers
-        if len(self._order[0].turns) == 1 and isinstance(lookers, Dashboards):
-            lookers.count()  # what came before, and in the first turn, is to warm up
+        arm = self._order[0]
+        if len(arm.turns) == 1 and arm.lookers is not None:
+            arm.lookers.count()  # what came before, and in the first turn, is to warm up
         self._began, self._records, self._spent = clocks(), 0, 0.0
 
     @contextmanager
@@ -281,14 +214,6 @@ class Turns(Watcher):
         before = time.thread_time()
         yield
         self._spent += time.thread_time() - before
-
-
-def cpu_of(lookers):
-    """Return the seconds of CPU time that the `serve` of `lookers` has taken."""
-    if lookers is None:
-        return 0.0
-    fields = Path(f"/proc/{lookers.server.pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def clocks():
@@ -327,64 +252,26 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
         ):
             if n:
                 arms[name] = Arm(publisher, stack.enter_context(watching(folder, kind, n)))
+        looking = [arm.lookers for arm in arms.values() if arm.lookers is not None]
         points = stack.enter_context(closing(StatusReader(state.path))).points
         # The first publication takes long, after which there is none for long.
         is_ready = (lambda: len(points()) >= 5) if alone else (lambda: True)
 
         def checkpoint():
             loop.checkpoint()
-            for arm in arms.values():
-                if isinstance(arm.lookers, Asking):
-                    # It loads what it answers by, and kernels that no run has compiled yet.
-                    arm.work()
-                    time.sleep(SECONDS)
+            for lookers in looking:
+                lookers.warm_up()
 
         turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready)
         loop.watchers.append(turns)
         with set_aside():
             loop.run()
-        for arm in arms.values():
-            if isinstance(arm.lookers, Dashboards):
-                arm.lookers.end()
+        for lookers in looking:
+            lookers.end()
     return arms
 
 
-@contextmanager
-def watching(folder, kind, n):
-    """Start what serves the pipeline in `folder`, and `n` who look at that, in two processes."""
-    with ExitStack() as stack:
-        serve = [
-            sys.executable,
-            "-m",
-            "streamboost.pipelines.cli.__main__",
-            "serve",
-            "p.toml",
-            "--port=0",
-        ]
-        server = stack.enter_context(started(serve, folder))
-        address = server.stdout.readline().split(": ", 1)[1].split("/login")[0].strip()
-        token = (folder / "state" / "serve.token").read_text().strip()
-        look = [sys.executable, HERE / f"{kind.module}.py", address, str(n)]
-        clients = stack.enter_context(started(look, None, TOKEN=token))
-        clients.stdout.readline()
-        yield kind(server, clients)
-
-
-@contextmanager
-def started(command, folder, **environment):
-    environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=folder, env=environment, **pipes)
-    if len(os.sched_getaffinity(0)) < len(CORES):
-        os.sched_setaffinity(process.pid, CORES[-1:])
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def show(arms, n_clients, rate):
+def show(arms):
     table = Table(title="A pipeline that publishes its status", title_justify="left")
     table.add_column("")
     for column in ("records a second", "of that without", "CPU, of that without", "of the loop"):
@@ -405,28 +292,13 @@ def show(arms, n_clients, rate):
             f"  at {cpu:.3f} of the CPU for each; serve takes {median(arm.serving[1:]):.1%} of a",
             end="",
         )
-        print(f" core, and {done(arm, n_clients, rate)}")
+        print(f" core, and {arm.lookers.did()}")
 
 
 def compared(arm, other):
     """Return the records a second of `arm`, and the CPU time of each, as shares of `other`'s."""
     pairs = list(zip(arm.turns[1:], other.turns[1:], strict=True))
     return [median(turn[i] / beside[i] for turn, beside in pairs) for i in range(2)]
-
-
-def done(arm, n_clients, rate):
-    """Say what the `serve` of `arm` did meanwhile."""
-    if isinstance(arm.lookers, Dashboards):
-        # Who stood still connects anew, and begins to count what came on the wire anew.
-        return f"pushes {arm.lookers.pushed[0] / n_clients:,.0f} B/s to each"
-    # The first were before the turns, and in that to warm up.
-    taken = np.concatenate(arm.lookers.taken[2:])
-    middle, late = np.percentile(taken, [50, 99])
-    answers = len(taken) / sum(arm.lookers.seconds[2:])
-    return (
-        f"answers {answers:,.0f} of {rate} predictions a second, in {middle:.1f} ms (median) to "
-        f"{late:.1f} ms (99 %) from when each was due"
-    )
 
 
 def main():
@@ -451,10 +323,9 @@ def main():
         arms = measure(place, *counts, alone=bool(given.one), pinned=given.pinned)
     if given.one:
         (arm,) = arms.values()
-        pushed = [n / given.clients for n in arm.lookers.pushed]
-        print(json.dumps([100 * median(arm.serving[1:]), *pushed]))
+        print(json.dumps([100 * median(arm.serving[1:]), *arm.lookers.pushed]))
     else:
-        show(arms, given.clients, rate)
+        show(arms)
 
 
 if __name__ == "__main__":

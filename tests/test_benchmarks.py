@@ -20,6 +20,7 @@ HELPERS = {
     "benchmarks.few_labels",
     "benchmarks.data",
     "benchmarks.intervals",
+    "benchmarks.lookers",
     "benchmarks.opening",
     "benchmarks.paper_tables.report",
     "benchmarks.paper_tables.results",

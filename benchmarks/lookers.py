@@ -1,0 +1,165 @@
+"""Those who look at a pipeline that `status` measures: dashboards, and who asks for predictions."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+import streamboost
+from benchmarks.opening import cpu_of
+
+__all__ = ["CORES", "SECONDS", "Asking", "Dashboards", "watching"]
+
+HERE = Path(__file__).parent
+ROOT = Path(streamboost.__file__).parents[1]
+"""Of the project that is measured."""
+
+CORES = sorted(os.sched_getaffinity(0))
+SECONDS = 1.9
+"""In which two statuses are published."""
+
+
+class Lookers:
+    """A `serve`, and who looks at it, of whom each has a `module` of its own."""
+
+    def __init__(self, server, clients, n):
+        self._server, self._clients, self._n = server, clients, n
+
+    @property
+    def cpu(self):
+        """Seconds of CPU time that the `serve` has taken."""
+        return cpu_of(self._server.pid)
+
+    def warm_up(self):
+        """Have what it needs be loaded before the turns."""
+
+    def count(self):
+        """Count what is done from now on."""
+
+    def end(self):
+        """End those who look, who say what there was."""
+
+    def did(self):
+        """Say what was done meanwhile."""
+        raise NotImplementedError
+
+
+class Dashboards(Lookers):
+    """What shows dashboards and those who look at them, which stand still between their turns.
+
+    Attributes
+    ----------
+    pushed : bytes a second that were pushed to each, as JSON and on the wire
+    """
+
+    module = "tabs"
+
+    def __init__(self, server, clients, n):
+        super().__init__(server, clients, n)
+        self.pushed = ()
+        self._seconds, self._since = 0.0, None
+
+    def work(self):
+        self._since = time.perf_counter()
+        for process in (self._server, self._clients):
+            process.send_signal(signal.SIGCONT)
+
+    def rest(self):
+        if self._since is not None:
+            self._seconds += time.perf_counter() - self._since
+        self._since = None
+        for process in (self._server, self._clients):
+            process.send_signal(signal.SIGSTOP)
+
+    def count(self):
+        self._seconds, self._since = 0.0, time.perf_counter()
+        self._clients.send_signal(signal.SIGUSR1)
+
+    def end(self):
+        self._clients.send_signal(signal.SIGTERM)
+        self._clients.send_signal(signal.SIGCONT)
+        counted = map(int, self._clients.stdout.readline().split())
+        self.pushed = [n / self._n / self._seconds for n in counted]
+
+    def did(self):
+        # Who stood still connects anew, and begins to count what came on the wire anew.
+        return f"pushes {self.pushed[0]:,.0f} B/s to each"
+
+
+class Asking(Lookers):
+    """What answers, and who asks it in turns alone."""
+
+    module = "predicting"
+
+    def __init__(self, server, clients, n):
+        super().__init__(server, clients, n)
+        self._seconds, self._taken = [], []
+
+    def warm_up(self):
+        # What it answers by, and kernels that no run has compiled yet.
+        self.work()
+        time.sleep(SECONDS)
+
+    def work(self):
+        self._tell("ask")
+
+    def rest(self):
+        """Keep the milliseconds that each answer of this turn took."""
+        self._tell("rest")
+        seconds, *taken = map(float, self._clients.stdout.readline().split())
+        self._seconds.append(seconds)
+        self._taken.append(taken)
+
+    def did(self):
+        # The first were before the turns, and in that to warm up.
+        taken = np.concatenate(self._taken[2:])
+        middle, late = np.percentile(taken, [50, 99])
+        answers = len(taken) / sum(self._seconds[2:])
+        return (
+            f"answers {answers:,.0f} of {self._n} predictions a second, in {middle:.1f} ms "
+            f"(median) to {late:.1f} ms (99 %) from when each was due"
+        )
+
+    def _tell(self, word):
+        self._clients.stdin.write(f"{word}\n")
+        self._clients.stdin.flush()
+
+
+@contextmanager
+def watching(folder, kind, n):
+    """Start what serves the pipeline in `folder`, and `n` who look at that, in two processes."""
+    with ExitStack() as stack:
+        serve = [
+            sys.executable,
+            "-m",
+            "streamboost.pipelines.cli.__main__",
+            "serve",
+            "p.toml",
+            "--port=0",
+        ]
+        server = stack.enter_context(started(serve, folder))
+        address = server.stdout.readline().split(": ", 1)[1].split("/login")[0].strip()
+        token = (folder / "state" / "serve.token").read_text().strip()
+        look = [sys.executable, HERE / f"{kind.module}.py", address, str(n)]
+        clients = stack.enter_context(started(look, None, TOKEN=token))
+        clients.stdout.readline()
+        yield kind(server, clients, n)
+
+
+@contextmanager
+def started(command, folder, **environment):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+    if len(os.sched_getaffinity(0)) < len(CORES):
+        os.sched_setaffinity(process.pid, CORES[-1:])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
