@@ -4,9 +4,9 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
+from descriptors import times_open
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import DeletedError
@@ -31,16 +31,6 @@ def put(path, *payloads):
 
 def read(source, limit=1):
     return [message.payload for message in source.poll(limit)]
-
-
-def times_open(path):
-    found = []
-    for handle in Path("/proc/self/fd").iterdir():
-        try:
-            found.append(os.readlink(handle))
-        except FileNotFoundError:  # that of this very look
-            continue
-    return found.count(str(path))
 
 
 def test_a_file_stays_open_from_look_to_look_until_the_source_rests(path, source):

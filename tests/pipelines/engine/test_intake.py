@@ -1,10 +1,9 @@
 """What is polled for a batch, and what is held open between two."""
 
-import os
 from contextlib import closing
-from pathlib import Path
 
 import pytest
+from descriptors import times_open
 
 from streamboost.connectors.answers.oracle import AnswersOracle, Young
 from streamboost.connectors.answers.table import Answers
@@ -30,16 +29,6 @@ def labels_known_already(folder):
     return AnswersOracle(Answers(folder / "answers.csv"), asked, Young(predicted, records=1))
 
 
-def is_open(path):
-    found = []
-    for handle in Path("/proc/self/fd").iterdir():
-        try:
-            found.append(os.readlink(handle))
-        except FileNotFoundError:  # that of this very look
-            continue
-    return str(path) in found
-
-
 @pytest.mark.parametrize("labels_in", [labels_of_their_own, labels_known_already])
 def test_files_stay_open_until_nothing_comes_from_any_of_them(tmp_path, labels_in):
     put(tmp_path / "records.db", b"{}", b"{}")
@@ -50,7 +39,7 @@ def test_files_stay_open_until_nothing_comes_from_any_of_them(tmp_path, labels_i
             {"records": 1, "labels": 1},
             {"records": 1, "labels": 0},
         ]
-        assert is_open(tmp_path / "labels.db"), "opened anew for every poll that brings no label"
+        assert times_open(tmp_path / "labels.db"), "opened anew for every poll that brings no label"
         assert intake.poll() is None
-        assert not is_open(tmp_path / "labels.db")
-        assert not is_open(tmp_path / "records.db")
+        assert not times_open(tmp_path / "labels.db")
+        assert not times_open(tmp_path / "records.db")
