@@ -34,6 +34,11 @@ class Person:
     seat: str
     role: Role = "labeller"
 
+    @property
+    def may_score(self) -> bool:
+        """Whether they may have records predicted: operators, and programs with that token."""
+        return self.role in ("operator", "scorer")
+
 
 PROGRAM = Person("api", "api", "operator")
 """Whoever sends the token itself."""

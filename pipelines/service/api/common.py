@@ -77,7 +77,7 @@ async def _operator(request: Request) -> None:
 
 
 async def _scorer(request: Request) -> None:
-    if request.state.person.role != "scorer":
+    if not request.state.person.may_score:
         await _operator(request)
 
 
