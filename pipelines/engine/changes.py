@@ -59,10 +59,10 @@ def check(pipeline: "Pipeline", command: Command) -> None:
     if command.decision is not None:
         if not pipeline.decides:
             raise StateError("scorers decide nothing: go by `probabilities` of predictions")
-        decisions = decisions_of(command.decision)
-        for name in () if decisions is None else decisions.classes:
-            if pipeline.schema.labels_are is not None:
-                _as_label(name, pipeline.schema.labels_are)
+        decisions, kind = decisions_of(command.decision), pipeline.schema.labels_are
+        if decisions is not None and kind is not None:
+            for name in decisions.classes:
+                _as_label(name, kind)
     if command.command == "promote" and pipeline.learner.trainer.challenger is None:
         raise StateError("no challenger is being judged")
 
