@@ -1,4 +1,4 @@
-"""Slow twins of `kernels.blending`: experts' sum, and a softmax regression by AdaGrad."""
+"""Slow twins of `kernels.stream.blending`: experts' sum, and a softmax regression by AdaGrad."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The slow twin of `kernels.neighbours`: every labelled row compared with every other."""
+"""The slow twin of `kernels.stream.neighbours`: every labelled row compared with every other."""
 
 import numpy as np
 

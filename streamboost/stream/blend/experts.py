@@ -30,7 +30,7 @@ def kernels() -> Any:
 
     An import statement costs half a microsecond also where there is nothing left to import.
     """
-    from streamboost.kernels import blending
+    from streamboost.kernels.stream import blending
 
     return blending
 

@@ -12,6 +12,8 @@ with t and w (K,) that depend on the figure alone, so that K x K sums serve all 
 """
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +62,17 @@ _SHAPES = {
     "model_own": "JKK",
     "stands": "JKK",  # sums of (1/pi - 1) P, by a
 }
+_BY_LABEL = ("counts", "seen", "truth", "truth_shift", "first", "second", "model")
+_BY_PREDICTED = (
+    "hits",
+    "predicted",
+    "cells",
+    "cells_shift",
+    "first_own",
+    "second_own",
+    "stands",
+    "model_own",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,125 +159,15 @@ class Tally:
 
     def add(self, judged: Judged) -> None:
         """Add a run of records."""
-        P, truth, others = judged.P, judged.truth, judged.others
-        sums, known = self.sums, truth >= 0
-        values = P.copy()
-        values[known] = 0.0
-        values[known, truth[known]] = 1.0
-        d = (values - P)[known]
-        v, u = others[known], others[known] * (others[known] + 1.0)
-        sums["counts"] += (len(P), len(d), v.sum(), u.sum())
-        np.add.at(sums["seen"], truth[known], 1.0)
-        sums["truth"] += values.sum(axis=0)
-        sums["truth_shift"] += v @ d
-        sums["first"] += u @ d
-        sums["second"] += np.einsum("i,ij,ik->jk", u, d, d)
-        sums["model"] += np.diag(others @ P) - np.einsum("i,ij,ik->jk", others, P, P)
-        self._add_predicted(judged, values, d)
-        self._add_means(judged)
+        truth, others = judged.truth, np.ascontiguousarray(judged.others)
+        P, predicted = np.ascontiguousarray(judged.P), np.ascontiguousarray(judged.predicted)
+        committee = np.ascontiguousarray(predicted[:, 0])
+        sums, kernels = self.sums, _kernels()
+        kernels.add_judged(P, truth, others, *(sums[name] for name in _BY_LABEL))
+        kernels.add_predicted(P, predicted, truth, others, *(sums[name] for name in _BY_PREDICTED))
+        kernels.add_means(P, committee, truth, others, LEAST_PROBABILITY, self.means)
         if judged.paid is not None:
-            self._add_cost(judged, judged.paid)
-
-    def _add_cost(self, judged: Judged, paid: np.ndarray) -> None:
-        """Add what decisions cost, by records about which something was decided."""
-        decided = ~np.isnan(paid[:, :1]).any(axis=1)
-        P, paid, truth = judged.P[decided], paid[decided], judged.truth[decided]
-        n, mean = len(P), (P * paid).sum(axis=1)
-        value = np.full(n, np.nan)
-        value[truth >= 0] = paid[truth >= 0, truth[truth >= 0]]
-        spread = np.maximum((P * paid**2).sum(axis=1) - mean**2, 0.0)
-        doubt = self._mistaken(paid, mean)
-        others, slots = judged.others[decided], np.zeros(n, dtype=np.intp)
-        self._add_mean(self.cost, slots, value, mean, spread, doubt, others, np.zeros(n))
-
-    def _add_predicted(self, judged: Judged, values: np.ndarray, d: np.ndarray) -> None:
-        """Add what is counted by the class that each predictor gave."""
-        sums, known, K = self.sums, judged.truth >= 0, self.n_classes
-        rows, by = np.nonzero(judged.predicted >= 0)
-        own = judged.predicted[rows, by]
-        slots = by * K + own
-        _add_at(sums["predicted"], slots, np.ones(len(slots)))
-        _add_at(sums["cells"], slots, values[rows])
-        hits = known[:, None] & (judged.predicted == judged.truth[:, None])
-        sums["hits"] += np.count_nonzero(hits, axis=0)
-        found = known[rows]
-        answered = rows[found]
-        v = judged.others[answered]
-        at, wrong, d = slots[found], own[found], d[(np.cumsum(known) - 1)[answered]]
-        shift = v * (v + 1.0) * d[np.arange(len(d)), wrong]
-        _add_at(sums["cells_shift"], at, v[:, None] * d)
-        _add_at(sums["first_own"], at, shift)
-        _add_at(sums["second_own"], at, shift[:, None] * d)
-        others, P = judged.others[rows], judged.P[rows]
-        chance = others * P[np.arange(len(rows)), own]
-        _add_at(sums["stands"], slots, others[:, None] * P)
-        _add_at(sums["model_own"], slots, -chance[:, None] * P)
-        _add_at(sums["model_own"], slots * K + own, chance)
-
-    def _add_means(self, judged: Judged) -> None:
-        """Add the accuracies by bin and by class, and the log loss, of records with predictions."""
-        scored = (judged.predicted[:, 0] >= 0) & (judged.P.sum(axis=1) > 0)
-        P, truth, a = judged.P[scored], judged.truth[scored], judged.predicted[scored, 0]
-        others, rows = judged.others[scored], np.arange(len(P))
-        if not len(P):
-            return
-        sure = P[rows, a]
-        bins = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
-        right = np.where(truth >= 0, truth == a, np.nan)
-        # A class that the committee does not know has probability 0 and no part in its entropy.
-        cost = -np.log(np.clip(P, LEAST_PROBABILITY, 1.0))
-        entropy = (P * cost).sum(axis=1)
-        spread = (P * cost**2).sum(axis=1) - entropy**2
-        loss = np.where(truth >= 0, cost[rows, truth], np.nan)
-        unsure = sure * (1.0 - sure)
-        self._add_mean(
-            self.means,
-            slots=np.concatenate([bins, BINS + 1 + a, np.full(len(P), BINS)]),
-            value=np.concatenate([right, right, loss]),
-            expected=np.concatenate([sure, sure, entropy]),
-            spread=np.concatenate([unsure, unsure, spread]),
-            doubt=np.concatenate([sure**2, sure**2, self._mistaken(cost, entropy)]),
-            others=np.concatenate([others] * 3),
-            sure=np.concatenate([sure] * 3),
-        )
-
-    @staticmethod
-    def _mistaken(value: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        """Return r² (n,) of a mistake: any class (n, K) does, one of which is none."""
-        K = value.shape[1]
-        return np.asarray(((value - expected[:, None]) ** 2).sum(axis=1) / max(K - 1, 1))
-
-    @staticmethod
-    def _add_mean(
-        means: np.ndarray,
-        slots: np.ndarray,
-        value: np.ndarray,
-        expected: np.ndarray,
-        spread: np.ndarray,
-        doubt: np.ndarray,
-        others: np.ndarray,
-        sure: np.ndarray,
-    ) -> None:
-        rest = np.isnan(value)
-        residual = np.where(rest, 0.0, value - expected)
-        v = np.where(rest, 0.0, others)
-        u = v * (v + 1.0)
-        known = np.where(rest, expected, value)
-        columns = (
-            np.ones(len(v)),
-            rest.astype(np.float64),
-            known,
-            v,
-            u,
-            v * residual,
-            u * residual,
-            u * residual**2,
-            others * spread,
-            sure,
-            others * doubt,
-        )
-        for total, values in zip(means.T, columns, strict=True):
-            np.add.at(total, slots, values)
+            kernels.add_costs(P, np.ascontiguousarray(judged.paid), truth, others, self.cost[0])
 
     def state(self) -> Arrays:
         """Return the sums; `resume` is the inverse."""
@@ -281,15 +184,12 @@ class Tally:
         return tally
 
 
-def _add_at(total: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
-    """Add `values` (n, ...) to the slots (n,) of `total`, one after the other.
+@cache
+def _kernels() -> Any:
+    """Return the kernels, which take long to import and are not needed to read sums."""
+    from streamboost.kernels.stream import tallying
 
-    What has a slot is as large as one of the values. numpy adds single numbers several times as
-    fast as rows.
-    """
-    size = values[:1].size
-    flat = slots if values.ndim == 1 else (slots[:, None] * size + np.arange(size)).ravel()
-    np.add.at(total.reshape(-1), flat, values.ravel())
+    return tallying
 
 
 def _shape(kinds: str, n_classes: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.kernels.neighbours import say_neighbours
+from streamboost.kernels.stream.neighbours import say_neighbours
 from tests import naive_neighbours
 
 SIZE, K = 12, 4

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.kernels.blending import learn_linear, mix, say_linear
+from streamboost.kernels.stream.blending import learn_linear, mix, say_linear
 from tests import naive_blending
 
 FURTHEST = 5.0

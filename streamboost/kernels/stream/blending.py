@@ -7,7 +7,7 @@ takes less than numpy takes to call a function.
 import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
-from streamboost.kernels.neighbours import say_neighbours
+from streamboost.kernels.stream.neighbours import say_neighbours
 from streamboost.kernels.traverse import leaf_of
 
 __all__ = [
