@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
-from streamboost.pipelines.service.pages.causes.features import show_features
+from streamboost.pipelines.service.pages.causes.features.page import show_features
 from streamboost.pipelines.service.pages.causes.letters import show_letters
 from streamboost.pipelines.service.pages.causes.record.page import show_missing, show_record
 from streamboost.pipelines.service.pages.causes.records import MOST, show_records

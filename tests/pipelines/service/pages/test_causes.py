@@ -8,13 +8,8 @@ from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages import tables
-from streamboost.pipelines.service.pages.causes import (
-    features,
-    letters,
-    records,
-    steering,
-    versions,
-)
+from streamboost.pipelines.service.pages.causes import letters, records, steering, versions
+from streamboost.pipelines.service.pages.causes.features import page as features
 from streamboost.pipelines.service.pages.causes.record import page as record
 from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, looks_wrong
 from streamboost.pipelines.service.pages.causes.record.nearest import nearest
@@ -217,35 +212,43 @@ def test_it_is_said_since_when_a_feature_counts_as_shifted():
     assert f"farthest off at {clock(2_000)}, with 0.15" in said(0.1, 0.15, 0.1)
 
 
-def test_which_feature_moved_most_since_the_start_and_when_that_began_is_said_first():
-    def of(name, psi, peak, peaked, began):
-        return {"name": name, "psi": psi, "peak": peak, "peaked": peaked, "began": began}
+def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_that_counted():
+    def of(name, psi, peak, peaked, began, started=None):
+        course = {"peak": peak, "peaked": peaked, "began": began, "started": started}
+        return {"name": name, "psi": psi, **course}
 
-    def seen(*found):
-        return View(documents={"features": {"features": found}, "pipeline": {"name": "p"}})
+    def seen(*found, **more):
+        return View(documents={"features": {"features": found}, "pipeline": {"name": "p"}, **more})
 
-    hue, row = of("hue", 0.05, 0.6, 3_000, 2_000), of("row", 0.3, 0.3, 9_000, 1_000)
-    view = seen(row, hue)
-    assert features.farthest(view) == (
-        f"Since the start hue has moved most: PSI 0.60 at {clock(3_000)}; it first counted as "
-        f"shifted (0.2 or more) at {clock(2_000)}. The first to shift was row, at {clock(1_000)}; "
-        "2 features ever did."
+    hue = of("hue", 0.05, 0.6, 3_000, 2_000, [1_234, 1_500])
+    row, noise = of("row", 0.3, 0.3, 9_000, 1_000), of("noise", 5.0, 5.0, 9_000, 1_000, [70, 900])
+    moved = seen(row, hue, noise)
+    assert features.farthest(moved).startswith(
+        f"Of the 3 features that ever shifted, noise moved most: from about record 70, {clock(900)}"
     )
-    assert [texts(one)[:5] for one in features.overview(view).rows] == [
-        ["hue", "0.05", "0.60", clock(3_000), clock(2_000)],
-        ["row", "0.30", "0.30", clock(9_000), clock(1_000)],
+    weighed = seen(row, hue, noise, importances={"row": 0.2, "hue": 0.6, "noise": 0.01})
+    assert features.farthest(weighed) == (
+        f"Of the 3 features that ever shifted, hue matters most: from about record 1,234, "
+        f"{clock(1_500)} (importance 60.0 %). Its PSI was 0.60 at most, at {clock(3_000)}, and is "
+        f"0.05 now. Others: row from {clock(1_000)} at the latest (importance 20.0 %); noise from "
+        f"about record 70, {clock(900)} (importance 1.0 %, it matters little)."
+    )
+    assert texts(features.overview(weighed).rows[0])[:6] == [
+        "hue",
+        "0.05",
+        "0.60",
+        clock(3_000),
+        f"about record 1,234, {clock(1_500)}",
+        clock(2_000),
     ]
-    weighed = View(documents=view.documents | {"importances": {"row": 0.2, "hue": 0.06, "x": 0.3}})
-    assert features.farthest(weighed).endswith(
-        "2 features ever did. Of these the committee goes by row most, with 20.0 % of what its "
-        "splits gain (hue 6.0 %)."
-    )
+    apart = features.farthest(seen(hue, workers={"0": {}}))
+    assert "record 1,234" not in apart, "the learner has but the records that were asked about"
     calm = seen(of("hue", 0.05, 0.1, 3_000, None))
     assert features.farthest(calm) == (
-        f"Since the start hue has moved most: PSI 0.10 at {clock(3_000)}. No feature has ever "
-        "counted as shifted (0.2 or more)."
+        "No feature has ever counted as shifted (0.2 or more): since the start hue has moved most, "
+        f"PSI 0.10 at {clock(3_000)}."
     )
-    assert texts(features.overview(calm).rows[0])[4] == "never"
+    assert texts(features.overview(calm).rows[0])[4:6] == ["never", "never"]
 
 
 def test_features_in_which_no_drift_is_followed_are_named():
