@@ -183,6 +183,8 @@ def point_of(
         "requests": ledger["requests"],
         "audits": ledger["audits"],
         "answered": ledger["answered"],
+        "expired": ledger["expired"],
+        "open": documents["join"]["open_requests"],
         "budget_allowed": ledger["allowed"],
         "lag": documents["lag"],
         "version": learner["version"],

@@ -224,25 +224,32 @@ def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_t
     row, noise = of("row", 0.3, 0.3, 9_000, 1_000), of("noise", 5.0, 5.0, 9_000, 1_000, [70, 900])
     moved = seen(row, hue, noise)
     assert features.farthest(moved).startswith(
-        f"Of the 3 features that ever shifted, noise moved most: from about record 70, {clock(900)}"
+        "Of the 3 features that ever shifted, noise moved most: its shift began after about 70 "
+        f"records, at {clock(900)}."
     )
     weighed = seen(row, hue, noise, importances={"row": 0.2, "hue": 0.6, "noise": 0.01})
     assert features.farthest(weighed) == (
-        f"Of the 3 features that ever shifted, hue matters most: from about record 1,234, "
-        f"{clock(1_500)} (importance 60.0 %). Its PSI was 0.60 at most, at {clock(3_000)}, and is "
-        f"0.05 now. Others: row from {clock(1_000)} at the latest (importance 20.0 %); noise from "
-        f"about record 70, {clock(900)} (importance 1.0 %, it matters little)."
+        "Of the 3 features that ever shifted, hue matters most (importance 60.0 %): its shift "
+        f"began after about 1,234 records, at {clock(1_500)}. Its PSI was 0.60 at most, at "
+        f"{clock(3_000)}, and is 0.05 now. The others' began: row by {clock(1_000)} (importance "
+        f"20.0 %); noise after about 70 records, at {clock(900)} (importance 1.0 %, it matters "
+        "little)."
     )
     assert texts(features.overview(weighed).rows[0])[:6] == [
         "hue",
         "0.05",
         "0.60",
         clock(3_000),
-        f"about record 1,234, {clock(1_500)}",
+        f"after about 1,234 records, at {clock(1_500)}",
         clock(2_000),
     ]
     apart = features.farthest(seen(hue, workers={"0": {}}))
-    assert "record 1,234" not in apart, "the learner has but the records that were asked about"
+    assert "1,234 records" not in apart, "the learner has but the records that were asked about"
+    points = [{"time": 1, "psi": {"hue": 0.3}}]
+    one = features.moved(View(documents=moved.documents, points=points), "hue")
+    assert one.summary.endswith(
+        f"Its first shift began after about 1,234 records, at {clock(1500)}."
+    )
     calm = seen(of("hue", 0.05, 0.1, 3_000, None))
     assert features.farthest(calm) == (
         "No feature has ever counted as shifted (0.2 or more): since the start hue has moved most, "

@@ -221,6 +221,9 @@ def moved(view: View, name: str) -> Curves:
     summary = f"PSI {last:.2f} now: {_when(times, values)}."
     if None in values:
         summary += f" Where the curve has gaps, {FOLLOWED} others had moved more."
+    told = view.document("features").get("features") or ()
+    if one := next((one for one in told if one["name"] == name and one.get("began")), None):
+        summary += f" Its first shift began {start_of(view, one)}."
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)
 
 

@@ -84,27 +84,26 @@ def farthest(view: View) -> str:
     matters = "matters most" if view.document("importances") else "moved most"
     which = "is the one feature that ever shifted" if not others else matters
     of = f"Of the {len(others) + 1} features that ever shifted, " * bool(others)
+    now = "" if first.get("psi") is None else f", and is {first['psi']:.2f} now"
     said = (
-        f"{of}{first['name']} {which}: from {start_of(view, first)}{_weight(view, first)}. Its PSI "
-        f"was {first['peak']:.2f} at most, at {clock(first['peaked'])}, and is "
-        f"{'not known' if first.get('psi') is None else format(first['psi'], '.2f')} now."
+        f"{of}{first['name']} {which}{_weight(view, first)}: its shift began "
+        f"{start_of(view, first)}. Its PSI was {first['peak']:.2f} at most, at "
+        f"{clock(first['peaked'])}{now}."
     )
-    rest = [
-        f"{one['name']} from {start_of(view, one)}{_weight(view, one)}" for one in others[:NAMED]
-    ]
+    rest = [f"{one['name']} {start_of(view, one)}{_weight(view, one)}" for one in others[:NAMED]]
     if len(others) > NAMED:
         rest.append(f"{len(others) - NAMED} more")
-    return f"{said} Others: {'; '.join(rest)}." if rest else said
+    return f"{said} The others' began: {'; '.join(rest)}." if rest else said
 
 
 def start_of(view: View, one: Mapping[str, Any]) -> str:
-    """Say from when on a feature that once shifted did, or since when that counted."""
+    """Say when the shift of a feature that once shifted began, or by when it counted."""
     if not one.get("started"):
-        return f"{clock(one['began'])} at the latest"
+        return f"by {clock(one['began'])}"
     records, time = one["started"]
-    # Where scoring is apart, the learner has but the records that were asked about.
-    after = "" if view.document("workers") else f"about record {records:,}, "
-    return f"{after}{clock(time)}"
+    if view.document("workers"):  # the learner has but the records that were asked about
+        return f"at about {clock(time)}"
+    return f"after about {records:,} records, at {clock(time)}"
 
 
 def _weight(view: View, one: Mapping[str, Any]) -> str:
