@@ -22,7 +22,7 @@ from streamboost.pipelines.status.feature_drift import (
 )
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import Board, text_of
-from streamboost.pipelines.status.judged import Judged, JudgedRows
+from streamboost.pipelines.status.judged import Judged, JudgedRows, Usual
 from streamboost.pipelines.status.labelled import LabelledNow, near, typical
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import Recent, Since
@@ -87,6 +87,7 @@ class Writer:
         self._labelled: LabelledNow | None = None
         self.requests = RequestRows()
         self._judged = JudgedRows()
+        self._usual: dict[str, Usual] = {}
         self._versions = ServedVersions()
         self._resume(StatusReader(folder))
         self._condition = threading.Condition()
@@ -176,8 +177,12 @@ class Writer:
         if publication.labelled is not None:
             self._labelled = publication.labelled
             documents = documents | {"typical": typical(self._labelled)}
+        if publication.recent is not None:
+            documents = documents | self._count(
+                publication.recent, documents["join"]["records"], publication.time
+            )
         if publication.judged is not None:
-            self._judged.update(publication.judged, publication.schema)
+            self._judged.update(publication.judged, publication.schema, self._usual)
         if (asked := publication.requests) is not None:
             found = near(self._labelled, asked.most_useful()) if self._labelled else {}
             self.requests.update(asked, found, publication.schema, self._judged.fields)
@@ -186,9 +191,6 @@ class Writer:
         board.predicted(since.predictions)
         board.buried(since.dead_letters)
         if publication.recent is not None:
-            documents = documents | self._count(
-                publication.recent, documents["join"]["records"], publication.time
-            )
             columns = publication.judged.columns if publication.judged else ()
             shares = self._versions.update(
                 publication.committee, documents, columns, publication.time
@@ -230,6 +232,7 @@ class Writer:
             return record, int(np.interp(record, by_then, times))
 
         self._farthest.note(features, n, (records, now), changed)
+        self._usual = {one["name"]: (one["mean"], one["deviation"]) for one in features}
         features.sort(key=lambda one: -(one["psi"] or 0.0))
         return {
             "classes": recent.mix(),

@@ -48,8 +48,10 @@ class Asked:
     def of(cls, view: View) -> "Asked":
         """Count a pipeline's requests."""
         ledger = view.document("ledger")
-        found = (int(ledger.get(key) or 0) for key in ("requests", "answered", "expired"))
-        return cls(*found, view.open_requests, int(ledger.get("again") or 0))
+        requests, answered, expired, again = (
+            int(ledger.get(key) or 0) for key in ("requests", "answered", "expired", "again")
+        )
+        return cls(requests, answered, expired, view.open_requests, again)
 
     @property
     def dropped(self) -> int:
@@ -91,5 +93,5 @@ def _said(join: Mapping[str, int], asked: Asked) -> str:
         f"{plural(dropped, 'label')} came to nothing." * (dropped > 0),
         f"{plural(waiting, 'label')} {waits} record." * (waiting > 0),
     ]
-    lost = " ".join(filter(None, parts)) or "Nothing is lost, and no label waits for its record."
-    return f"{lost} {asked}" if asked.requests else lost
+    told = " ".join(filter(None, parts)) or "Nothing is lost, and no label waits for its record."
+    return f"{told} {asked}" if asked.requests else told

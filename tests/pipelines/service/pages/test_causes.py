@@ -12,6 +12,7 @@ from streamboost.pipelines.service.pages.causes import letters, records, steerin
 from streamboost.pipelines.service.pages.causes.features import page as features
 from streamboost.pipelines.service.pages.causes.record import page as record
 from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, looks_wrong
+from streamboost.pipelines.service.pages.causes.record.missing import Traces, what_became
 from streamboost.pipelines.service.pages.causes.record.nearest import nearest
 from streamboost.pipelines.service.pages.causes.record.story import story
 from streamboost.pipelines.service.pages.view import View
@@ -54,6 +55,76 @@ def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
     assert table.summary.startswith(
         "For cement rather than grass spoke most of all hue (+1.20); against it row (-0.50)."
     )
+
+
+def test_what_is_usual_is_what_was_when_the_record_came_where_that_is_known():
+    then = record.reasons(FOUND | {"usual": {"hue": [0.5, 0.05]}}, VIEW)
+    assert then.columns[2].text == "Usual then"
+    assert [texts(row)[2] for row in then.rows[:2]] == ["0.5\u00a0±\u00a00.05", "—"]
+    now = record.reasons(FOUND, VIEW)
+    assert (now.columns[2].text, texts(now.rows[0])[2]) == ("Usual now", "0.2\u00a0±\u00a00.1")
+
+
+@pytest.mark.parametrize(("started", "told"), [(900, "before it came"), (1_100, "after it came")])
+def test_what_a_feature_that_shifted_did_leads_to_its_shift(started, told):
+    hue = {"name": "hue", "began": 2_000, "started": [70, started]}
+    given = {"features": [hue, {"name": "row", "began": None}]}
+    table = record.reasons(FOUND, View(documents={"pipeline": {"name": "p"}, "features": given}))
+    assert table.rows[0][0].link == "/features?pipeline=p&feature=hue"
+    assert table.rows[1][0] == "row"
+    assert table.summary.endswith(f" hue shifted {told}.")
+
+
+def absent(traces, **documents):
+    text, *names = what_became("7", traces, View(documents=documents))
+    return text.format(*names)
+
+
+ALL_KEPT = {
+    "ledger": {"requests": 5, "again": 1},
+    "join": {"records": 600, "unasked": 2},
+}
+
+
+def test_of_a_record_that_is_not_kept_is_said_what_became_of_it_as_far_as_anybody_knows():
+    seen = {"id": "7", "label": "cement", "probability": 0.9, "version": 12, "asked": False}
+    assert absent(Traces(seen, predictions=500)) == (
+        "Record 7 came and was never asked about, nor did anybody label it. It was predicted as "
+        "cement by version 12, 90.0 % sure."
+    )
+    assert absent(Traces({"id": "7", "asked": False, "hidden": True})).endswith("have answered.")
+    assert absent(Traces(is_open=True)) == "Record 7 was asked about, and nobody has answered yet."
+    kept = Traces(predictions=500, records=6)
+    assert absent(kept, **ALL_KEPT).startswith("Record 7 was never asked about and nobody labelled")
+    few = ALL_KEPT | {"join": {"records": 500, "unasked": 2}}
+    assert absent(kept, **few) == "No record 7 has ever come."
+    apart = absent(kept, **few, workers={"0": {}})
+    assert apart.startswith("Record 7 was never asked about"), "others predict what came"
+    gone = absent(Traces(predictions=500, records=5), **ALL_KEPT)
+    assert gone.startswith(
+        "Nothing is kept of a record 7: it was never asked about, or so long ago"
+    )
+    assert gone.endswith(
+        "Kept here are the newest 5 records that were asked about or labelled, and the newest 500 "
+        "predictions."
+    )
+
+
+def test_a_status_tells_a_record_that_was_never_asked_about_from_one_that_never_came(site):
+    status, view = site.served.status, View(documents=site.served.status.documents())
+    unasked = next(p["id"] for p in status.predictions() if status.judged(p["id"]) is None)
+    told = {id: what_became(id, Traces.of(id, status), view)[0] for id in (unasked, "nobody")}
+    assert "came and was never asked about" in told[unasked]
+    assert told["nobody"] == "No record {} has ever come."
+
+
+def test_a_request_that_expired_is_not_said_to_wait_for_an_answer():
+    asked = FOUND | {"truth": None, "labels": []}
+    assert story(asked | {"expires": 3_000})[-1][0].endswith(
+        f"Nobody answered in time: the request expired at {clock(3_000)}."
+    )
+    late = 4_000_000_000_000
+    assert f"An answer counts until {clock(late)}." in story(asked | {"expires": late})[-1][0]
 
 
 def why(classes, features, base=(0.0, 0.0)):

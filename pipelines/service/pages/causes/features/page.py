@@ -6,6 +6,7 @@ from typing import Any
 
 from streamboost.pipelines.service.pages.causes.features.shifts import (
     NAMED,
+    ever_shifted,
     farthest,
     in_order,
     shifted,
@@ -221,8 +222,7 @@ def moved(view: View, name: str) -> Curves:
     summary = f"PSI {last:.2f} now: {_when(times, values)}."
     if None in values:
         summary += f" Where the curve has gaps, {FOLLOWED} others had moved more."
-    told = view.document("features").get("features") or ()
-    if one := next((one for one in told if one["name"] == name and one.get("began")), None):
+    if one := ever_shifted(view, name):
         summary += f" Its first shift began {start_of(view, one)}."
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)
 

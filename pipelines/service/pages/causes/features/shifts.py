@@ -11,7 +11,15 @@ from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.status.feature_drift import RECORDS, SHIFTED
 from streamboost.pipelines.wording import clock, percent, plural
 
-__all__ = ["NAMED", "farthest", "in_order", "shifted", "shifted_in_words", "start_of"]
+__all__ = [
+    "NAMED",
+    "ever_shifted",
+    "farthest",
+    "in_order",
+    "shifted",
+    "shifted_in_words",
+    "start_of",
+]
 
 NAMED = 5
 """Features named in a sentence."""
@@ -94,6 +102,12 @@ def farthest(view: View) -> str:
     if len(others) > NAMED:
         rest.append(f"{len(others) - NAMED} more")
     return f"{said} The others' began: {'; '.join(rest)}." if rest else said
+
+
+def ever_shifted(view: View, name: str) -> Mapping[str, Any] | None:
+    """Return what is known of a feature that ever counted as shifted; None: it never did."""
+    found = view.document("features").get("features") or ()
+    return next((one for one in found if one["name"] == name and one.get("began")), None)
 
 
 def start_of(view: View, one: Mapping[str, Any]) -> str:
