@@ -11,7 +11,7 @@ from streamboost.pipelines.service.pages.causes.features.shifts import shifted, 
 from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
-from streamboost.pipelines.wording import amount, clock, seconds
+from streamboost.pipelines.wording import amount, clock, seconds, unbroken
 
 __all__ = ["UNSTARTED", "Activity", "Notice", "Standing", "standing"]
 
@@ -186,7 +186,7 @@ class Activity:
         now = time.time()
         found = standing(view, now)
         said = asdict(found)
-        trouble = said.pop("trouble")
+        trouble, said["parts"] = said.pop("trouble"), [unbroken(part) for part in found.parts]
         if found.age is not None:
             said["age"] = round(found.age)
         self._line.show(**said, beat=int(now / BEAT))

@@ -85,8 +85,8 @@ def overview(view: View) -> Table:
         Column("Feature", "words"),
         Column("PSI now"),
         Column("Largest"),
-        Column("When"),
         Column("Shift began"),
+        Column("After records"),
         Column("Counted from"),
         Column("Importance"),
         Column("Mean now"),
@@ -100,7 +100,6 @@ def overview(view: View) -> Table:
             _link(view, one),
             _shift(one.get("psi")),
             _shift(one.get("peak")),
-            clock(one.get("peaked")),
             *_began(view, one),
             Cell(
                 percent(shares.get(one["name"], 0.0) if shares else None),
@@ -118,13 +117,18 @@ def overview(view: View) -> Table:
     return Table("Features", columns, rows, summary)
 
 
-def _began(view: View, one: Mapping[str, Any]) -> tuple[str, str]:
-    """Return when a feature's first shift began, and since when it counted as shifted."""
+def _began(view: View, one: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return when a feature's first shift began, after which record, and since when it counted."""
     if one.get("peak") is None:
-        return NOTHING, NOTHING
+        return NOTHING, NOTHING, NOTHING
     if not one.get("began"):
-        return "never", "never"
-    return start_of(view, one), clock(one["began"])
+        return "never", NOTHING, "never"
+    counted = clock(one["began"])
+    if not one.get("started"):
+        return f"by {counted}", NOTHING, counted
+    records, time = one["started"]
+    # Where scoring is apart, the learner has but the records that were asked about.
+    return clock(time), NOTHING if view.document("workers") else amount(records), counted
 
 
 def feature_drift(view: View) -> Table:

@@ -67,5 +67,5 @@ def _until(found: Found) -> str:
     if not isinstance(expires, int):
         return ""
     if expires < 1000 * time():
-        return f" Nobody answered in time: the request expired at {clock(expires)}."
+        return f" An answer was to come by {clock(expires)}: now it may be too late."
     return f" An answer counts until {clock(expires)}."
