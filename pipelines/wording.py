@@ -162,7 +162,7 @@ def sentence(text: str) -> str:
 _MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-_UNITS = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|min|h|kB|MB|GB|bytes)(?!\w))")
+_UNITS = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|min|h|kB|MB|GB|bytes|points)(?!\w))")
 
 
 def unbroken(text: str) -> str:

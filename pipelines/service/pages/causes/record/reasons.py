@@ -144,7 +144,8 @@ def _pull(value: float, most: float) -> Cell:
 def _usually(one: Sequence[float | None] | None) -> str:
     if not one or one[0] is None:
         return NOTHING
-    return f"{amount(one[0])}\u00a0± {amount(one[1])}"  # a phone may break it here
+    mean, deviation = (None if part is None else float(f"{part:.3g}") for part in one)
+    return f"{amount(mean)}\u00a0± {amount(deviation)}"  # a phone may break it here
 
 
 def _usual_now(view: View) -> dict[str, Sequence[float | None]]:
