@@ -20,6 +20,7 @@ __all__ = [
     "seconds",
     "sentence",
     "shown",
+    "unbroken",
     "visible",
 ]
 
@@ -159,6 +160,18 @@ def sentence(text: str) -> str:
 
 
 _MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+_UNITS = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|min|h|kB|MB|GB|bytes|points)(?!\w))")
+
+
+def unbroken(text: str) -> str:
+    """Return a text no line of which ends between a number and its unit.
+
+    >>> unbroken("94.2 % of 7 s words")
+    '94.2\\xa0% of 7\\xa0s words'
+    """
+    return _UNITS.sub("\u00a0", text) if " " in text else text
 
 
 def visible(text: str) -> str:

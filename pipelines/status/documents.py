@@ -24,8 +24,9 @@
 ``confusion``          of late, of the labels asked for: true classes in rows, predicted in columns;
                        these are the hard ones, and `evaluation` has an estimate for all
 ``features``           missing rates, means, quartiles and stability, the least stable first, with
-                       the largest index since the start (`peak`), when that was (`peaked`), and
-                       when it first counted as shifted (`began`)
+                       the largest index since the start (`peak`), when that was (`peaked`), when
+                       it first counted as shifted (`began`), the records and the time at which
+                       that shift started (`started`), and was last unseen (`calm`)
 ``distributions``      of the features that moved most: the values in each bin, then and now
 ``importances``        what splits on each feature gain the committee that serves, as shares of all
 ``typical``            the median of each column (`names`) for each class (`classes`) among the
@@ -182,6 +183,8 @@ def point_of(
         "requests": ledger["requests"],
         "audits": ledger["audits"],
         "answered": ledger["answered"],
+        "expired": ledger["expired"],
+        "open": documents["join"]["open_requests"],
         "budget_allowed": ledger["allowed"],
         "lag": documents["lag"],
         "version": learner["version"],

@@ -14,11 +14,12 @@ The reference is the first 1,000 records of the pipeline; after a training that 
 which no longer sees what came before, the first 1,000 from there on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from math import sqrt
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from streamboost.pipelines.status.labelled import quartiles
@@ -26,10 +27,12 @@ from streamboost.pipelines.status.labelled import quartiles
 __all__ = [
     "RECORDS",
     "SHIFTED",
+    "Course",
     "Farthest",
     "FeatureDrift",
-    "RecentRows",
+    "Moment",
     "Reference",
+    "changed_at",
     "moved_most",
     "stability",
 ]
@@ -72,53 +75,6 @@ def by_chance(bins: int, before: int, now: int) -> float:
     return float(quantile * (1.0 / before + 1.0 / now))
 
 
-class RecentRows:
-    """The newest rows of a stream, float32 (n, D), and its first ones.
-
-    Attributes
-    ----------
-    seen : how many came
-    first : the first rows, if they are wanted, or since `restart`, once there are enough of them
-    """
-
-    def __init__(self, n_features: int, n_rows: int = RECORDS, *, wanted: bool = True) -> None:
-        self._rows = np.empty((n_rows, n_features), dtype=np.float32)
-        self.seen = 0
-        self.first: np.ndarray | None = None
-        self._wanted = n_rows if wanted else 0
-
-    def add(self, X: np.ndarray) -> None:
-        """Take in the rows `X` (n, D)."""
-        n_rows = len(self._rows)
-        while self._wanted and len(X):
-            part, X = X[: self._wanted], X[self._wanted :]
-            self._append(part)
-            self._wanted -= len(part)
-            if not self._wanted:
-                self.first = self._rows.copy()
-        self._append(X[-n_rows:])
-
-    @property
-    def wants_all(self) -> bool:
-        """Whether the first rows are still to come; else the newest alone count."""
-        return self._wanted > 0
-
-    def restart(self) -> None:
-        """Let the rows that come next be the first."""
-        self.first, self._wanted = None, len(self._rows)
-
-    def newest(self) -> np.ndarray:
-        """Return a copy of the newest rows, in no particular order."""
-        return self._rows[: self.seen].copy()
-
-    def _append(self, X: np.ndarray) -> None:
-        start = self.seen % len(self._rows)
-        end = min(start + len(X), len(self._rows))
-        self._rows[start:end] = X[: end - start]
-        self._rows[: len(X) - (end - start)] = X[end - start :]
-        self.seen += len(X)
-
-
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What the features of n records looked like."""
@@ -142,13 +98,37 @@ class Reference:
         return cls(len(X), edges, counts, [_mean(column) for column in X.T], taken)
 
 
+def _bins(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
+    """Return the bin of each value of a column (n,), the last one for those that are missing."""
+    bins = np.searchsorted(np.asarray(edges), column, side="right")
+    bins[np.isnan(column)] = len(edges) + 1
+    return bins
+
+
 def _counts(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
     """Return how many values of a column (n,) lie in each bin, the missing ones at the end."""
-    known = column[~np.isnan(column)]
-    bins = np.searchsorted(np.asarray(edges), known, side="right")
-    counts = np.bincount(bins, minlength=len(edges) + 2)
-    counts[-1] = len(column) - len(known)
-    return counts
+    return np.bincount(_bins(column, edges), minlength=len(edges) + 2)
+
+
+def changed_at(bins: np.ndarray, n_bins: int) -> int:
+    """Return the place in `bins` (n,), each from 0 on below `n_bins`, from which on they differ.
+
+    It is the split into two parts, each with shares of its own, that makes them most likely.
+
+    >>> changed_at(np.repeat([0, 1], [70, 30]), 2)
+    70
+    """
+    before = np.cumsum(np.eye(n_bins)[bins], axis=0)[:-1]
+    after = np.bincount(bins, minlength=n_bins) - before
+    found = _likelihood(before) + _likelihood(after)
+    return 1 + int(found.argmax())
+
+
+def _likelihood(counts: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the likelihood (m,) of counts (m, B), at the shares they have."""
+    totals = counts.sum(axis=1, keepdims=True)
+    found: np.ndarray = (counts * np.log(np.maximum(counts, 1.0) / totals)).sum(axis=1)
+    return found
 
 
 def _mean(column: np.ndarray) -> float | None:
@@ -209,6 +189,13 @@ class FeatureDrift:
             }
         return found
 
+    def changed_at(self, X: np.ndarray, name: str) -> int:
+        """Return the row of `X` (n, D), in the order they came, from which on a feature differs."""
+        assert self.reference is not None
+        place = self.names.index(name)
+        edges = self.reference.edges[place]
+        return changed_at(_bins(X[:, place], edges), len(edges) + 2)
+
     def _one(self, place: int, name: str, column: np.ndarray) -> dict[str, Any]:
         n, reference = len(column), self.reference
         found: dict[str, Any] = {
@@ -232,37 +219,69 @@ class FeatureDrift:
         return found
 
 
+Moment = tuple[int, int]
+"""How many records had come, and the time in milliseconds since the epoch."""
+
+
+@dataclass(slots=True)
+class Course:
+    """How a feature's index went: where it was largest, and how it came to count as shifted.
+
+    `calm` is when it was below half of `SHIFTED` last, before it first was `SHIFTED`.
+    """
+
+    peak: float = -1.0
+    peaked: int = 0
+    began: int | None = None
+    started: Moment | None = None
+    calm: Moment | None = None
+
+
+_COURSE = tuple(one.name for one in fields(Course))
+
+
 @dataclass(slots=True)
 class Farthest:
-    """How far each feature was from its reference at most, and when it first counted as shifted.
+    """How far each feature was from its reference at most, and since when it differed.
 
     It is told of windows of `RECORDS` rows alone: fewer move by chance.
     """
 
-    known: dict[str, tuple[float, int, int | None]] = field(default_factory=dict)
+    known: dict[str, Course] = field(default_factory=dict)
 
     def resume(self, features: Iterable[Mapping[str, Any]]) -> None:
         """Take up what `note` said in an earlier run."""
         for one in features:
             if one.get("peak") is not None:
-                self.known[one["name"]] = one["peak"], one["peaked"], one.get("began")
+                told = {key: one[key] for key in _COURSE if key in one}
+                self.known[one["name"]] = msgspec.convert(told, Course)
 
-    def note(self, features: Sequence[dict[str, Any]], n: int, now: int) -> None:
+    def note(
+        self,
+        features: Sequence[dict[str, Any]],
+        n: int,
+        now: Moment,
+        changed: Callable[[str], Moment],
+    ) -> None:
         """Take in what was measured `now` of `n` rows, and tell of each feature what is known.
 
-        `peak` is its largest index since the start, `peaked` when that was, and `began` when it
-        first was `SHIFTED`; None: never.
+        `peak` is its largest index since the start, `peaked` when that was, `began` when it first
+        was `SHIFTED`, which the window makes later than the shift, and `started` when the shift
+        itself began, with the records by then; None: never. Where a shift comes at once it began
+        where its rows `changed`, and one that creeps in where the index was last small.
         """
         for one in features:
-            peak, peaked, began = self.known.get(one["name"], (-1.0, 0, None))
             if n >= RECORDS and (index := one["psi"]) is not None:
-                if index > peak:
-                    peak, peaked = round(index, 4), now
-                if began is None and index >= SHIFTED:
-                    began = now
-                self.known[one["name"]] = peak, peaked, began
+                course = self.known.setdefault(one["name"], Course())
+                if index > course.peak:
+                    course.peak, course.peaked = round(index, 4), now[1]
+                if course.began is None and index < SHIFTED / 2:
+                    course.calm = now
+                if course.began is None and index >= SHIFTED:
+                    course.began = now[1]
+                    course.started = min(changed(one["name"]), course.calm or now)
             if one["name"] in self.known:
-                one |= {"peak": peak, "peaked": peaked, "began": began}
+                one |= {key: getattr(self.known[one["name"]], key) for key in _COURSE}
 
 
 def moved_most(features: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -27,7 +27,7 @@ from streamboost.stream.checks import Label
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Judged", "JudgedNotes", "JudgedRows", "why"]
+__all__ = ["Judged", "JudgedNotes", "JudgedRows", "Usual", "why"]
 
 MOST = 5_000
 """Records kept: the newest."""
@@ -46,6 +46,9 @@ NAMED = 10
 
 CLASSES = 8
 """Classes for which is told what they did: the likeliest."""
+
+Usual = tuple[float | None, float | None]
+"""A feature's mean among the newest records, and its standard deviation."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -167,7 +170,7 @@ class JudgedRows:
         for id, *row in rows:
             self._put(id, tuple(row))
 
-    def update(self, judged: Judged, schema: Schema) -> None:
+    def update(self, judged: Judged, schema: Schema, usual: Mapping[str, Usual]) -> None:
         """Take in what came; `schema` is that of the records."""
         end, shown = time.thread_time() + WORK, shown_by(schema)
         for id, event in judged.events:
@@ -182,6 +185,8 @@ class JudgedRows:
             if event.committee is not None and time.thread_time() < end:
                 said = value.get("probabilities") or {}
                 value["why"] = why(event.committee, event.x, judged.columns, said)
+                named = [row[0] for row in (value["why"] or {}).get("features", ())]
+                value["usual"] = {name: _short(usual[name]) for name in named if name in usual}
             self._keep(id, value, None if before is None else before[1])
 
     def fields(self, id: str) -> dict[str, Any]:
@@ -213,6 +218,11 @@ class JudgedRows:
         self.rows[id] = row
         while len(self.rows) > MOST or self._bytes > MOST_BYTES:
             self._bytes -= len(self.rows.pop(next(iter(self.rows)))[-1])
+
+
+def _short(usual: Usual) -> Usual:
+    mean, deviation = (None if one is None else float(f"{one:.5g}") for one in usual)
+    return mean, deviation
 
 
 def _asked(seen: Seen, shown: Set[str]) -> dict[str, Any]:

@@ -195,10 +195,10 @@ class StatusReader:
         values = {**asdict(choice), "limit": limit, "offset": offset}
         return self._read(query, values, _judged)
 
-    def count(self, choice: Choice) -> int:
-        """Return how many labelled records of a choice are kept."""
-        query = f"SELECT count(*) FROM records WHERE {_CHOSEN}"
-        return sum(self._read(query, asdict(choice), lambda row: int(row[0])))
+    def count(self, choice: Choice | None) -> int:
+        """Return how many labelled records of a choice are kept; None: how many records are."""
+        query = "SELECT count(*) FROM records" + (f" WHERE {_CHOSEN}" if choice else "")
+        return sum(self._read(query, asdict(choice) if choice else {}, lambda row: int(row[0])))
 
     def ids_like(self, start: str, limit: int = 20) -> list[str]:
         """Return the ids of kept records that begin with `start`, the newest first."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.status.feature_drift import RECORDS, RecentRows
+from streamboost.pipelines.status.feature_drift import RECORDS
 from streamboost.pipelines.status.history import MOST_DEAD_LETTERS, MOST_MARKS, MOST_PREDICTIONS
 from streamboost.stream.checks import Label
 
-__all__ = ["Mark", "Notes", "Recent", "Since"]
+__all__ = ["Mark", "Notes", "Recent", "RecentRows", "Since"]
 
 RECENT_RECORDS = 2_000
 """Predictions in the class mix: as many as the evaluation's window of newest records."""
@@ -87,6 +87,53 @@ class Recent:
 def _commonest(counts: Counter[Label]) -> list[Label]:
     """Return the commonest labels in their order, as many as are shown."""
     return sorted(label for label, _ in counts.most_common(MOST_CLASSES))
+
+
+class RecentRows:
+    """The newest rows of a stream, float32 (n, D), and its first ones.
+
+    Attributes
+    ----------
+    seen : how many came
+    first : the first rows, if they are wanted, or since `restart`, once there are enough of them
+    """
+
+    def __init__(self, n_features: int, n_rows: int = RECORDS, *, wanted: bool = True) -> None:
+        self._rows = np.empty((n_rows, n_features), dtype=np.float32)
+        self.seen = 0
+        self.first: np.ndarray | None = None
+        self._wanted = n_rows if wanted else 0
+
+    def add(self, X: np.ndarray) -> None:
+        """Take in the rows `X` (n, D)."""
+        n_rows = len(self._rows)
+        while self._wanted and len(X):
+            part, X = X[: self._wanted], X[self._wanted :]
+            self._append(part)
+            self._wanted -= len(part)
+            if not self._wanted:
+                self.first = self._rows.copy()
+        self._append(X[-n_rows:])
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether the first rows are still to come; else the newest alone count."""
+        return self._wanted > 0
+
+    def restart(self) -> None:
+        """Let the rows that come next be the first."""
+        self.first, self._wanted = None, len(self._rows)
+
+    def newest(self) -> np.ndarray:
+        """Return a copy of the newest rows, in the order they came."""
+        return np.roll(self._rows[: self.seen], -(self.seen % len(self._rows)), axis=0)
+
+    def _append(self, X: np.ndarray) -> None:
+        start = self.seen % len(self._rows)
+        end = min(start + len(X), len(self._rows))
+        self._rows[start:end] = X[: end - start]
+        self._rows[: len(X) - (end - start)] = X[end - start :]
+        self.seen += len(X)
 
 
 class Notes:

@@ -3,17 +3,26 @@
 import logging
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.status.feature_drift import Farthest, FeatureDrift, Reference, moved_most
+from streamboost.pipelines.status.feature_drift import (
+    RECORDS,
+    Farthest,
+    FeatureDrift,
+    Moment,
+    Reference,
+    moved_most,
+)
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import Board, text_of
-from streamboost.pipelines.status.judged import Judged, JudgedRows
+from streamboost.pipelines.status.judged import Judged, JudgedRows, Usual
 from streamboost.pipelines.status.labelled import LabelledNow, near, typical
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import Recent, Since
@@ -73,10 +82,12 @@ class Writer:
         self._documents: dict[str, Row] = {}
         self._drift = FeatureDrift(watched)
         self._farthest = Farthest()
+        self._came: deque[Moment] = deque(maxlen=RECORDS)
         self._first: Any = None
         self._labelled: LabelledNow | None = None
         self.requests = RequestRows()
         self._judged = JudgedRows()
+        self._usual: dict[str, Usual] = {}
         self._versions = ServedVersions()
         self._resume(StatusReader(folder))
         self._condition = threading.Condition()
@@ -166,8 +177,12 @@ class Writer:
         if publication.labelled is not None:
             self._labelled = publication.labelled
             documents = documents | {"typical": typical(self._labelled)}
+        if publication.recent is not None:
+            documents = documents | self._count(
+                publication.recent, documents["join"]["records"], publication.time
+            )
         if publication.judged is not None:
-            self._judged.update(publication.judged, publication.schema)
+            self._judged.update(publication.judged, publication.schema, self._usual)
         if (asked := publication.requests) is not None:
             found = near(self._labelled, asked.most_useful()) if self._labelled else {}
             self.requests.update(asked, found, publication.schema, self._judged.fields)
@@ -176,7 +191,6 @@ class Writer:
         board.predicted(since.predictions)
         board.buried(since.dead_letters)
         if publication.recent is not None:
-            documents = documents | self._count(publication.recent, publication.time)
             columns = publication.judged.columns if publication.judged else ()
             shares = self._versions.update(
                 publication.committee, documents, columns, publication.time
@@ -202,14 +216,23 @@ class Writer:
             }
         )
 
-    def _count(self, recent: Recent, now: int) -> dict[str, Any]:
+    def _count(self, recent: Recent, records: int, now: int) -> dict[str, Any]:
         drift = self._drift
         if recent.first is not None and recent.first is not self._first:
             self._first = recent.first
             drift.reference = Reference.of(recent.first, now)
         reference = drift.reference
         features = drift.measure(recent.rows)
-        self._farthest.note(features, len(recent.rows), now)
+        self._came.append((records, now))
+        n = len(recent.rows)
+
+        def changed(name: str) -> Moment:
+            record = records - n + drift.changed_at(recent.rows, name)
+            by_then, times = zip(*self._came, strict=True)
+            return record, int(np.interp(record, by_then, times))
+
+        self._farthest.note(features, n, (records, now), changed)
+        self._usual = {one["name"]: (one["mean"], one["deviation"]) for one in features}
         features.sort(key=lambda one: -(one["psi"] or 0.0))
         return {
             "classes": recent.mix(),

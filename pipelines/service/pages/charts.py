@@ -158,6 +158,8 @@ def spending(view: View) -> Curves:
     if allowed is not None:
         summary += f" of {amount(int(allowed))} allowed"
     summary += f", {amount(last.get('answered'))} of them answered"
+    if (expired := last.get("expired")) is not None:
+        summary += f", {amount(expired)} expired and {amount(last.get('open'))} open"
     summary += f"; {amount(audits)} were asked at random, for the honest figure." if audits else "."
     return _counts(view, series, summary, whole=True)
 

@@ -7,12 +7,13 @@ from statistics import median
 from typing import Any, Literal
 
 from streamboost.pipelines.service.pages.causes import lags
+from streamboost.pipelines.service.pages.causes.features.shifts import shifted, shifted_in_words
 from streamboost.pipelines.service.pages.tables import named, rolled_back
-from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
-from streamboost.pipelines.wording import amount, clock, seconds
+from streamboost.pipelines.wording import amount, clock, seconds, unbroken
 
-__all__ = ["UNSTARTED", "Activity", "Standing", "standing"]
+__all__ = ["UNSTARTED", "Activity", "Notice", "Standing", "standing"]
 
 STILL = 60.0
 """Seconds without a commit after which a pipeline that runs is said to be waiting."""
@@ -42,6 +43,15 @@ Tone = Literal["good", "warn", "bad", "grey"]
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """What somebody should know of a pipeline that runs: in a word, in a few, and where it is."""
+
+    word: str
+    text: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """The line: `age` is in seconds, None where it does not matter; `trouble` is what is wrong."""
 
@@ -50,6 +60,7 @@ class Standing:
     parts: Sequence[str] = ()
     age: float | None = None
     trouble: str | None = None
+    notices: Sequence[Notice] = ()
 
 
 def standing(view: View, now: float) -> Standing:
@@ -73,8 +84,23 @@ def standing(view: View, now: float) -> Standing:
     if state in ("retrying", "recovering"):
         tone = "bad" if trouble else "warn"
         return Standing(state.capitalize(), tone, _since(last), age, trouble)
-    tone = "bad" if trouble else "good"
-    return Standing("Trouble" if trouble else "OK", tone, _pace(view, last, now), age, trouble)
+    notices, pace = _notices(view), _pace(view, last, now)
+    if trouble:
+        return Standing("Trouble", "bad", pace, age, trouble, notices)
+    if notices:
+        return Standing(notices[0].word, "warn", pace, age, None, notices)
+    return Standing("OK", "good", pace, age)
+
+
+def _notices(view: View) -> list[Notice]:
+    """Return what keeps a pipeline that runs from being OK, what somebody chose first."""
+    name, found = view.document("pipeline").get("name"), []
+    if view.document("learner").get("paused"):
+        found.append(Notice("Paused", "training is paused", page_of("/versions", name)))
+    if moved := shifted(view):
+        link = page_of("/features", name, feature=moved[0])
+        found.append(Notice("Shifted", shifted_in_words(view), link))
+    return found
 
 
 def _since(last: float | None) -> tuple[str, ...]:
@@ -103,7 +129,8 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
     if last is None:
         return ("no batch committed in this run yet",)
     point: Mapping[str, Any] = view.points[-1] if view.points else {}
-    if now - last / 1000 > STILL:
+    is_still = now - last / 1000 > STILL
+    if is_still:
         pace = f"nothing has come since {clock(last)}"
     else:
         scored = view.document("workers").values()
@@ -114,6 +141,11 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
     if view.unscored is not None:
         behind = () if lag is None else (f"{amount(lag)} to be read by the learner",)
         parts: tuple[str, ...] = (pace, view.unscored, *behind)
+    elif is_still and lag:
+        waits = f"though {lags.in_units(view, lag)} to read"
+        parts = (f"nothing has been committed since {clock(last)}, {waits}",)
+    elif is_still:
+        parts = (pace if lag is None else f"{pace}, and nothing waits to be read",)
     else:
         told = f"lag {lags.in_units(view, lag)}{_in_time(view)}"
         parts = (pace,) if lag is None else (pace, told)
@@ -154,7 +186,7 @@ class Activity:
         now = time.time()
         found = standing(view, now)
         said = asdict(found)
-        trouble = said.pop("trouble")
+        trouble, said["parts"] = said.pop("trouble"), [unbroken(part) for part in found.parts]
         if found.age is not None:
             said["age"] = round(found.age)
         self._line.show(**said, beat=int(now / BEAT))

@@ -21,7 +21,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from streamboost.pipelines.service.pages.charts import Curves
 from streamboost.pipelines.service.pages.tables import Cell, Table
-from streamboost.pipelines.wording import visible
+from streamboost.pipelines.wording import unbroken, visible
 
 __all__ = [
     "STATIC",
@@ -70,7 +70,8 @@ class Tag(TextElement):
             self.update()
 
     def _text_to_model_text(self, text: str) -> None:
-        super()._text_to_model_text(visible(text))
+        # What comes from elsewhere stands in a `bdi`, and stays as it is.
+        super()._text_to_model_text(visible(text if self.tag == "bdi" else unbroken(text)))
 
 
 class Sentence(Tag):
@@ -283,7 +284,7 @@ class Answers(_Component, component=STATIC / "answers.js"):
 def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Return the rows of a table as JSON can hold them."""
     return [
-        [visible(value) if isinstance(value, str) else _cell(value) for value in row]
+        [unbroken(visible(value)) if isinstance(value, str) else _cell(value) for value in row]
         for row in rows
     ]
 
@@ -292,7 +293,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
     # Not asdict, which copies deeply: this is most of what `serve` does for open dashboards.
     found: dict[str, Any] = {name: getattr(cell, name) for name in _CELL}
     found = {name: value for name, value in found.items() if value is not None}
-    found |= {name: visible(found[name]) for name in ("text", "note") if name in found}
+    found |= {name: unbroken(visible(found[name])) for name in ("text", "note") if name in found}
     found |= {name: round(found[name], 2) for name in ("bar", "shade") if name in found}
     if cell.scale is not None:
         found["scale"] = asdict(cell.scale)

@@ -6,10 +6,10 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignif
 const precise = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 
 const duration = (v) =>
-  v >= 1 ? `${precise.format(v)} s` : v >= 1e-3 ? `${precise.format(v * 1e3)} ms` : `${precise.format(v * 1e6)} µs`;
+  v >= 1 ? `${precise.format(v)}\u00a0s` : v >= 1e-3 ? `${precise.format(v * 1e3)}\u00a0ms` : `${precise.format(v * 1e6)}\u00a0µs`;
 
 const FORMATS = {
-  percent: [(v) => `${precise.format(100 * v)} %`, (v) => `${(100 * v).toFixed(1)} %`],
+  percent: [(v) => `${precise.format(100 * v)}\u00a0%`, (v) => `${(100 * v).toFixed(1)}\u00a0%`],
   count: [(v) => compact.format(v), (v) => precise.format(v)],
   seconds: [(v) => (v ? duration(v) : "0"), duration],
 };

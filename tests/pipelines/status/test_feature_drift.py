@@ -11,12 +11,13 @@ from streamboost.pipelines.status.feature_drift import (
     RECORDS,
     Farthest,
     FeatureDrift,
-    RecentRows,
     Reference,
     by_chance,
+    changed_at,
     moved_most,
     stability,
 )
+from streamboost.pipelines.status.recent import RecentRows
 
 counts = arrays(np.int64, st.integers(1, 12), elements=st.integers(0, 5_000))
 
@@ -70,7 +71,7 @@ def test_the_newest_rows_are_kept_and_the_first_since_a_restart(sizes, n_rows, r
         rows.add(np.array(batch, dtype=np.float32).reshape(-1, 1))
         seen += batch
         since += batch
-    assert sorted(rows.newest().ravel().tolist()) == seen[-n_rows:]
+    assert rows.newest().ravel().tolist() == seen[-n_rows:]
     first = None if rows.first is None else sorted(rows.first.ravel().tolist())
     assert first == (since[:n_rows] if len(since) >= n_rows else None)
 
@@ -107,33 +108,88 @@ def test_any_values_can_be_measured(X):
             assert np.isfinite(numbers).all()
 
 
+def test_a_shift_that_comes_at_once_is_found_in_the_rows_where_it_came():
+    rng = np.random.default_rng(3)
+    reference = Reference.of(rng.normal(size=(RECORDS, 2)).astype(np.float32), 0)
+    drift = FeatureDrift(["a", "b"], reference)
+    for start in (300, 700, 950):
+        X = rng.normal(size=(RECORDS, 2)).astype(np.float32)
+        X[start:, 1] += 1.5
+        assert drift.changed_at(X, "b") == pytest.approx(start, abs=15)
+        X[start:, 1] = np.nan
+        assert drift.changed_at(X, "b") == start
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=30))
+def test_the_split_is_the_most_likely_of_all(bins):
+    def likelihood(part):
+        counts = np.bincount(part, minlength=4)
+        return sum(n * np.log(n / len(part)) for n in counts if n)
+
+    found = [likelihood(bins[:at]) + likelihood(bins[at:]) for at in range(1, len(bins))]
+    assert found[changed_at(np.array(bins), 4) - 1] == pytest.approx(max(found))
+
+
 def measured(**indexes):
     return [{"name": name, "psi": index} for name, index in indexes.items()]
+
+
+def at(records):
+    """The moment at which so many records had come."""
+    return records, 10 * records
+
+
+def nowhere(name):
+    raise AssertionError(name)
 
 
 def test_of_each_feature_is_known_how_far_it_was_and_when_it_first_was_shifted():
     farthest = Farthest()
     for now, index in enumerate((0.05, 0.25, 0.4, 0.1), start=1):
         found = measured(a=index, b=0.01)
-        farthest.note(found, RECORDS, now)
-    assert {**found[0]} == {"name": "a", "psi": 0.1, "peak": 0.4, "peaked": 3, "began": 2}
-    assert (found[1]["peak"], found[1]["peaked"], found[1]["began"]) == (0.01, 1, None)
+        farthest.note(found, RECORDS, at(now), lambda name: at(7))
+    assert (found[0]["peak"], found[0]["peaked"], found[0]["began"]) == (0.4, 30, 20)
+    assert (found[1]["peak"], found[1]["peaked"], found[1]["began"]) == (0.01, 10, None)
+    assert (found[0]["started"], found[1]["started"]) == (at(1), None)
     again = Farthest()
     again.resume(found)
-    later = measured(a=0.3)
-    again.note(later, RECORDS, 9)
-    assert (later[0]["peak"], later[0]["began"]) == (0.4, 2)
+    later = measured(a=0.3, b=0.3)
+    again.note(later, RECORDS, at(9), lambda name: at(8))
+    assert (later[0]["peak"], later[0]["began"], later[0]["started"]) == (0.4, 20, at(1))
+    assert (later[1]["began"], later[1]["started"]) == (90, at(4)), "the earlier run saw it calm"
+
+
+def test_a_shift_began_where_the_rows_divide_or_where_the_index_was_small_last_if_earlier():
+    def started(*indexes, changed):
+        farthest = Farthest()
+        for now, index in enumerate(indexes, start=1):
+            found = measured(a=index)
+            farthest.note(found, RECORDS, at(now), lambda name: at(changed))
+        return found[0]["started"]
+
+    assert started(0.01, 0.05, 0.15, 0.3, changed=1) == at(1), "it came at once"
+    assert started(0.01, 0.05, 0.15, 0.18, 0.3, changed=4) == at(2), "it crept in"
+    assert started(0.3, changed=1) == at(1), "nothing is known of before"
+
+
+def test_an_earlier_release_has_not_told_when_a_shift_began():
+    farthest = Farthest()
+    farthest.resume([{"name": "a", "psi": 0.3, "peak": 0.3, "peaked": 20, "began": 10}])
+    found = measured(a=0.4)
+    farthest.note(found, RECORDS, at(3), nowhere)
+    assert (found[0]["began"], found[0]["started"]) == (10, None)
 
 
 def test_what_few_records_say_of_a_feature_does_not_count():
     farthest, found = Farthest(), measured(a=3.0)
-    farthest.note(found, RECORDS - 1, 1)
+    farthest.note(found, RECORDS - 1, at(1), nowhere)
     assert "peak" not in found[0]
 
 
 def test_a_feature_that_is_followed_stays_so_while_others_move_more_for_a_while():
     farthest, names = Farthest(), [f"f{i}" for i in range(FOLLOWED + 20)]
-    farthest.note(measured(**{name: 0.01 * i for i, name in enumerate(names)}), RECORDS, 1)
+    first = measured(**{name: 0.01 * i for i, name in enumerate(names)})
+    farthest.note(first, RECORDS, at(1), lambda name: at(1))
     once = measured(**dict.fromkeys(names, 0.0))
-    farthest.note(once, RECORDS, 2)
+    farthest.note(once, RECORDS, at(2), nowhere)
     assert set(moved_most(once)) == set(names[20:])

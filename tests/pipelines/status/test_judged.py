@@ -128,6 +128,21 @@ def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world,
             assert total == pytest.approx(scores[name], abs=1e-3)
 
 
+def test_a_record_with_reasons_keeps_what_was_usual_when_it_came(judged_world, reader):
+    explained = [one for one in map(reader.judged, reader.request_ids()) if one and one.get("why")]
+    assert explained
+    newest = {one["name"]: one for one in reader.document("features")["features"]}
+    for one in explained:
+        assert one["usual"].keys() == {row[0] for row in one["why"]["features"]} & newest.keys()
+        for name, (mean, deviation) in one["usual"].items():
+            assert mean == pytest.approx(newest[name]["mean"], abs=newest[name]["deviation"])
+            assert deviation > 0
+
+
+def test_all_records_that_are_kept_are_counted(judged_world, reader):
+    assert reader.count(None) == len(reader.judged_rows()) > reader.count(Choice()) > 0
+
+
 def test_a_correction_is_added_to_what_was_said_before(judged_world, tmp_path, reader):
     world, truth = judged_world
     id = reader.confused(limit=1)[0]["id"]

@@ -24,7 +24,7 @@ def show_records(
 ) -> None:
     """List records of a choice, after the first `offset` of the `total` that are kept."""
     pipeline = view.document("pipeline").get("name")
-    with Tag("section", classes="panel whole", aria_label="Records"):
+    with Tag("section", classes="panel whole", aria_label="Records", id="listed"):
         _filters(view, choice, pipeline)
         Sentence("p", "summary").say(*_what(total, choice))
         Tag(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from fastapi import Request
 from nicegui import ui
@@ -9,8 +10,9 @@ from starlette.exceptions import HTTPException
 
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
-from streamboost.pipelines.service.pages.causes.features import show_features
+from streamboost.pipelines.service.pages.causes.features.page import show_features
 from streamboost.pipelines.service.pages.causes.letters import show_letters
+from streamboost.pipelines.service.pages.causes.record.missing import Traces, what_became
 from streamboost.pipelines.service.pages.causes.record.page import show_missing, show_record
 from streamboost.pipelines.service.pages.causes.records import MOST, show_records
 from streamboost.pipelines.service.pages.causes.steering import Steering
@@ -97,7 +99,8 @@ def _add_records(pages: _Pages) -> None:
                 show_record(seen, view, others, may_change=may)
             else:
                 alike = await asyncio.to_thread(served.status.ids_like, id)
-                show_missing(id, alike, served.name)
+                traces = await asyncio.to_thread(_traces, served, request.state.person, id)
+                show_missing(what_became(id, traces, view), alike, served.name)
         await live(None)
 
     @ui.page("/records", title="Records | streamboost", response_timeout=PATIENCE)
@@ -125,6 +128,15 @@ def _add_records(pages: _Pages) -> None:
         with content:
             show_records(found, total, view, choice, offset)
         await live(None)
+
+
+def _traces(served: Served, person: Person, id: str) -> Traces:
+    """Return what is there of a record that is not kept, for `person` to see."""
+    found = Traces.of(id, served.status)
+    if found.prediction is None:
+        return found
+    (seen,) = served.blindfold.seen_by(person, [found.prediction])
+    return replace(found, prediction=seen)
 
 
 def _may_change(served: Served, person: Person, found: Status) -> bool:

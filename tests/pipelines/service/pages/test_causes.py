@@ -8,15 +8,11 @@ from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages import tables
-from streamboost.pipelines.service.pages.causes import (
-    features,
-    letters,
-    records,
-    steering,
-    versions,
-)
+from streamboost.pipelines.service.pages.causes import letters, records, steering, versions
+from streamboost.pipelines.service.pages.causes.features import page as features
 from streamboost.pipelines.service.pages.causes.record import page as record
 from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, looks_wrong
+from streamboost.pipelines.service.pages.causes.record.missing import Traces, what_became
 from streamboost.pipelines.service.pages.causes.record.nearest import nearest
 from streamboost.pipelines.service.pages.causes.record.story import story
 from streamboost.pipelines.service.pages.view import View
@@ -54,11 +50,81 @@ VIEW = View(
 def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
     table = record.reasons(FOUND, VIEW)
     assert [one.text for one in table.columns][3:] == ["For cement", "For grass"]
-    assert texts(table.rows[0]) == ["hue", "0.9", "0.2\u00a0±\u00a00.1", "+0.80", "-0.40"]
+    assert texts(table.rows[0]) == ["hue", "0.9", "0.2\u00a0± 0.1", "+0.80", "-0.40"]
     assert texts(table.rows[-1])[3:] == ["+0.10", "+0.30"]
     assert table.summary.startswith(
         "For cement rather than grass spoke most of all hue (+1.20); against it row (-0.50)."
     )
+
+
+def test_what_is_usual_is_what_was_when_the_record_came_where_that_is_known():
+    then = record.reasons(FOUND | {"usual": {"hue": [0.5, 0.05]}}, VIEW)
+    assert then.columns[2].text == "Usual then"
+    assert [texts(row)[2] for row in then.rows[:2]] == ["0.5\u00a0± 0.05", "—"]
+    now = record.reasons(FOUND, VIEW)
+    assert (now.columns[2].text, texts(now.rows[0])[2]) == ("Usual now", "0.2\u00a0± 0.1")
+
+
+@pytest.mark.parametrize(("started", "told"), [(900, "before it came"), (1_100, "after it came")])
+def test_what_a_feature_that_shifted_did_leads_to_its_shift(started, told):
+    hue = {"name": "hue", "began": 2_000, "started": [70, started]}
+    given = {"features": [hue, {"name": "row", "began": None}]}
+    table = record.reasons(FOUND, View(documents={"pipeline": {"name": "p"}, "features": given}))
+    assert table.rows[0][0].link == "/features?pipeline=p&feature=hue"
+    assert table.rows[1][0] == "row"
+    assert table.summary.endswith(f" hue shifted {told}.")
+
+
+def absent(traces, **documents):
+    text, *names = what_became("7", traces, View(documents=documents))
+    return text.format(*names)
+
+
+ALL_KEPT = {
+    "ledger": {"requests": 5, "again": 1},
+    "join": {"records": 600, "unasked": 2},
+}
+
+
+def test_of_a_record_that_is_not_kept_is_said_what_became_of_it_as_far_as_anybody_knows():
+    seen = {"id": "7", "label": "cement", "probability": 0.9, "version": 12, "asked": False}
+    assert absent(Traces(seen, predictions=500)) == (
+        "Record 7 came and was never asked about, nor did anybody label it. It was predicted as "
+        "cement by version 12, 90.0 % sure."
+    )
+    assert absent(Traces({"id": "7", "asked": False, "hidden": True})).endswith("have answered.")
+    assert absent(Traces(is_open=True)) == "Record 7 was asked about, and nobody has answered yet."
+    kept = Traces(predictions=500, records=6)
+    assert absent(kept, **ALL_KEPT).startswith("Record 7 was never asked about and nobody labelled")
+    few = ALL_KEPT | {"join": {"records": 500, "unasked": 2}}
+    assert absent(kept, **few) == "No record 7 has ever come."
+    apart = absent(kept, **few, workers={"0": {}})
+    assert apart.startswith("Record 7 was never asked about"), "others predict what came"
+    gone = absent(Traces(predictions=500, records=5), **ALL_KEPT)
+    assert gone.startswith(
+        "Nothing is kept of a record 7: it was never asked about, or so long ago"
+    )
+    assert gone.endswith(
+        "Kept here are the newest 5 records that were asked about or labelled, and the newest 500 "
+        "predictions."
+    )
+
+
+def test_a_status_tells_a_record_that_was_never_asked_about_from_one_that_never_came(site):
+    status, view = site.served.status, View(documents=site.served.status.documents())
+    unasked = next(p["id"] for p in status.predictions() if status.judged(p["id"]) is None)
+    told = {id: what_became(id, Traces.of(id, status), view)[0] for id in (unasked, "nobody")}
+    assert "came and was never asked about" in told[unasked]
+    assert told["nobody"] == "No record {} has ever come."
+
+
+def test_a_request_whose_time_is_over_is_not_said_to_count_an_answer():
+    asked = FOUND | {"truth": None, "labels": []}
+    assert story(asked | {"expires": 3_000})[-1][0].endswith(
+        f"An answer was to come by {clock(3_000)}: now it may be too late."
+    )
+    late = 4_000_000_000_000
+    assert f"An answer counts until {clock(late)}." in story(asked | {"expires": late})[-1][0]
 
 
 def why(classes, features, base=(0.0, 0.0)):
@@ -217,35 +283,45 @@ def test_it_is_said_since_when_a_feature_counts_as_shifted():
     assert f"farthest off at {clock(2_000)}, with 0.15" in said(0.1, 0.15, 0.1)
 
 
-def test_which_feature_moved_most_since_the_start_and_when_that_began_is_said_first():
-    def of(name, psi, peak, peaked, began):
-        return {"name": name, "psi": psi, "peak": peak, "peaked": peaked, "began": began}
+def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_that_counted():
+    def of(name, psi, peak, peaked, began, started=None):
+        course = {"peak": peak, "peaked": peaked, "began": began, "started": started}
+        return {"name": name, "psi": psi, **course}
 
-    def seen(*found):
-        return View(documents={"features": {"features": found}, "pipeline": {"name": "p"}})
+    def seen(*found, **more):
+        return View(documents={"features": {"features": found}, "pipeline": {"name": "p"}, **more})
 
-    hue, row = of("hue", 0.05, 0.6, 3_000, 2_000), of("row", 0.3, 0.3, 9_000, 1_000)
-    view = seen(row, hue)
-    assert features.farthest(view) == (
-        f"Since the start hue has moved most: PSI 0.60 at {clock(3_000)}; it first counted as "
-        f"shifted (0.2 or more) at {clock(2_000)}. The first to shift was row, at {clock(1_000)}; "
-        "2 features ever did."
+    hue = of("hue", 0.05, 0.6, 3_000, 2_000, [1_234, 1_500])
+    row, noise = of("row", 0.3, 0.3, 9_000, 1_000), of("noise", 5.0, 5.0, 9_000, 1_000, [70, 900])
+    moved = seen(row, hue, noise)
+    assert features.farthest(moved).startswith(
+        "Of the 3 features that ever shifted, noise moved most: its shift began after about 70 "
+        f"records, at {clock(900)}."
     )
-    assert [texts(one)[:5] for one in features.overview(view).rows] == [
-        ["hue", "0.05", "0.60", clock(3_000), clock(2_000)],
-        ["row", "0.30", "0.30", clock(9_000), clock(1_000)],
-    ]
-    weighed = View(documents=view.documents | {"importances": {"row": 0.2, "hue": 0.06, "x": 0.3}})
-    assert features.farthest(weighed).endswith(
-        "2 features ever did. Of these the committee goes by row most, with 20.0 % of what its "
-        "splits gain (hue 6.0 %)."
+    weighed = seen(row, hue, noise, importances={"row": 0.2, "hue": 0.6, "noise": 0.01})
+    assert features.farthest(weighed) == (
+        "Of the 3 features that ever shifted, hue matters most (importance 60.0 %): its shift "
+        f"began after about 1,234 records, at {clock(1_500)}. Its PSI was 0.60 at most, at "
+        f"{clock(3_000)}, and is 0.05 now. The others' began: row by {clock(1_000)} (importance "
+        f"20.0 %); noise after about 70 records, at {clock(900)} (importance 1.0 %, it matters "
+        "little)."
+    )
+    rows = {texts(row)[0]: texts(row)[1:6] for row in features.overview(weighed).rows}
+    assert rows["hue"] == ["0.05", "0.60", clock(1_500), "1,234", clock(2_000)]
+    assert rows["row"] == ["0.30", "0.30", f"by {clock(1_000)}", "—", clock(1_000)]
+    apart = features.farthest(seen(hue, workers={"0": {}}))
+    assert "1,234 records" not in apart, "the learner has but the records that were asked about"
+    points = [{"time": 1, "psi": {"hue": 0.3}}]
+    one = features.moved(View(documents=moved.documents, points=points), "hue")
+    assert one.summary.endswith(
+        f"Its first shift began after about 1,234 records, at {clock(1500)}."
     )
     calm = seen(of("hue", 0.05, 0.1, 3_000, None))
     assert features.farthest(calm) == (
-        f"Since the start hue has moved most: PSI 0.10 at {clock(3_000)}. No feature has ever "
-        "counted as shifted (0.2 or more)."
+        "No feature has ever counted as shifted (0.2 or more): since the start hue has moved most, "
+        f"PSI 0.10 at {clock(3_000)}."
     )
-    assert texts(features.overview(calm).rows[0])[4] == "never"
+    assert texts(features.overview(calm).rows[0])[3:6] == ["never", "—", "never"]
 
 
 def test_features_in_which_no_drift_is_followed_are_named():

@@ -34,6 +34,8 @@ def point(time, **values):
         "requests": 30,
         "audits": 3,
         "answered": 20,
+        "expired": 4,
+        "open": 6,
         "budget_allowed": 31.4,
         "lag": {"records": 5, "labels": 2},
         "version": 2,
@@ -54,6 +56,13 @@ def test_points_have_what_charts_read(world, make_records, tmp_path, reader):
     world.feed(make_records(20)[0])
     run(world, tmp_path)
     assert point(1_000).keys() <= reader.points()[-1].keys()
+
+
+def test_what_became_of_the_labels_asked_for_adds_up():
+    said = curves.spending(VIEW).summary
+    assert said.startswith(
+        "30 labels asked for of 31 allowed, 20 of them answered, 4 expired and 6"
+    )
 
 
 EVERY_CHART = [find for _, _, find in PANELS if find.__module__ == curves.__name__]

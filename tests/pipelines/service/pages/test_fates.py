@@ -30,10 +30,9 @@ def test_where_nothing_is_lost_or_waits_that_is_said():
 
 def test_what_is_lost_and_what_waits_is_said_first():
     lost = {"late": 3, "unknown": 1, "waiting_labels": 2, "dead_letters": 12}
-    table = shown(JOIN | lost, ledger={"expired": 7})
+    table = shown(JOIN | lost)
     assert table.summary == (
-        "12 messages could not be used. 4 labels came to nothing. 7 requests expired without an "
-        "answer. 2 labels wait for their record."
+        "12 messages could not be used. 4 labels came to nothing. 2 labels wait for their record."
     )
     links = {row[0]: row[1].link for row in table.rows if not isinstance(row[1], str)}
     assert links == {"dead letters": "/letters?pipeline=p"}
@@ -46,3 +45,27 @@ def test_what_is_lost_and_what_waits_is_said_first():
 def test_a_learner_apart_counts_what_was_asked_about():
     (row, *_) = shown(JOIN, workers={"0": {}}).rows
     assert texts(row)[2] == "asked about: scorers predict, and the learner keeps these"
+
+
+def test_what_became_of_requests_adds_up():
+    ledger = {"requests": 598, "answered": 534, "expired": 26, "again": 3}
+    table = shown(JOIN | {"expired": 1, "open_requests": 38}, ledger=ledger)
+    assert table.summary == (
+        "1 label came to nothing. 598 labels asked for: 534 answered, 26 expired without an "
+        "answer, 38 open."
+    )
+    rows = {texts(row)[0]: texts(row)[1:] for row in table.rows}
+    counted = ("requests answered", "requests expired", "open requests")
+    assert [rows[name][0] for name in counted] == ["534", "26", "38"]
+    assert rows["requests"] == [
+        "598",
+        "labels asked for, the sum of what follows, 3 of them about labels that looked wrong",
+    ]
+    assert rows["expired"][0] == "1", "a label that came too late"
+
+
+def test_requests_whose_answers_were_of_no_use_are_counted_too():
+    ledger = {"requests": 10, "answered": 5, "expired": 1}
+    table = shown(JOIN | {"open_requests": 3}, ledger=ledger)
+    assert "5 answered, 1 expired without an answer, 1 answered to no use, 3 open." in table.summary
+    assert ["requests dropped", "1"] in [texts(row)[:2] for row in table.rows]

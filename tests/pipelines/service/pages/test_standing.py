@@ -80,6 +80,44 @@ def test_a_pipeline_to_which_nothing_comes_is_well():
     assert found.parts[0].startswith("nothing has come since")
 
 
+def test_of_one_to_which_nothing_comes_one_sentence_says_whether_something_waits():
+    at = clock(1000 * (NOW - STILL - 1))
+    quiet, stuck = (seen(committed=STILL + 1, lag={"records": n}) for n in (0, 12))
+    quiet.points[:0] = [{"time": 1, "lag": {"records": 5}}, {"time": 2, "lag": {"records": 0}}]
+    said = [list(standing(view, NOW).parts) for view in (quiet, stuck)]
+    assert said == [
+        [f"nothing has come since {at}, and nothing waits to be read"],
+        [f"nothing has been committed since {at}, though 12 to read"],
+    ]
+
+
+def test_a_pipeline_that_is_paused_is_not_ok_and_leads_to_where_it_is_resumed():
+    view = seen()
+    view.documents["learner"] = {"paused": True}
+    found = standing(view, NOW)
+    assert (found.word, found.tone) == ("Paused", "warn")
+    assert [(one.text, one.link) for one in found.notices] == [("training is paused", "/versions")]
+
+
+def test_a_pipeline_of_which_a_feature_shifted_is_not_ok_and_leads_to_it():
+    view = seen()
+    given = [{"name": "noise", "psi": 5.0}, {"name": "hue", "psi": 0.3}]
+    view.documents["features"] = {"features": given, "records": 1_000}
+    view.documents["importances"] = {"hue": 0.5, "noise": 0.01}
+    found = standing(view, NOW)
+    assert (found.word, found.tone) == ("Shifted", "warn")
+    (notice,) = found.notices
+    assert notice.link == "/features?feature=hue"
+    assert notice.text.startswith("hue has shifted; so has noise")
+    view.documents["learner"] = {"paused": True}
+    assert standing(view, NOW).word == "Paused"
+    assert len(standing(view, NOW).notices) == 2
+    view.documents["trouble"] = {"time": 1000 * NOW, "text": "no disk"}
+    assert (standing(view, NOW).word, standing(view, NOW).tone) == ("Trouble", "bad")
+    view.documents["features"]["records"] = 999
+    assert [one.word for one in standing(view, NOW).notices] == ["Paused"], "it may be by chance"
+
+
 def test_a_pipeline_that_was_started_again_is_not_said_never_to_have_committed():
     view = seen()
     view.documents["pipeline"]["time"] = None

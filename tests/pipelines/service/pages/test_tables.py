@@ -1,7 +1,8 @@
 """What the dashboard's tables say."""
 
 from streamboost.pipelines.service.pages import tables, voices
-from streamboost.pipelines.service.pages.causes import features, figures
+from streamboost.pipelines.service.pages.causes import figures
+from streamboost.pipelines.service.pages.causes.features import page as features
 from streamboost.pipelines.service.pages.view import View
 
 
@@ -57,7 +58,7 @@ def test_features_that_moved_come_first_and_are_counted():
     assert [texts(row)[0] for row in table.rows] == ["moved", "still", "unknown"]
     assert texts(table.rows[0]) == ["moved", "0.40", "50.0 %", "0.0 %"]
     assert table.rows[0][1].note == "shifted: "
-    assert "1 feature shifted, most of all moved" in table.summary
+    assert table.summary == "moved has shifted."
 
 
 def test_features_that_hardly_moved_keep_their_places():
@@ -68,6 +69,24 @@ def test_features_that_hardly_moved_keep_their_places():
         table = features.feature_drift(seen(features={"features": found}))
         orders.append([texts(row)[0] for row in table.rows])
     assert orders == [["c", "a", "b"]] * 2
+
+
+def test_of_what_shifted_that_comes_first_which_matters_most_and_what_matters_little_says_so():
+    def told(records=1_000, **indexes):
+        given = [{"name": name, "psi": index} for name, index in indexes.items()]
+        about = {"features": given, "records": records}
+        shares = {"hue": 0.6, "row": 0.3, "noise": 0.01}
+        return features.feature_drift(seen(features=about, importances=shares))
+
+    table = told(noise=5.0, row=0.4, hue=0.3)
+    assert [texts(row)[0] for row in table.rows] == ["hue", "row", "noise"]
+    assert table.summary == (
+        "hue and 1 other feature have shifted; so has noise, which matters little to the committee."
+    )
+    alone = told(noise=5.0, row=0.01, hue=0.05)
+    assert [texts(row)[0] for row in alone.rows] == ["noise", "hue", "row"]
+    assert alone.summary == "noise has shifted, which matters little to the committee."
+    assert "they may differ by chance" in told(999, hue=0.3).summary
 
 
 def test_a_committees_history_reads_from_the_newest():

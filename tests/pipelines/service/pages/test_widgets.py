@@ -40,11 +40,16 @@ def test_marks_are_told_where_they_differ_also_when_none_are_left():
     assert change_of(before, spec((10, 1), (30, 2))) == {"marks": []}
 
 
+def test_a_number_and_its_unit_stand_in_one_line():
+    (row,) = cells([["94.2 % (88.0 to 95.1)", Cell("12 ms"), "3 of 4"]])
+    assert row == ["94.2\u00a0% (88.0 to 95.1)", {"text": "12\u00a0ms"}, "3 of 4"]
+
+
 def test_of_a_cell_what_differs_is_told_and_what_it_has_no_longer_as_none():
     before = cells([["a", Cell("1 %", bar=0.1, colour="good"), Cell("7", link="/x"), "b"]])
     after = cells([["a", Cell("2 %", bar=0.2, colour="good"), Cell("7"), Cell("c")]])
     assert changed_cells(before, after) == [
-        [0, 1, {"text": "2 %", "bar": 0.2}],
+        [0, 1, {"text": "2\u00a0%", "bar": 0.2}],
         [0, 2, {"link": None}],
         [0, 3, {"text": "c"}],
     ]

@@ -74,14 +74,13 @@ _ABOUT_NEAREST = (
 )
 
 
-def show_missing(id: str, alike: Sequence[str], pipeline: str) -> None:
-    """Say that a record is not kept, and which begin alike."""
+def show_missing(said: tuple[str, ...], alike: Sequence[str], pipeline: str) -> None:
+    """Show what is `said` of a record that is not kept, and which begin alike."""
     with Tag("section", classes="panel"):
-        Sentence("p").say("Record {} is no longer kept, or never was.", id)
+        Sentence("p").say(*said)
         Tag(
             "p",
-            "Kept are the newest records that were asked about or labelled; what was predicted of "
-            "every record stands where the pipeline writes its predictions.",
+            "What was predicted of every record stands where the pipeline writes its predictions.",
             "about",
         )
         if alike:

@@ -1,12 +1,13 @@
 """Why a record was taken for what it was: what each feature did, and what the committee said."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamboost.pipelines.service.labelling.blind import HIDDEN
+from streamboost.pipelines.service.pages.causes.features.shifts import ever_shifted
 from streamboost.pipelines.service.pages.desk.record import UNTOLD
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
-from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.wording import NOTHING, amount, percent, plural, shown
 
 __all__ = ["LONGEST", "about_reasons", "reasons", "rival_of", "told_apart"]
@@ -19,7 +20,8 @@ LONGEST = 40
 _ABOUT = (
     "What each feature did to a class's score in the committee (exact SHAP values): with + it "
     "spoke for the class, with - against it. What tells two classes apart is by how much it spoke "
-    "more for the one."
+    "more for the one. Usual is the mean of "
+    "the newest records, and their standard deviation."
 )
 
 
@@ -65,19 +67,20 @@ def reasons(found: Found, view: View) -> Table:
     rival = rival_of(why, first, found.get("truth"))
     sides = [first] if rival is None else [first, rival]
     places = [1 + classes.index(name) for name in sides]
-    usual, given = _usual(view), found.get("features") or {}
+    given, then = found.get("features") or {}, found.get("usual")
+    usual = _usual_now(view) if then is None else then
     most = max((abs(row[p]) for row in why["features"] for p in places), default=0.0) or 1.0
     columns = [
         Column("Feature", "words"),
         Column("Value"),
-        Column("Usually"),
+        Column("Usual now" if then is None else "Usual then"),
         *(Column(f"For {name}") for name in sides),
     ]
     apart = told_apart(why, first, rival)
     by_name = {str(row[0]): row for row in why["features"]}
     rows: list[list[str | Cell]] = [
         [
-            name,
+            _named(name, view),
             shown(given.get(name))[:LONGEST],
             _usually(usual.get(name)),
             *(_pull(by_name[name][p], most) for p in places),
@@ -87,7 +90,8 @@ def reasons(found: Found, view: View) -> Table:
     for name, values in _summed(why):
         rows.append([name, "", "", *(_pull(values[p - 1], most) for p in places)])
     said = _main_reasons(apart, first, rival)
-    return Table("Why", columns, rows, f"{said}{_alone(why, first, view)}")
+    told = f"{_alone(why, first, view)}{_shifted(found, list(by_name), view)}"
+    return Table("Why", columns, rows, f"{said}{told}")
 
 
 def _summed(why: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
@@ -137,11 +141,33 @@ def _pull(value: float, most: float) -> Cell:
     return Cell(f"{value:+.2f}", bar=abs(value) / most, colour=colour)
 
 
-def _usually(one: Mapping[str, Any] | None) -> str:
-    if not one or one.get("mean") is None:
+def _usually(one: Sequence[float | None] | None) -> str:
+    if not one or one[0] is None:
         return NOTHING
-    return f"{amount(one['mean'])}\u00a0±\u00a0{amount(one.get('deviation'))}"
+    mean, deviation = (None if part is None else float(f"{part:.3g}") for part in one)
+    return f"{amount(mean)}\u00a0± {amount(deviation)}"  # a phone may break it here
 
 
-def _usual(view: View) -> dict[str, Mapping[str, Any]]:
-    return {one["name"]: one for one in view.document("features").get("features") or ()}
+def _usual_now(view: View) -> dict[str, Sequence[float | None]]:
+    """Return mean and standard deviation of the features among the newest records."""
+    found = view.document("features").get("features") or ()
+    return {one["name"]: (one.get("mean"), one.get("deviation")) for one in found}
+
+
+def _named(name: str, view: View) -> str | Cell:
+    """Return a feature's name, which leads to its shift if it ever had one."""
+    if not ever_shifted(view, name):
+        return name
+    link = page_of("/features", view.document("pipeline").get("name"), feature=name)
+    return Cell(name, link=link)
+
+
+def _shifted(found: Found, names: Sequence[str], view: View) -> str:
+    """Say which of the features named shifted, before a record came or after."""
+    came = found.get("arrived") or 0
+    told: dict[str, list[str]] = {}
+    for name in names:
+        if one := ever_shifted(view, name):
+            had = (one.get("started") or (0, one["began"]))[1] <= came
+            told.setdefault("before it came" if had else "after it came", []).append(name)
+    return "".join(f" {', '.join(those)} shifted {when}." for when, those in told.items())

@@ -1,6 +1,7 @@
 """What happened to a record, in sentences."""
 
 from collections.abc import Mapping
+from time import time
 from typing import Any
 
 from streamboost.pipelines.service.labelling.blind import HIDDEN
@@ -63,4 +64,8 @@ def _asked(found: Found) -> str:
 
 def _until(found: Found) -> str:
     expires = found["expires"]
-    return f" An answer counts until {clock(expires)}." if isinstance(expires, int) else ""
+    if not isinstance(expires, int):
+        return ""
+    if expires < 1000 * time():
+        return f" An answer was to come by {clock(expires)}: now it may be too late."
+    return f" An answer counts until {clock(expires)}."

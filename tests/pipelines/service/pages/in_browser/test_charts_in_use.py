@@ -128,7 +128,7 @@ def test_what_is_pointed_at_is_told_with_its_interval_and_goes_on_being_told(job
         chart.evaluate("one => delete one.dataset.told")
         update(job, page)
         until(lambda: chart.get_attribute("data-told"))
-    assert " % (" in next(
+    assert "\u00a0% (" in next(
         line for line in chart.get_attribute("data-told").split("\n") if line.startswith("honest")
     )
 

@@ -79,6 +79,24 @@ def test_every_part_of_the_dashboard_shows_something(visit):
     assert SCRIPT.replace('"', '\\"') in letter.locator("pre").inner_text()
 
 
+def test_the_line_of_a_paused_pipeline_leads_to_where_it_is_resumed(job, visit):
+    page = visit(DASHBOARD, "bob", bypass_csp=True)
+    line = page.locator(".state")
+    assert_says(line, "OK")
+    queue_command(job.config.state, Command("pause"))
+    job.feed(1)
+    assert_says(line, "Paused")
+    assert "warn" in line.get_attribute("class")
+    assert_accessible(page)
+    line.get_by_role("link", name="training is paused").click()
+    page.wait_for_url("**/versions?pipeline=segments")
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Yes, do it").click()
+    page.get_by_text("Queued: resume").wait_for()
+    job.feed(1)
+    assert_says(line, "OK")
+
+
 def test_the_line_turns_grey_while_serve_is_silent_and_back(job, visit):
     page = visit(DASHBOARD)
     line = page.locator(".state")

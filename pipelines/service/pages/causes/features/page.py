@@ -1,26 +1,39 @@
-"""The features: how each falls now and fell then, how far that moved, and what hangs on it."""
+"""The pages' part about features: all of them, one in full, and what the dashboard has of them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from streamboost.pipelines.service.pages.causes.features.shifts import (
+    NAMED,
+    ever_shifted,
+    farthest,
+    in_order,
+    shifted,
+    shifted_in_words,
+    start_of,
+)
 from streamboost.pipelines.service.pages.charts import Curves, Group, Series
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Chart, Tag, show_told
-from streamboost.pipelines.status.feature_drift import FOLLOWED, SHIFTED
+from streamboost.pipelines.status.feature_drift import FOLLOWED, RECORDS, SHIFTED
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
 __all__ = ["distribution", "feature_drift", "moved", "overview", "show_features", "unfollowed"]
 
-NAMED = 5
-"""Features named in a sentence."""
+_ABOUT_SHIFTS = (
+    f" A feature counts as shifted once its index (PSI) is {SHIFTED} or more. That is later than "
+    f"the shift, as the newest {RECORDS:,} records are old ones for a while: when the shift began "
+    "is estimated, as where they divide best into old and new, or where the index was last below "
+    f"{SHIFTED / 2} if that is earlier."
+)
 
 
 def show_features(view: View, chosen: str | None) -> None:
-    """Show all features, and one of them in full: the one that moved most if none is chosen."""
+    """Show all features, and one of them in full: the shift that matters most if none is chosen."""
     table = overview(view)
-    names = [one["name"] for one in _ordered(view)]
+    names = [one["name"] for one in in_order(view, "peak")]
     chosen = chosen if chosen in names else names[0] if names else None
     if table.rows:
         with Tag("section", classes="panel whole", aria_label="Since the start", id="farthest"):
@@ -28,8 +41,6 @@ def show_features(view: View, chosen: str | None) -> None:
     if chosen is not None and table.rows:
         with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
             Tag("h2", chosen, id="one-title")
-            if chosen == names[0]:
-                Tag("p", "Of all features it has moved most since the start.", "about")
             show_told(distribution(view, chosen))
             curves = moved(view, chosen)
             Tag("p", curves.summary, "summary" if curves.times else "summary empty")
@@ -37,56 +48,17 @@ def show_features(view: View, chosen: str | None) -> None:
                 Chart().show_curves(f"PSI of {chosen}", curves)
     with Tag("section", classes="panel whole", aria_labelledby="every-title", id="every"):
         Tag("h2", "All features", id="every-title")
-        Tag("p", f"{_since(view)}{unfollowed(view)}", "about")
+        Tag("p", f"{_since(view)}{_ABOUT_SHIFTS}{unfollowed(view)}", "about")
         show_told(table)
 
 
 def _since(view: View) -> str:
     found = view.document("features")
     if not found.get("reference_taken"):
-        return "Those that moved most come first."
+        return "Those whose shift matters most come first."
     then = f"{plural(found['reference_records'], 'record')} up to {clock(found['reference_taken'])}"
     newest = f"The newest {plural(found['records'], 'record')} beside {then}"
-    return f"{newest}; what moved most since the start is first."
-
-
-def _ordered(view: View) -> list[Mapping[str, Any]]:
-    features = view.document("features").get("features") or []
-    return sorted(features, key=lambda one: (-(one.get("peak") or 0.0), -(one.get("psi") or 0.0)))
-
-
-def farthest(view: View) -> str:
-    """Say which feature moved most since the start, and when features began to count as shifted."""
-    known = [one for one in _ordered(view) if one.get("peak") is not None]
-    if not known:
-        return "How far features moved is told once enough records have come to compare them."
-    most = known[0]
-    said = (
-        f"Since the start {most['name']} has moved most: PSI {most['peak']:.2f} at "
-        f"{clock(most['peaked'])}"
-    )
-    began = sorted((one for one in known if one.get("began")), key=lambda one: float(one["began"]))
-    if not began:
-        return f"{said}. No feature has ever counted as shifted ({SHIFTED} or more)."
-    if most.get("began"):
-        said += f"; it first counted as shifted ({SHIFTED} or more) at {clock(most['began'])}"
-    first = began[0]
-    if first is not most:
-        said += f". The first to shift was {first['name']}, at {clock(first['began'])}"
-    return f"{said}; {plural(len(began), 'feature')} ever did.{_weighed(view, began)}"
-
-
-def _weighed(view: View, shifted: Sequence[Mapping[str, Any]]) -> str:
-    """Say by which of the features that shifted the committee goes most, and how much."""
-    shares: Mapping[str, float] = view.document("importances")
-    if not shares:
-        return ""
-    first, *rest = sorted((one["name"] for one in shifted), key=lambda name: -shares.get(name, 0.0))
-    others = ", ".join(f"{name} {percent(shares.get(name, 0.0))}" for name in rest[:NAMED])
-    most = f"{percent(shares.get(first, 0.0))} of what its splits gain"
-    if not others:
-        return f" The committee goes by it with {most}."
-    return f" Of these the committee goes by {first} most, with {most} ({others})."
+    return f"{newest}; what matters most of what moved since the start is first."
 
 
 def unfollowed(view: View) -> str:
@@ -113,8 +85,9 @@ def overview(view: View) -> Table:
         Column("Feature", "words"),
         Column("PSI now"),
         Column("Largest"),
-        Column("When"),
         Column("Shift began"),
+        Column("After records"),
+        Column("Counted from"),
         Column("Importance"),
         Column("Mean now"),
         Column("Mean then"),
@@ -127,8 +100,7 @@ def overview(view: View) -> Table:
             _link(view, one),
             _shift(one.get("psi")),
             _shift(one.get("peak")),
-            clock(one.get("peaked")),
-            _began(one),
+            *_began(view, one),
             Cell(
                 percent(shares.get(one["name"], 0.0) if shares else None),
                 bar=shares.get(one["name"], 0.0) / most,
@@ -139,25 +111,32 @@ def overview(view: View) -> Table:
             percent(one.get("missing")),
             percent(one.get("missing_reference")),
         ]
-        for one in _ordered(view)
+        for one in in_order(view, "peak")
     ]
     summary = "" if rows else "Shown once records have come."
     return Table("Features", columns, rows, summary)
 
 
-def _began(one: Mapping[str, Any]) -> str:
+def _began(view: View, one: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return when a feature's first shift began, after which record, and since when it counted."""
     if one.get("peak") is None:
-        return NOTHING
-    return clock(one["began"]) if one.get("began") else "never"
+        return NOTHING, NOTHING, NOTHING
+    if not one.get("began"):
+        return "never", NOTHING, "never"
+    counted = clock(one["began"])
+    if not one.get("started"):
+        return f"by {counted}", NOTHING, counted
+    records, time = one["started"]
+    # Where scoring is apart, the learner has but the records that were asked about.
+    return clock(time), NOTHING if view.document("workers") else amount(records), counted
 
 
 def feature_drift(view: View) -> Table:
-    """Show how far each feature has moved from what the committee was taught, farthest first.
+    """Show how far each feature has moved from what the committee was taught.
 
-    Those that hardly moved stand by their names, as who is before whom of them is chance.
+    What matters most is first; those that hardly moved stand by their names.
     """
-    features = view.document("features").get("features") or []
-    found = sorted(features, key=_by_shift)
+    found = in_order(view, "psi")
     columns = [Column("Feature", "words"), Column("PSI"), Column("Missing"), Column("Missing then")]
     if not any(one.get("psi") is not None for one in found):
         return Table("Feature drift", columns, [], "Shown once enough records have come.")
@@ -170,17 +149,15 @@ def feature_drift(view: View) -> Table:
         ]
         for one in found
     ]
-    moved = [str(one["name"]) for one in found if (one.get("psi") or 0.0) >= SHIFTED]
-    if not moved:
-        summary = f"No feature has shifted: all indexes are below {SHIFTED}."
+    if shifted(view):
+        summary = f"{shifted_in_words(view)}."
+    elif view.document("features").get("records", RECORDS) < RECORDS:
+        summary = (
+            f"Fewer than {RECORDS:,} records have come in this run: they may differ by chance."
+        )
     else:
-        summary = f"{plural(len(moved), 'feature')} shifted, most of all {moved[0]}."
+        summary = f"No feature has shifted: all indexes are below {SHIFTED}."
     return Table("Feature drift", columns, rows, summary)
-
-
-def _by_shift(one: Mapping[str, Any]) -> tuple[float, str]:
-    index = one.get("psi") or 0.0
-    return -index if index >= SHIFTED / 2 else 0.0, str(one["name"])
 
 
 def _link(view: View, one: Mapping[str, Any]) -> Cell:
@@ -249,6 +226,8 @@ def moved(view: View, name: str) -> Curves:
     summary = f"PSI {last:.2f} now: {_when(times, values)}."
     if None in values:
         summary += f" Where the curve has gaps, {FOLLOWED} others had moved more."
+    if one := ever_shifted(view, name):
+        summary += f" Its first shift began {start_of(view, one)}."
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)
 
 
@@ -259,7 +238,7 @@ def _when(times: Sequence[int], values: Sequence[float | None]) -> str:
     for time, value in known:
         since = (since or time) if value >= SHIFTED else None
     if since is not None:
-        return f"shifted ({SHIFTED} or more) since {clock(since)}"
+        return f"counts as shifted ({SHIFTED} or more) since {clock(since)}"
     time, most = max(known, key=lambda one: one[1])
     standing = "no longer shifted" if most >= SHIFTED else "not shifted"
     return f"{standing} ({SHIFTED} or more); it was farthest off at {clock(time)}, with {most:.2f}"
