@@ -23,11 +23,12 @@ from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.history import text_of
 from streamboost.pipelines.status.requests import Sent, other_fields, shown_by
 from streamboost.stream.checks import Label
+from streamboost.stream.labelled_rows.named import Vote, verdict
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Judged", "JudgedNotes", "JudgedRows", "why"]
+__all__ = ["Judged", "JudgedNotes", "JudgedRows", "votes_of", "why"]
 
 MOST = 5_000
 """Records kept: the newest."""
@@ -75,10 +76,14 @@ class Told(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came since the last publication, in its order; `columns` are those of the rows."""
+    """What came since the last publication, in its order; `columns` are those of the rows.
+
+    `on_conflict` says which of several labels of a record holds.
+    """
 
     events: Sequence[tuple[str, Seen | Told]]
     columns: Sequence[str] = ()
+    on_conflict: str | None = None
 
 
 @dataclass(slots=True)
@@ -124,7 +129,8 @@ class JudgedNotes:
         """Return what came since this was called last."""
         events, self._events = list(self._events), deque(maxlen=2 * MOST_AT_ONCE)
         pipeline = self.pipeline
-        return Judged(events, pipeline.learner.columns(pipeline.schema.features))
+        learner = pipeline.learner
+        return Judged(events, learner.columns(pipeline.schema.features), learner.on_conflict)
 
 
 def why(
@@ -172,13 +178,19 @@ class JudgedRows:
         end, shown = time.thread_time() + WORK, shown_by(schema)
         for id, event in judged.events:
             if isinstance(event, Told):
-                self._tell(event, schema)
+                self._tell(event, schema, judged.on_conflict)
                 continue
             before = self.rows.get(id)
             value = _asked(event, shown)
-            if before is not None:  # asked about again: what was said of it stays
-                fields = value["fields"] or self.fields(id)
-                value |= {"labels": _decode(before[-1])["labels"], "fields": fields}
+            if before is not None:
+                known = _decode(before[-1])
+                fields = value["fields"] or known["fields"]
+                if known[
+                    "labels"
+                ]:  # whoever predicts it now may have learned them: the first stays
+                    self._keep(id, known | {"fields": fields, "again": event.tick}, before[1])
+                    continue
+                value["fields"] = fields
             if event.committee is not None and time.thread_time() < end:
                 said = value.get("probabilities") or {}
                 value["why"] = why(event.committee, event.x, judged.columns, said)
@@ -189,11 +201,14 @@ class JudgedRows:
         row = self.rows.get(id)
         return {} if row is None else dict(_decode(row[-1])["fields"])
 
-    def _tell(self, told: Told, schema: Schema) -> None:
+    def _tell(self, told: Told, schema: Schema, rule: str | None) -> None:
         row = self.rows.get(told.id)
         value = _unasked(told, schema) if row is None else _decode(row[-1])
         value["labels"] = [*value["labels"], [told.tick, told.label, told.source]][-20:]
-        self._keep(told.id, value, told.label)
+        truth = None if told.label is None else str(told.label)
+        if truth is not None and row is not None and row[1] is not None:
+            truth = str(verdict(rule or "last", votes_of(value["labels"]), row[1]))
+        self._keep(told.id, value, truth)
 
     def _keep(self, id: str, value: dict[str, Any], truth: Label | None) -> None:
         said = value.get("label")
@@ -213,6 +228,23 @@ class JudgedRows:
         self.rows[id] = row
         while len(self.rows) > MOST or self._bytes > MOST_BYTES:
             self._bytes -= len(self.rows.pop(next(iter(self.rows)))[-1])
+
+
+def votes_of(labels: Iterable[tuple[int, Label | None, str | None]]) -> list[Vote]:
+    """Return what each who is known by name said last of a record, and all that others said.
+
+    >>> votes_of([(1, "a", "ann"), (2, "b", None), (3, "b", "ann"), (4, 7, "bob")])
+    [(None, 'b'), ('ann', 'b'), ('bob', '7')]
+    """
+    votes: list[Vote] = []
+    for _, label, source in labels:
+        if source is not None:
+            votes = [vote for vote in votes if vote[0] != source]
+        if label is None:
+            votes = []  # it was taken back, whoever had said it
+        else:
+            votes.append((source, str(label)))
+    return votes
 
 
 def _asked(seen: Seen, shown: Set[str]) -> dict[str, Any]:

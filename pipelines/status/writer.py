@@ -178,10 +178,9 @@ class Writer:
         if publication.recent is not None:
             documents = documents | self._count(publication.recent, publication.time)
             columns = publication.judged.columns if publication.judged else ()
-            shares = self._versions.update(
-                publication.committee, documents, columns, publication.time
-            )
-            documents["importances"] = shares
+            about = publication.committee, documents["learner"]["labels"], columns
+            documents["importances"] = self._versions.update(*about, publication.time)
+        self._versions.count(since.served)
         if publication.point is not None:
             moved = moved_most(documents.get("features", {}).get("features", ()))
             point = publication.point | {"psi": moved}

@@ -19,7 +19,7 @@ from streamboost.pipelines.service.pages.layout import Header, main
 from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.view import EVERY, Feed, View
 from streamboost.pipelines.service.pages.widgets import Tag
-from streamboost.pipelines.status.reader import Choice, Status
+from streamboost.pipelines.status.reader import Choice, Status, Told
 
 __all__ = ["add_causes"]
 
@@ -139,16 +139,21 @@ def _add_versions(pages: _Pages) -> None:
         request: Request, pipeline: str | None = None, a: int | None = None, b: str = ""
     ) -> None:
         served = pages.served(pipeline)
-        found = await asyncio.to_thread(served.status.versions)
+        status = served.status
+
+        def known() -> tuple[list[Status], list[Told]]:
+            return status.versions(), status.told()
+
+        found = await asyncio.to_thread(known)
         view, content, live = await pages.open("/versions", "Versions", served, request)
         with content:
             steering = Steering(served, request.state.person)
-            shown = Versions(found, view, a, int(b) if b.isdecimal() else None)
+            shown = Versions(*found, view, a, int(b) if b.isdecimal() else None)
 
         async def show(now: View) -> None:
             steering.show(now)
             if shown.is_old(now):
-                shown.update(await asyncio.to_thread(served.status.versions), now)
+                shown.update(*await asyncio.to_thread(known), now)
 
         await live(show)
 

@@ -171,11 +171,6 @@ def test_a_list_of_records_names_what_spoke_for_each():
     assert row[0].link == "/record?pipeline=p&id=1404"
 
 
-def test_a_class_that_got_worse_leads_to_its_mistakes_since_then():
-    table = versions.compared(version(4, a=0.9), version(8, a=0.5), "p")
-    assert table.rows[-1][0].link == "/records?pipeline=p&true=a&since=4&wrong=true"
-
-
 def test_a_mistake_is_marked_and_differing_labels_are_named():
     (row,) = records.listed([FOUND], "p").rows
     assert (row[3].colour, row[3].note) == ("bad", "wrong: ")
@@ -269,11 +264,7 @@ def test_gaps_of_an_index_are_explained():
     assert "gaps" not in features.moved(View(points=points[:1]), "hue").summary
 
 
-def version(number, **recalls):
-    def of(value):
-        return {"value": value, "low": value - 0.1, "high": value + 0.1}
-
-    classes = [{"label": name, "recall": of(value)} for name, value in recalls.items()]
+def version(number):
     return {
         "version": number,
         "began": 1_000,
@@ -281,43 +272,7 @@ def version(number, **recalls):
         "trees": 20,
         "rounds": 20,
         "importances": {"hue": 1 / number, "row": 1 - 1 / number},
-        "accuracy": of(0.8),
-        "classes": classes,
     }
-
-
-def test_of_two_versions_the_class_that_got_worse_beyond_chance_is_named():
-    table = versions.compared(version(4, a=0.9, b=0.8, c=0.3), version(8, a=0.85, b=0.5), "p")
-    assert table.summary.startswith("Class b got worse most: recall -30.0 points. ")
-    unclear = versions.compared(version(4, a=0.9), version(8, a=0.85), "p").summary
-    assert unclear.startswith("No class got worse by more than chance: the most is the recall of")
-    assert "class a, -5.0 points." in unclear
-    rows = {texts(row)[0]: texts(row) for row in table.rows}
-    assert rows["Labels learned"][1:] == ["40", "80", "+40"]
-    assert rows["Recall of a"][3] == "-5.0 points"
-    assert rows["Recall of c"][2:] == ["—", "—"]
-    assert (
-        "No class got worse. "
-        in versions.compared(version(4, a=0.5), version(8, a=0.6), "p").summary
-    )
-
-
-def test_a_change_says_of_how_many_labels_and_of_one_label_nothing_is_said_to_be_worse():
-    def told(number, n, **recalls):
-        return version(number, **recalls) | {"told": {"2": n}}
-
-    table = versions.compared(told(4, 30, **{"2": 0.9}), told(8, 3, **{"2": 0.5}), "p")
-    assert table.summary.startswith("Class 2 got worse most: recall -40.0 points, of 3 labels. ")
-    one = versions.compared(told(4, 30, **{"2": 0.9}), told(8, 1, **{"2": 0.5}), "p")
-    assert one.summary.startswith("No class got worse by more than chance")
-    assert texts(one.rows[-1])[3] == "-40.0 points, of 1 label"
-
-
-def test_classes_stand_in_their_order_and_the_largest_change_has_the_longest_bar():
-    before, after = (version(n, **{"10": 0.9, "9": r, "x": r}) for n, r in ((4, 0.5), (8, 0.4)))
-    rows = versions.compared(before, after, "p").rows[-3:]
-    assert [texts(row)[0] for row in rows] == [f"Recall of {name}" for name in ("9", "10", "x")]
-    assert [row[3].bar for row in rows] == pytest.approx([1.0, 0.0, 1.0])
 
 
 def test_a_rollback_is_named_wherever_its_version_is():
@@ -339,8 +294,8 @@ def test_a_rollback_is_named_wherever_its_version_is():
     assert steering.obeyed(view, command, 1) == (
         f"Done at {clock(9_000)}: rollback 88. Version 93 (rolled back to 88) serves since."
     )
-    known = [version(number, a=0.5) for number in (92, 93)]
-    table = versions.listed(known, [92, 93], "p", tables.rolled_back(view))
+    known = [version(number) for number in (92, 93)]
+    table = versions.listed(known, [], [92, 93], "p", tables.rolled_back(view))
     assert [texts(row)[0] for row in table.rows] == ["93 (rolled back to 88)", "92"]
 
 

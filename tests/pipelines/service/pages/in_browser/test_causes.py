@@ -170,8 +170,21 @@ def test_two_versions_stand_side_by_side(job, visit):
     page.wait_for_url(f"**a={numbers[-1]}&b={numbers[0]}")
     heads = page.locator("#beside thead th").all_inner_texts()
     assert heads[1:3] == [f"Version {numbers[-1]}", f"Version {numbers[0]}"]
-    assert "Recall of grass" in page.locator("#beside tbody").inner_text()
+    assert "Recall of " in page.locator("#beside tbody").inner_text()
     assert page.locator("#weigh tbody tr").count() > 0
+
+
+def test_the_mistakes_of_a_class_since_a_version_are_as_many_as_its_records(answered, visit):
+    page = visit("/versions?pipeline=segments")
+    first = page.locator("#version-a option").all_inner_texts()[-1]
+    page.goto(f"{page.url}&a={first}")
+    assert page.locator("#since-title").inner_text() == f"Since version {first}"
+    link = page.locator("#since tbody a").first
+    wrong = int(link.inner_text().split()[0])
+    by_keys(link)
+    page.wait_for_url(f"**since={first}&wrong=true")
+    assert f"predicted wrongly by version {first} or later" in text_of(page, ".summary")
+    assert page.locator("#content tbody tr").count() == wrong > 0
 
 
 def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(job, visit):
