@@ -13,7 +13,8 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.status.feature_drift import Farthest, FeatureDrift, Reference, moved_most
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import Board, text_of
-from streamboost.pipelines.status.judged import Judged, JudgedRows
+from streamboost.pipelines.status.judged.notes import Judged
+from streamboost.pipelines.status.judged.rows import JudgedRows
 from streamboost.pipelines.status.labelled import LabelledNow, near, typical
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import Recent, Since
@@ -171,6 +172,9 @@ class Writer:
         if (asked := publication.requests) is not None:
             found = near(self._labelled, asked.most_useful()) if self._labelled else {}
             self.requests.update(asked, found, publication.schema, self._judged.fields)
+        if (named := documents.get("annotators")) is not None:
+            of = self._judged.annotators.of
+            documents = documents | {"annotators": {who: named[who] | of(who) for who in named}}
         for mark in since.marks:
             board.mark(*mark)
         board.predicted(since.predictions)

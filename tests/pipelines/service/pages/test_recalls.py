@@ -1,9 +1,12 @@
 """Which class got worse since a version is named, and only where chance does not explain it."""
 
+from itertools import combinations
+
 import numpy as np
+import pytest
 
 from streamboost.pipelines.service.pages.causes import versions
-from streamboost.pipelines.service.pages.causes.chance import Share
+from streamboost.pipelines.service.pages.causes.chance import Share, as_many
 from streamboost.pipelines.service.pages.causes.recalls import around, changes, right, worse
 from streamboost.pipelines.status.reader import Told
 from tests.pipelines.service.pages.test_causes import version
@@ -110,3 +113,12 @@ def test_an_interval_of_a_difference_holds_as_often_as_it_says():
         low, high = b.less(a)
         held += low <= -0.2 <= high
     assert held >= 0.93 * runs
+
+
+def test_that_as_many_are_special_is_as_likely_as_all_ways_to_choose_say():
+    special, total = 5, 12
+    for n in range(total + 1):
+        drawn = [sum(i < special for i in one) for one in combinations(range(total), n)]
+        for k in range(n + 1):
+            share = sum(found >= k for found in drawn) / len(drawn)
+            assert as_many(k, n, special, total) == pytest.approx(share)

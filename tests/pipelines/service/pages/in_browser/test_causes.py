@@ -239,6 +239,25 @@ def test_what_could_not_be_used_is_counted_on_every_page_and_leads_to_why(job, v
     page.wait_for_url("**/letters?pipeline=segments")
 
 
+def test_whoever_labels_against_others_is_in_a_table_that_nothing_cuts_off(answered, visit):
+    ids = [one["id"] for one in answered.status.confused(limit=6)]
+    for source, label in (("somebody with a rather long name", "grass"), ("eve", "sky")):
+        more = [{"id": id, "label": label, "source": source} for id in ids]
+        put(answered.config, "labels", more)
+    together = lambda: answered.status.document("annotators").get("eve", {}).get("together")  # noqa: E731
+    until(lambda: together() == len(ids))
+    page = visit(DASHBOARD)
+    link = page.locator("#annotators").get_by_role("link", name=f"{len(ids)} of {len(ids)}").first
+    link.wait_for()
+    table = page.locator("#annotators .scroll")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert table.evaluate("one => one.scrollWidth <= one.clientWidth"), width
+    by_keys(link)
+    page.wait_for_url("**contested=true")
+    assert page.locator("#content tbody tr").count() == len(ids)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_page_of_causes_is_accessible_and_fits_a_phone(answered, visit, theme):
     id = explained(answered)[0]["id"]
