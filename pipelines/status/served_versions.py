@@ -15,6 +15,9 @@ __all__ = ["ServedVersions"]
 MOST = 200
 """Committees that are told of: the newest."""
 
+MOST_CLASSES = 500
+"""Classes told that a committee knows."""
+
 FEATURES = 50
 """Features whose importance is told: the greatest."""
 
@@ -46,6 +49,8 @@ class ServedVersions:
             made = {
                 "trees": committee.n_trees,
                 "rounds": committee.n_rounds,
+                "features": committee.n_features,
+                "classes": [str(one) for one in committee.classes[:MOST_CLASSES].tolist()],
                 "importances": _importances(committee, columns),
             }
             first = {"version": committee.version, "began": now, "labels": labels, "predicted": 0}

@@ -9,10 +9,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from streamboost.pipelines.service.pages.causes.chance import CHANCE, Share
+from streamboost.pipelines.service.pages.tables import Cell, Column, Table
+from streamboost.pipelines.service.pages.view import page_of
 from streamboost.pipelines.status.reader import Told
 from streamboost.pipelines.wording import NOTHING, percent, plural
 
-__all__ = ["Change", "Right", "around", "changes", "in_order", "right", "worse"]
+__all__ = [
+    "Change",
+    "Right",
+    "around",
+    "cell",
+    "changes",
+    "in_order",
+    "right",
+    "shown",
+    "since",
+    "worse",
+]
 
 NAMED = 10
 """Classes named in a sentence."""
@@ -149,6 +162,60 @@ def worse(found: Sequence[Change], when: str) -> str:
         others = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
         said += f" Too few labels tell of {', '.join(names[:NAMED])}{others}."
     return said
+
+
+def since(told: Sequence[Told], version: int, pipeline: str) -> Table:
+    """Return how often each class was recognised since a version, and in as many labels before."""
+    then, now = around(told, version)
+    columns = [
+        Column("Class", "words"),
+        Column("Before"),
+        Column("Since"),
+        Column("Change"),
+        Column("Mistaken since"),
+    ]
+    found = changes(then, now)
+    rows: list[list[str | Cell]] = [
+        [
+            one.name,
+            shown(one.was),
+            shown(one.now),
+            cell(one),
+            _mistaken(one, version, pipeline),
+        ]
+        for one in found
+    ]
+    caption = f"Each class since version {version}"
+    if not rows:
+        return Table(caption, columns, [], "No request that a committee made was answered yet.")
+    of = (
+        f"Compared are {plural(len(now), 'label')} of records that version {version} or a later "
+        f"one predicted, and the {len(then):,} before."
+    )
+    return Table(caption, columns, rows, f"{worse(found, f'since version {version}')} {of}")
+
+
+def shown(one: Right | None) -> str:
+    """Return the share that was right as a text."""
+    return NOTHING if one is None else one.text
+
+
+def cell(one: Change) -> str | Cell:
+    """Return a change as a cell, marked where it fell."""
+    if not one.fell:
+        return one.text
+    return Cell(one.text, shade=0.6, colour="bad", note="got worse: ")
+
+
+def _mistaken(one: Change, version: int, pipeline: str) -> str | Cell:
+    """Return how many records of a class were mistaken since a version, leading to them."""
+    if one.now is None:
+        return NOTHING
+    text = f"{one.now.wrong:,} of {one.now.told:,}"
+    if not one.now.wrong:
+        return text
+    link = page_of("/records", pipeline, true=one.name, since=version, wrong="true")
+    return Cell(text, link=link)
 
 
 def in_order(name: str) -> tuple[bool, float, str]:

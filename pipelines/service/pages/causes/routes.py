@@ -14,9 +14,10 @@ from streamboost.pipelines.service.pages.causes.letters import show_letters
 from streamboost.pipelines.service.pages.causes.record.page import show_missing, show_record
 from streamboost.pipelines.service.pages.causes.records import MOST, show_records
 from streamboost.pipelines.service.pages.causes.steering import Steering
-from streamboost.pipelines.service.pages.causes.versions import Versions
+from streamboost.pipelines.service.pages.causes.versions import Versions, as_copies
 from streamboost.pipelines.service.pages.layout import Header, main
 from streamboost.pipelines.service.pages.standing import Activity
+from streamboost.pipelines.service.pages.tables import rolled_back
 from streamboost.pipelines.service.pages.view import EVERY, Feed, View
 from streamboost.pipelines.service.pages.widgets import Tag
 from streamboost.pipelines.status.reader import Choice, Status, Told
@@ -149,11 +150,14 @@ def _add_versions(pages: _Pages) -> None:
         with content:
             steering = Steering(served, request.state.person)
             shown = Versions(*found, view, a, int(b) if b.isdecimal() else None)
+        steering.choose(shown.sides, as_copies(found[0], rolled_back(view)))
 
         async def show(now: View) -> None:
-            steering.show(now)
             if shown.is_old(now):
-                shown.update(*await asyncio.to_thread(known), now)
+                found = await asyncio.to_thread(known)
+                shown.update(*found, now)
+                steering.choose(shown.sides, as_copies(found[0], rolled_back(now)))
+            steering.show(now)
 
         await live(show)
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from streamboost.pipelines.service.pages.causes.recalls import (
     Change,
-    Right,
-    around,
+    cell,
     changes,
     in_order,
     right,
+    shown,
+    since,
     worse,
 )
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table, named, rolled_back
@@ -19,7 +20,7 @@ from streamboost.pipelines.service.pages.widgets import DataTable, Tag, show_tol
 from streamboost.pipelines.status.reader import Status, Told
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
-__all__ = ["Versions", "compared", "importances", "listed", "since"]
+__all__ = ["Versions", "compared", "importances", "listed"]
 
 FEATURES = 15
 """Features whose importance is compared."""
@@ -42,6 +43,10 @@ class Versions:
     view : how things stand
     a, b : those that are chosen. Where `b` is None or unknown, it is the newest, and where `a` is,
         that since which half of what is `told` came
+
+    Attributes
+    ----------
+    sides : the numbers of the two; none where no version is known
     """
 
     def __init__(
@@ -56,16 +61,19 @@ class Versions:
         self._shown: Any = self.stamp(view)
         self._menus: list[Tag] = []
         self._offered = {int(one["version"]) for one in versions}
+        self.sides: tuple[int, ...] = ()
         if not versions:
             with Tag("section", classes="panel"):
                 Tag("p", "No committee has served yet: load this page again.", "summary empty")
             return
-        known = {int(one["version"]): one for one in versions}
+        again = rolled_back(view)
+        known = {int(one["version"]): one for one in as_copies(versions, again)}
         numbers = sorted(known)
         last = b if b in known else numbers[-1]
         first = a if a in known else _halfway(told, numbers, last)
+        self.sides = first, last
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
-            Tag("h2", f"Since version {first}", id="since-title")
+            Tag("h2", f"Since version {named(first, again)}", id="since-title")
             self._choose(numbers, first, b if b in known else None)
             for wanted in (a, b):
                 if wanted is not None and wanted not in known:
@@ -73,7 +81,8 @@ class Versions:
             Tag("p", _ABOUT, "about")
             show_told(since(told, first, self._pipeline))
         with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
-            Tag("h2", f"Version {first} beside {last}", id="beside-title")
+            title = f"Version {named(first, again)} beside {named(last, again)}"
+            Tag("h2", title, id="beside-title")
             show_told(compared(known[first], known[last], told))
         with Tag("section", classes="panel whole", aria_labelledby="weigh-title", id="weigh"):
             Tag("h2", "What they go by", id="weigh-title")
@@ -108,7 +117,9 @@ class Versions:
         self._list(versions, told, view)
 
     def _list(self, versions: Sequence[Status], told: Sequence[Told], view: View) -> None:
-        table = listed(versions, told, _kept(view), self._pipeline, rolled_back(view))
+        again = rolled_back(view)
+        known = as_copies(versions, again)
+        table = listed(known, told, _kept(view), self._pipeline, again)
         self._summary.text = table.summary
         self._table.show_table(table)
 
@@ -132,63 +143,24 @@ def _kept(view: View) -> list[int]:
     return [int(one["version"]) for one in view.document("learner").get("versions") or ()]
 
 
+def as_copies(versions: Sequence[Status], again: Mapping[int, int]) -> list[Status]:
+    """Return the versions, the copies among them having learned what they are copies of had.
+
+    `again` has the number of the version that each is a copy of.
+    """
+    known: dict[int, Status] = {}
+    for one in versions:
+        number = int(one["version"])
+        first = known.get(again.get(number, number))
+        known[number] = one if first is None else {**one, "labels": first["labels"]}
+    return list(known.values())
+
+
 def _halfway(told: Sequence[Told], numbers: Sequence[int], last: int) -> int:
     """Return the version since which half of what is told came, of those before `last`."""
     before = [n for n in numbers if n < last] or [last]
     middle = told[len(told) // 2].version if told else before[-1]
     return min(before, key=lambda n: abs(n - middle))
-
-
-def since(told: Sequence[Told], version: int, pipeline: str) -> Table:
-    """Return how often each class was recognised since a version, and in as many labels before."""
-    then, now = around(told, version)
-    columns = [
-        Column("Class", "words"),
-        Column("Before"),
-        Column("Since"),
-        Column("Change"),
-        Column("Mistaken since"),
-    ]
-    found = changes(then, now)
-    rows: list[list[str | Cell]] = [
-        [
-            one.name,
-            _right(one.was),
-            _right(one.now),
-            _change(one),
-            _mistaken(one, version, pipeline),
-        ]
-        for one in found
-    ]
-    caption = f"Each class since version {version}"
-    if not rows:
-        return Table(caption, columns, [], "No request that a committee made was answered yet.")
-    of = (
-        f"Compared are {plural(len(now), 'label')} of records that version {version} or a later "
-        f"one predicted, and the {len(then):,} before."
-    )
-    return Table(caption, columns, rows, f"{worse(found, f'since version {version}')} {of}")
-
-
-def _right(one: Right | None) -> str:
-    return NOTHING if one is None else one.text
-
-
-def _change(one: Change) -> str | Cell:
-    if not one.fell:
-        return one.text
-    return Cell(one.text, shade=0.6, colour="bad", note="got worse: ")
-
-
-def _mistaken(one: Change, version: int, pipeline: str) -> str | Cell:
-    """Return how many records of a class were mistaken since a version, leading to them."""
-    if one.now is None:
-        return NOTHING
-    text = f"{one.now.wrong:,} of {one.now.told:,}"
-    if not one.now.wrong:
-        return text
-    link = page_of("/records", pipeline, true=one.name, since=version, wrong="true")
-    return Cell(text, link=link)
 
 
 def compared(a: Status, b: Status, told: Sequence[Told]) -> Table:
@@ -213,7 +185,7 @@ def compared(a: Status, b: Status, told: Sequence[Told]) -> Table:
     whole, classes = Change("Accuracy", right(then), right(later)), changes(then, later)
     classes.sort(key=lambda one: in_order(one.name))
     for title, one in (("Accuracy", whole), *((f"Recall of {one.name}", one) for one in classes)):
-        rows.append([title, _right(one.was), _right(one.now), _change(one)])
+        rows.append([title, shown(one.was), shown(one.now), cell(one)])
     when = f"from version {a['version']} to {b['version']}"
     of = (
         "Each is judged by what it predicted itself, of which "
@@ -265,7 +237,7 @@ def listed(
 ) -> Table:
     """Return the versions, the newest first; those that are `kept` can serve again.
 
-    `again` has the number that those had before that were rolled back to.
+    `again` has the number of the version that each is a copy of, which was rolled back to.
     """
     columns = [
         Column("Version", "words"),
@@ -288,7 +260,7 @@ def listed(
             clock(one.get("began")),
             amount(one.get("labels")),
             amount(one.get("trees")),
-            _right(right(by.get(one["version"], ()))),
+            shown(right(by.get(one["version"], ()))),
             "can serve again" if one["version"] in kept else "no",
         ]
         for one in reversed(versions)

@@ -292,11 +292,11 @@ def test_a_rollback_is_named_wherever_its_version_is():
     command = Command("rollback", 88)
     assert steering.obeyed(view, command, 2) is None
     assert steering.obeyed(view, command, 1) == (
-        f"Done at {clock(9_000)}: rollback 88. Version 93 (rolled back to 88) serves since."
+        f"Done at {clock(9_000)}: rollback 88. Version 93 (a copy of 88) serves since."
     )
     known = [version(number) for number in (92, 93)]
     table = versions.listed(known, [], [92, 93], "p", tables.rolled_back(view))
-    assert [texts(row)[0] for row in table.rows] == ["93 (rolled back to 88)", "92"]
+    assert [texts(row)[0] for row in table.rows] == ["93 (a copy of 88)", "92"]
 
 
 def test_what_the_last_rollback_came_to_is_said_also_after_it_is_over():
@@ -310,9 +310,51 @@ def test_what_the_last_rollback_came_to_is_said_also_after_it_is_over():
         return steering.standing(View(marks=marks, documents={"learner": {"version": serves}}))
 
     began = f"The last rollback let version 137 serve again as 151 at {clock(9_000)}"
-    assert said() == f"Version 151 (rolled back to 137) serves. {began}."
+    assert said() == f"Version 151 (a copy of 137) serves. {began}."
     over = said(promoted(152, 12_000, 7), promoted(153, 15_000, 8))
     assert over == f"Version 153 serves. {began}, until version 152 at {clock(12_000)}."
+
+
+def test_what_a_version_lacks_is_said_before_it_is_rolled_back_to():
+    known = {
+        4: version(4) | {"classes": ["a"], "features": 3},
+        8: version(8) | {"classes": ["a", "b", "{}"], "features": 5},
+    }
+    marks = [
+        {"kind": "drift", "version": 3, "time": 500, "sequence": 1},
+        {"kind": "drift", "version": 6, "time": 9_000, "sequence": 2},
+    ]
+    shifts = [{"name": "hue", "began": 5_000}, {"name": "row", "began": 500}, {"name": "x"}]
+    documents = {"learner": {"version": 8}, "features": {"features": shifts}}
+    view = View(marks=marks, documents=documents)
+    told = [text.format(*names) for text, *names in steering.lacking(view, known, 4)]
+    assert told == [
+        "It learned from 40 labels fewer than version 8.",
+        "It has not learned classes b, {}.",
+        f"Drift came after it, the last time at {clock(9_000)}.",
+        "Shifted since it began to serve: feature hue.",
+        "It knows nothing of 2 columns that came later.",
+    ]
+    assert steering.lacking(view, {8: known[8]}, 4) == []
+    of_an_older_release = {4: version(4), 8: known[8]}
+    assert [text for text, *_ in steering.lacking(view, of_an_older_release, 4)][1][:5] == "Drift"
+
+
+def test_a_copy_has_learned_what_that_had_which_it_is_a_copy_of():
+    command = {"kind": "command", "version": 4, "time": 9_000, "sequence": 6}
+    promoted = {"kind": "promoted", "version": 9, "time": 9_000, "sequence": 6}
+    view = View(marks=[command, promoted], documents={"learner": {"version": 9}})
+    again = tables.rolled_back(view)
+    known = versions.as_copies([version(4), version(8), version(9)], again)
+    assert [one["labels"] for one in known] == [40, 80, 40]
+    table = versions.listed(known, [], [4, 8, 9], "p", again)
+    assert texts(table.rows[0])[::2][:2] == ["9 (a copy of 4)", "40"]
+    by_number = {one["version"]: one for one in known}
+    drift = {"kind": "drift", "version": 6, "time": 8_000, "sequence": 2}
+    since = View(marks=[drift, command, promoted], documents=view.documents)
+    assert steering.lacking(since, by_number, 8) == []
+    (said,) = steering.lacking(since, by_number, 4)
+    assert said == ("It is what serves already, as version 9.",)
 
 
 def test_a_rollback_says_how_long_it_lasts():

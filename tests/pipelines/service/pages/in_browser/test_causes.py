@@ -144,6 +144,7 @@ def test_an_operator_rolls_back_after_a_question_and_a_labeller_cannot(job, visi
     asked = page.locator(".doubt").inner_text()
     assert f"Let version {wanted} serve again" in asked
     assert "until the next training ends, unless training is paused" in asked
+    assert " fewer than version" in asked or "It is what serves already" in asked
     page.get_by_role("button", name="Pause training, and do it").wait_for()
     press(page.get_by_role("button", name="Yes, do it"))
     page.get_by_text(f"Queued: rollback {wanted}").wait_for()
@@ -152,10 +153,12 @@ def test_an_operator_rolls_back_after_a_question_and_a_labeller_cannot(job, visi
     until(lambda: f"rollback {wanted}" in obeyed())
     page.locator(".said", has_text=f"rollback {wanted}. Version").wait_for()
     assert "Queued" not in text_of(page, ".said")
-    again = page.locator("#all tbody th", has_text=f"(rolled back to {wanted})").first
+    again = page.locator("#all tbody th", has_text=f"(a copy of {wanted})").first
     again.wait_for()
     number = again.inner_text().split()[0]
     assert number in page.locator("#version-b option").all_inner_texts()
+    page.goto(f"{page.url}&a={number}")
+    assert text_of(page, "#since-title") == f"Since version {number} (a copy of {wanted})"
     labeller = visit("/versions?pipeline=segments")
     labeller.get_by_text("Commands are an operator's to give").wait_for()
     assert labeller.locator("#steer button").count() == 0
