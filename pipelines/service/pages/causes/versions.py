@@ -29,7 +29,8 @@ _ABOUT = (
     "Of the records of each class, the share that was predicted as it on arrival (its recall), "
     "with its 95 % interval, and of how many labels. Only labels that were asked for count, each "
     "by its chance of being asked for, so that they speak for all records; what was predicted "
-    "before the first committee does not count."
+    "before the first committee does not count. A change has in brackets what chance leaves "
+    "possible, for all classes together."
 )
 
 
@@ -244,7 +245,7 @@ def listed(
         Column("Served from", "words"),
         Column("Labels"),
         Column("Trees"),
-        Column("Right by itself"),
+        Column("Right while it served"),
         Column("Kept", "words"),
     ]
     newest = versions[-1]["version"]
