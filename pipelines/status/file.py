@@ -12,7 +12,7 @@ its work: it may be deleted at any time. All values are JSON texts.
 ``requests``       those that are open, exactly, with the record's other fields
 ``records``        the newest that were asked about or labelled: when that was, what they are
                    (`truth`) and were predicted to be (`said`), and all that is known of them
-``versions``       the committees that served, with what they were made of and how they did
+``versions``       the committees that served, what they were made of, and how much they predicted
 =================  ==========================================================================
 """
 
@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FILE", "FORMAT", "TABLES", "Content", "StatusFile"]
+__all__ = ["COUNTED", "FILE", "FORMAT", "RATES", "TABLES", "Content", "StatusFile", "rates"]
 
 FILE = "status.db"
 FORMAT = 2
@@ -39,6 +39,12 @@ TABLES = {
     "versions": "id INTEGER PRIMARY KEY, value TEXT",
 }
 
+RATES = ("records_per_second", "labels_per_second", "batch_seconds", "margin")
+"""What a point says besides what was written, after what it counts."""
+
+COUNTED = ("seconds", "batches", "records", "labels", "busy", "margins")
+"""What a point counts since the one before, from which its rates are."""
+
 MOST_WAL = 64_000_000
 """Bytes of the write-ahead log at which the file is begun anew: somebody who looks and never
 finishes, such as a stopped process, keeps it from being folded in."""
@@ -49,6 +55,18 @@ BUSY_SECONDS = 1.0
 Row = tuple[Any, ...]
 Content = Mapping[str, Mapping[Any, Row]]
 """For each table its rows, by their first column."""
+
+
+def rates(
+    seconds: float, batches: int, records: int, labels: int, busy: float, margins: float
+) -> tuple[float | None, ...]:
+    """Return the `RATES` of what a point counts."""
+    return (
+        records / seconds if seconds else 0.0,
+        labels / seconds if seconds else 0.0,
+        busy / batches if batches else None,
+        margins / records if records else None,
+    )
 
 
 class StatusFile:

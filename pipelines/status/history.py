@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamboost.pipelines.status.file import Row
-from streamboost.pipelines.status.reader import COUNTED, RATES, StatusReader
+from streamboost.pipelines.status.file import COUNTED, RATES, Row
+from streamboost.pipelines.status.reader import StatusReader
 
 __all__ = ["MOST_POINTS", "Board", "text_of"]
 

@@ -6,38 +6,20 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from streamboost.pipelines.status.file import FILE
+from streamboost.pipelines.status.file import COUNTED, FILE, RATES, rates
 
-__all__ = ["COUNTED", "RATES", "Choice", "Status", "StatusReader", "rates"]
+__all__ = ["Choice", "Status", "StatusReader", "Told"]
 
 _BUSY_SECONDS = 1.0
-
-RATES = ("records_per_second", "labels_per_second", "batch_seconds", "margin")
-"""What a point says besides what was written, after what it counts."""
-
-COUNTED = ("seconds", "batches", "records", "labels", "busy", "margins")
-"""What a point counts since the one before, from which its rates are."""
 
 _MARK = ("id", "time", "sequence", "kind", "version", "text")
 
 Status = dict[str, Any]
 Found = TypeVar("Found")
-
-
-def rates(
-    seconds: float, batches: int, records: int, labels: int, busy: float, margins: float
-) -> tuple[float | None, ...]:
-    """Return the `RATES` of what a point counts."""
-    return (
-        records / seconds if seconds else 0.0,
-        labels / seconds if seconds else 0.0,
-        busy / batches if batches else None,
-        margins / records if records else None,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +37,18 @@ class Choice:
     since: int | None = None
     wrong: bool = False
     contested: bool = False
+
+
+class Told(NamedTuple):
+    """A record whose label was asked for: by what it was predicted, and its chance of being asked.
+
+    All but the numbers are text.
+    """
+
+    version: int
+    truth: str
+    said: str
+    chance: float
 
 
 _SAID_LAST = """(
@@ -120,7 +114,8 @@ class StatusReader:
 
     def documents(self) -> dict[str, Status]:
         """Return all documents by their names, as of one moment."""
-        return dict(self._read("SELECT name, value FROM documents", (), _named))
+        query = "SELECT name, value FROM documents"
+        return dict(self._read(query, (), lambda row: (row[0], _object(row))))
 
     def points(self, since_ms: int = 0) -> list[Status]:
         """Return the points later than `since_ms`, the oldest first.
@@ -199,6 +194,16 @@ class StatusReader:
         """Return how many labelled records of a choice are kept; None: how many records are."""
         query = "SELECT count(*) FROM records" + (f" WHERE {_CHOSEN}" if choice else "")
         return sum(self._read(query, asdict(choice) if choice else {}, lambda row: int(row[0])))
+
+    def told(self) -> list[Told]:
+        """Return what the answered requests tell of committees, by when their records came."""
+        query = (
+            "SELECT json_extract(value, '$.version') AS version, truth, said, "
+            "json_extract(value, '$.propensity') AS chance FROM records "
+            "WHERE truth IS NOT NULL AND said IS NOT NULL AND version > 0 AND chance > 0 "
+            "ORDER BY json_extract(value, '$.arrived'), id"
+        )
+        return self._read(query, (), lambda row: Told(*row))
 
     def ids_like(self, start: str, limit: int = 20) -> list[str]:
         """Return the ids of kept records that begin with `start`, the newest first."""
@@ -285,15 +290,8 @@ def _judged(row: tuple[Any, ...]) -> Status:
     return _object(row) | {"truth": row[0]}
 
 
-def _named(row: tuple[Any, ...]) -> tuple[str, Status]:
-    return row[0], _object(row)
-
-
 def _point(row: tuple[Any, ...]) -> Status:
     value = _object(row)
     counts = {key: value[key] for key in COUNTED}
-    return {"time": row[0], "sequence": row[1], **value, **_rates(counts)}
-
-
-def _rates(counts: dict[str, Any]) -> Status:
-    return dict(zip(RATES, rates(**counts), strict=True))
+    found = dict(zip(RATES, rates(**counts), strict=True))
+    return {"time": row[0], "sequence": row[1], **value, **found}

@@ -39,6 +39,8 @@ class Since:
     labels: int = 0
     busy: float = 0.0
     margins: float = 0.0
+    served: Counter[int] = field(default_factory=Counter)
+    """Records by the version that predicted them."""
     predictions: deque[bytes] = field(default_factory=lambda: deque(maxlen=MOST_PREDICTIONS))
     dead_letters: deque[bytes] = field(default_factory=lambda: deque(maxlen=MOST_DEAD_LETTERS))
     marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=MOST_MARKS))
@@ -160,6 +162,7 @@ class Notes:
         since, joined, messages = self.since, effects.joined, effects.messages
         since.batches += 1
         since.records += effects.n_predicted
+        since.served[effects.scored.version] += effects.n_predicted
         since.labels += len(joined.ids)
         since.busy += max(now - effects.tick, 0) / 1000
         since.margins += float(effects.scored.margins.sum())

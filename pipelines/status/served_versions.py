@@ -1,4 +1,4 @@
-"""The committees that served, each with what it was made of and how it did while it served."""
+"""The committees that served, each with what it was made of and how much it predicted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from streamboost.errors import DataError
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.history import text_of
-from streamboost.stream.evaluation.report import Report
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -15,6 +14,9 @@ __all__ = ["ServedVersions"]
 
 MOST = 200
 """Committees that are told of: the newest."""
+
+MOST_CLASSES = 500
+"""Classes told that a committee knows."""
 
 FEATURES = 50
 """Features whose importance is told: the greatest."""
@@ -25,59 +27,47 @@ class ServedVersions:
 
     def __init__(self) -> None:
         self.rows: dict[int, Row] = {}
-        self._began: dict[int, tuple[int | None, int]] = {}
-        self._shares: tuple[int, dict[str, float]] = (0, {})
+        self._known: dict[int, dict[str, Any]] = {}
+        self._serves: Committee | None = None
 
     def resume(self, versions: Iterable[Mapping[str, Any]]) -> None:
         """Take up what an earlier run has left."""
         for one in versions:
-            version = int(one["version"])
-            self.rows[version] = (text_of(one),)
-            self._began[version] = one["began"], one["labels"]
+            self._note(int(one["version"]), dict(one))
 
     def update(
-        self,
-        committee: "Committee | None",
-        documents: Mapping[str, Mapping[str, Any]],
-        columns: Sequence[str],
-        now: int,
+        self, committee: "Committee | None", labels: int, columns: Sequence[str], now: int
     ) -> dict[str, float]:
-        """Note at `now` how the committee does that serves; return its features' importances.
+        """Note the committee that serves at `now`; return its features' importances.
 
-        `columns` are what those of the rows are that it scores.
+        `labels` are those known, and `columns` what those of the rows are that it scores.
         """
         if committee is None:
             return {}
-        version = committee.version
-        if self._shares[0] != version:
-            self._shares = version, _importances(committee, columns)
-        began, labels = self._began.setdefault(version, (now, documents["learner"]["labels"]))
-        recent: Report = documents["evaluation"]["recent"]
-        text = text_of(
-            {
-                "version": version,
-                "began": began,
-                "labels": labels,
+        if committee is not self._serves:
+            self._serves = committee
+            made = {
                 "trees": committee.n_trees,
                 "rounds": committee.n_rounds,
-                "importances": self._shares[1],
-                "records": recent.records,
-                "accuracy": recent.committee.accuracy,
-                "classes": recent.classes,
-                "told": _told(documents.get("confusion") or {}),
+                "features": committee.n_features,
+                "classes": [str(one) for one in committee.classes[:MOST_CLASSES].tolist()],
+                "importances": _importances(committee, columns),
             }
-        )
-        if self.rows.get(version) != (text,):
-            self.rows[version] = (text,)
+            first = {"version": committee.version, "began": now, "labels": labels, "predicted": 0}
+            self._note(committee.version, first | self._known.get(committee.version, {}) | made)
         for oldest in sorted(self.rows)[:-MOST]:
-            del self.rows[oldest], self._began[oldest]
-        return self._shares[1]
+            del self.rows[oldest], self._known[oldest]
+        return dict(self._known[committee.version]["importances"])
 
+    def count(self, predicted: Mapping[int, int]) -> None:
+        """Take in how many records more each version predicted."""
+        for version in predicted.keys() & self._known.keys():
+            known = self._known[version]
+            n = known.get("predicted", 0) + predicted[version]  # earlier releases have not counted
+            self._note(version, known | {"predicted": n})
 
-def _told(confusion: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many labels of late tell of each class."""
-    labels, counts = confusion.get("labels") or (), confusion.get("counts") or ()
-    return {str(label): sum(row) for label, row in zip(labels, counts, strict=True)}
+    def _note(self, version: int, about: dict[str, Any]) -> None:
+        self._known[version], self.rows[version] = about, (text_of(about),)
 
 
 def _importances(committee: "Committee", columns: Sequence[str]) -> dict[str, float]:

@@ -22,7 +22,8 @@ from streamboost.pipelines.status.feature_drift import (
 )
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import Board, text_of
-from streamboost.pipelines.status.judged import Judged, JudgedRows, Usual
+from streamboost.pipelines.status.judged.notes import Judged
+from streamboost.pipelines.status.judged.rows import JudgedRows, Usual
 from streamboost.pipelines.status.labelled import LabelledNow, near, typical
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import Recent, Since
@@ -186,16 +187,18 @@ class Writer:
         if (asked := publication.requests) is not None:
             found = near(self._labelled, asked.most_useful()) if self._labelled else {}
             self.requests.update(asked, found, publication.schema, self._judged.fields)
+        if (named := documents.get("annotators")) is not None:
+            of = self._judged.annotators.of
+            documents = documents | {"annotators": {who: named[who] | of(who) for who in named}}
         for mark in since.marks:
             board.mark(*mark)
         board.predicted(since.predictions)
         board.buried(since.dead_letters)
         if publication.recent is not None:
             columns = publication.judged.columns if publication.judged else ()
-            shares = self._versions.update(
-                publication.committee, documents, columns, publication.time
-            )
-            documents["importances"] = shares
+            about = publication.committee, documents["learner"]["labels"], columns
+            documents["importances"] = self._versions.update(*about, publication.time)
+        self._versions.count(since.served)
         if publication.point is not None:
             moved = moved_most(documents.get("features", {}).get("features", ()))
             point = publication.point | {"psi": moved}

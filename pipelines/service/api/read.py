@@ -110,7 +110,7 @@ def judged_record(
 
 @router.get("/pipelines/{pipeline}/served_versions", responses=_NAMED)
 def served_versions(served: ServedPipeline) -> list[Document]:
-    """Return the committees that served, the oldest first, and how they did while they served."""
+    """Return the committees that served, the oldest first, and how much each predicted."""
     return served.status.versions()
 
 

@@ -43,10 +43,12 @@ _ABOUT_EXPERTS = (
 )
 
 _ABOUT_ANNOTATORS = (
-    "Who gave labels: how often others said the same of the same record, and how often a confident "
-    "prediction had on its arrival, where nobody else was asked. By both: who of two is wrong is "
-    "judged by what else is known of them; with its 95 % interval. A name leads to its records, "
-    "and how many are as others said to those that are not."
+    "Against the others: of the labels compared, those that more voices contradict than confirm, "
+    "with the 95 % interval; voices are other people, and a prediction that was 90 % sure on "
+    "arrival. Records asked about again, as their label looks wrong, are no fair sample: what is "
+    "answered then is not compared. Others said otherwise: of the records that others labelled, "
+    "too, which the number leads to. Outvoted: of these, more people said one other thing. All but "
+    "the number of labels is of the newest records, which are kept."
 )
 
 _LEARNER = ", by the learner where scoring is apart"

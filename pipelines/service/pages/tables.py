@@ -273,12 +273,12 @@ def rolled_back(view: View) -> dict[int, int]:
 
 
 def named(version: int, again: Mapping[int, int]) -> str:
-    """Return a version's number, with the one it had before where it was rolled back to.
+    """Return a version's number, with that of which it is a copy, where that was rolled back to.
 
     >>> named(93, {93: 88}), named(92, {93: 88})
-    ('93 (rolled back to 88)', '92')
+    ('93 (a copy of 88)', '92')
     """
-    return f"{version} (rolled back to {again[version]})" if version in again else str(version)
+    return f"{version} (a copy of {again[version]})" if version in again else str(version)
 
 
 def _version_of(mark: Mapping[str, Any], pipeline: str) -> str | None:

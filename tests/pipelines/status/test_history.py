@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.status import history as boards
+from streamboost.pipelines.status.file import COUNTED
 from streamboost.pipelines.status.history import Board
-from streamboost.pipelines.status.reader import COUNTED
 
 
 def counting(**counts):

@@ -1,12 +1,16 @@
 """What is kept of records that were asked about or labelled, and what it says of their cause."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from streamboost.pipelines.status import judged
+from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.service.pages.causes.record.story import story
 from streamboost.pipelines.status.file import FILE, StatusFile
+from streamboost.pipelines.status.judged import notes
+from streamboost.pipelines.status.judged import rows as judged
 from streamboost.pipelines.status.reader import Choice, StatusReader
 from tests.pipelines.engine import test_relabelling as relabelling
 from tests.pipelines.publishing import answer, open_in, published, run
@@ -162,11 +166,23 @@ def test_a_record_that_is_asked_about_again_keeps_what_was_said_of_it(make_world
         publisher._writer.wait(10)
     again = [one for one in reader.requests() if "not_by" in one]
     assert again
+    predicted = {one["id"]: (one["label"], one["version"]) for one in world.read("predictions")}
     for one in again:
         found = reader.judged(one["id"])
         assert [found["truth"]] == [label for _, label, _ in found["labels"]]
         assert found["asked"]
+        assert (found["label"], found["version"]) == predicted[one["id"]]
+        assert "it was asked about again" in " ".join(text for text, *_ in story(found))
         assert one["fields"] == found["fields"] == {"text": "seen by whoever answers"}
+
+
+@pytest.mark.parametrize(("rule", "truth"), [("vote", "b"), ("last", "a"), (None, "a")])
+def test_of_several_labels_that_one_is_the_truth_which_the_pipeline_goes_by(rule, truth):
+    rows, schema = judged.JudgedRows(), Schema(numeric=("x",))
+    said = [("a", "ann"), ("b", "bob"), ("b", "eve"), ("a", "ann")]
+    told = [notes.Told("1", label, tick, source) for tick, (label, source) in enumerate(said)]
+    rows.update(notes.Judged([("1", one) for one in told], on_conflict=rule), schema)
+    assert rows.rows["1"][1] == truth
 
 
 def test_what_was_kept_outlives_the_run(judged_world, tmp_path, reader):
@@ -198,7 +214,7 @@ def test_ids_are_found_by_how_they_begin(judged_world, reader):
     assert reader.ids_like("%") == []
 
 
-def test_a_version_keeps_how_it_did_while_it_served(judged_world, reader):
+def test_a_version_keeps_what_it_was_made_of_and_how_much_it_predicted(judged_world, reader):
     world, _ = judged_world
     versions = reader.versions()
     last = versions[-1]
@@ -206,5 +222,23 @@ def test_a_version_keeps_how_it_did_while_it_served(judged_world, reader):
     assert set(last["importances"]) <= {"a", "b"}
     assert sum(last["importances"].values()) == pytest.approx(1.0, abs=1e-3)
     assert reader.document("importances") == last["importances"]
-    assert [one["label"] for one in last["classes"]] == ["left", "right"]
     assert last["labels"] > 0
+    assert (last["classes"], last["features"]) == (["left", "right"], 2)
+    by = Counter(one["version"] for one in world.read("predictions"))
+    assert last["predicted"] == by[last["version"]] > 0
+
+
+def test_what_labels_tell_of_a_committee_leaves_out_what_came_before_there_was_one(
+    judged_world, tmp_path, reader
+):
+    world, _ = judged_world
+    world.feed(labels=[{"id": id, "label": "left"} for id in open_in(world)])
+    run(world, tmp_path)
+    sent = {one["id"]: one for one in world.read("predictions")}
+    asked = [one for one in reader.confused(limit=1_000) if one["asked"]]
+    told = [one for one in asked if sent[one["id"]]["version"] > 0]
+    assert reader.told()
+    assert sorted(reader.told()) == sorted(
+        (sent[one["id"]]["version"], one["truth"], sent[one["id"]]["label"], one["propensity"])
+        for one in told
+    )

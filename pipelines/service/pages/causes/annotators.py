@@ -1,171 +1,116 @@
-"""Who gave labels, how often they are right as far as others and predictions tell, and who errs."""
+"""Who gave labels, and how often others say otherwise, beyond chance or not."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import NormalDist
 
+from streamboost.pipelines.service.pages.causes.chance import CHANCE, Share, as_many
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.wording import NOTHING, amount, estimate, percent, plural
+from streamboost.pipelines.wording import NOTHING, amount, percent, plural
 
-__all__ = ["MOST", "Checked", "annotators", "checked", "stand_out"]
+__all__ = ["MOST", "Compared", "annotators", "stand_out"]
 
 MOST = 50
-"""Annotators shown: those with the most labels."""
-
-_PRIOR, _PRIOR_WRONG = 5.0, 0.5
-"""Checked labels that a stranger is thought to have given, and how many of them wrong."""
-
-_ROUNDS = 20
-"""Times that blame and shares are made of each other."""
-
-_CHANCE = 0.05
-"""How often somebody is named although all err alike, at most."""
+"""Annotators shown: those who label against the others most often, as far as is sure."""
 
 _LEAST = 10
-"""Labels that something tells of, below which nobody is named."""
+"""Labels compared, below which nobody is named."""
 
 _COLUMNS = (
     Column("Annotator", "words"),
     Column("Labels"),
-    Column("As others said"),
-    Column("As was surely predicted"),
-    Column("Right, by both"),
+    Column("Against the others"),
+    Column("Others said otherwise"),
+    Column("Outvoted"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """Somebody's labels that something tells of: how many there are, and are likely right."""
+class Compared:
+    """How many labels of somebody's were compared with what others say, and are against it."""
 
-    right: float
-    given: int
+    against: int
+    n: int
 
-    def interval(self, level: float = _CHANCE) -> dict[str, float] | None:
-        """Return the share that is right, with Wilson's interval (1927); None: nothing tells.
-
-        >>> found = Checked(9.0, 27).interval()
-        >>> round(found["low"], 3), round(found["value"], 3), round(found["high"], 3)
-        (0.186, 0.333, 0.522)
-        """
-        n = self.given
-        if not n:
-            return None
-        share, z = self.right / n, NormalDist().inv_cdf(1.0 - level / 2)
-        middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-        margin = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-        low, high = max(middle - margin, 0.0), min(middle + margin, 1.0)
-        return {"value": share, "low": low, "high": high}
-
-    def __sub__(self, other: "Checked") -> "Checked":
-        return Checked(self.right - other.right, self.given - other.given)
+    @property
+    def share(self) -> Share | None:
+        """The share of them that is; None: none were compared."""
+        return Share(self.against / self.n, self.n) if self.n else None
 
 
-def checked(found: Mapping[str, Mapping[str, int]]) -> dict[str, Checked]:
-    """Return of each annotator what others and confident predictions say of the labels.
+def stand_out(found: Mapping[str, Compared]) -> list[str]:
+    """Return who labels against the others more often than all but them, beyond chance.
 
-    Where two say different things of one record, one of them at least is wrong: that counts
-    against each as far as what else is known of them, and of the others who were contradicted,
-    makes likely (expectation maximization, as in Dawid and Skene 1979, of the counts alone).
+    The one is first who does most often; chance is held to naming anybody, of all there are.
     """
-    against = {name: one["shared"] - one["agreed"] for name, one in found.items()}
-    alone = {name: one["judged"] - one["confirmed"] for name, one in found.items()}
-    given = {name: one["judged"] + one["shared"] for name, one in found.items()}
-    blame = {name: n / 2 for name, n in against.items()}
-    for _ in range(_ROUNDS):
-        errs = {
-            name: (alone[name] + blame[name] + _PRIOR_WRONG) / (given[name] + _PRIOR)
-            for name in found
-        }
-        total, weighed = sum(against.values()), sum(against[name] * errs[name] for name in found)
-        for name, n in against.items():
-            others = total - n
-            theirs = (weighed - n * errs[name]) / others if others else _PRIOR_WRONG / _PRIOR
-            blame[name] = n * errs[name] / (errs[name] + theirs)
-    return {name: Checked(given[name] - alone[name] - blame[name], given[name]) for name in found}
-
-
-def stand_out(found: Mapping[str, Checked]) -> list[str]:
-    """Return who is right less often than the others together, by more than chance, worst first.
-
-    Their intervals, wide enough for as many as are compared, must not meet.
-    """
-    everybody = Checked(
-        sum(one.right for one in found.values()), sum(one.given for one in found.values())
-    )
-    level = _CHANCE / max(len(found), 1)
-    named: list[tuple[float, str]] = []
-    for name, one in found.items():
-        own, others = one.interval(level), (everybody - one).interval(level)
-        if one.given < _LEAST:
-            continue
-        if own is not None and others is not None and own["high"] < others["low"]:
-            named.append((own["value"], name))
+    against, n = sum(one.against for one in found.values()), sum(one.n for one in found.values())
+    named = [
+        (-one.against / one.n, name)
+        for name, one in found.items()
+        if one.n >= _LEAST and as_many(one.against, one.n, against, n) < CHANCE / len(found)
+    ]
     return [name for _, name in sorted(named)]
 
 
 def annotators(view: View) -> Table:
-    """Show what the labels of each who gave some came to: who stands out, then the most labels."""
+    """Show of each who gave labels how often others say otherwise: who stands out comes first."""
     found: Mapping[str, Mapping[str, int]] = view.document("annotators")
     if not found:
         return Table("Annotators", _COLUMNS, [], "No label says who gave it.")
-    known = checked(found)
-    worst = stand_out(known)
-    ordered = worst + sorted(
-        found.keys() - {*worst}, key=lambda name: (-found[name]["labels"], name)
-    )
+    compared = {
+        name: Compared(one.get("against", 0), one.get("compared", 0)) for name, one in found.items()
+    }
+    worst = stand_out(compared)
+    rest = sorted(found.keys() - {*worst}, key=lambda name: (-_least(compared[name]), name))
     pipeline = view.document("pipeline").get("name")
     rows: Rows = [
         [
             Cell(name, link=page_of("/records", pipeline, by=name)),
             amount(found[name]["labels"]),
-            Cell(
-                _of(found[name]["agreed"], found[name]["shared"]),
-                link=page_of("/records", pipeline, by=name, contested="true")
-                if found[name]["agreed"] < found[name]["shared"]
-                else None,
-            ),
-            _of(found[name]["confirmed"], found[name]["judged"]),
-            _right(known[name], name in worst),
+            _against(compared[name], name in worst),
+            _otherwise(name, found[name], pipeline),
+            amount(found[name].get("outvoted", 0)) if found[name].get("together") else NOTHING,
         ]
-        for name in ordered[:MOST]
+        for name in (*worst, *rest)[:MOST]
     ]
-    return Table("Annotators", _COLUMNS, rows, _said(found, known, worst))
+    return Table("Annotators", _COLUMNS, rows, _said(compared, worst))
 
 
-def _of(n: int, of: int) -> str:
-    return f"{n:,} of {of:,}" if of else NOTHING
+def _least(one: Compared) -> float:
+    return -1.0 if one.share is None else round(one.share.interval()[0], 6)
 
 
-def _right(one: Checked, is_worst: bool) -> Cell:
-    found = one.interval()
-    if found is None:
+def _against(one: Compared, is_worst: bool) -> Cell:
+    share = one.share
+    if share is None:
         return Cell(NOTHING)
-    return Cell(estimate(found), bar=found["value"], colour="bad" if is_worst else "series-1")
+    low, high = share.interval()
+    text = f"{one.against:,} of {one.n:,}: {100 * low:.0f} to {100 * high:.0f} %"
+    return Cell(text, bar=share.value, colour="bad" if is_worst else "series-1")
 
 
-def _said(
-    found: Mapping[str, Mapping[str, int]], known: Mapping[str, Checked], worst: Sequence[str]
-) -> str:
+def _otherwise(name: str, one: Mapping[str, int], pipeline: str) -> str | Cell:
+    """Return on how many of the records that others labelled, too, they said otherwise."""
+    n, of = one.get("otherwise", 0), one.get("together", 0)
+    if not of:
+        return NOTHING
+    link = page_of("/records", pipeline, by=name, contested="true") if n else None
+    return Cell(f"{n:,} of {of:,}", link=link)
+
+
+def _said(found: Mapping[str, Compared], worst: Sequence[str]) -> str:
     """Say who stands out, and by what; or that nobody does."""
     names = f"{plural(len(found), 'source')} gave labels"
+    if not any(one.n for one in found.values()):
+        return f"{names}; nothing tells yet whose are against the others."
     if not worst:
-        if not any(one.given for one in known.values()):
-            return f"{names}; nothing tells yet whose are wrong."
-        return f"{names}; nobody stands out by more than chance."
-    first, one = worst[0], found[worst[0]]
-    parts = (
-        (one["confirmed"], one["judged"], "of the labels that a sure prediction tells of"),
-        (one["agreed"], one["shared"], "where others labelled the same record"),
-    )
-    told = " and ".join(f"in {n:,} of {of:,} {what}" for n, of, what in parts if of)
-    others = [known[name] for name in found if name != first]
-    rest = Checked(sum(other.right for other in others), sum(other.given for other in others))
-    usual = percent(rest.right / rest.given)
+        return f"{names}; nobody labels against the others more often than chance explains."
+    first = found[worst[0]]
+    others = [one for name, one in found.items() if name != worst[0]]
+    against, n = sum(one.against for one in others), sum(one.n for one in others)
     more = f" So {'do' if len(worst) > 2 else 'does'} {', '.join(worst[1:])}." * (len(worst) > 1)
-    share = percent(known[first].right / known[first].given)
     return (
-        f"{first} labels against the others most often: alike {told}, {share} right by both; the "
-        f"others' {usual}.{more} {names}."
+        f"{worst[0]} labels against the others most often, and more often than chance explains: "
+        f"{first.against:,} of {first.n:,} labels compared, {percent(first.against / first.n)}; of "
+        f"all others' labels {percent(against / n)}.{more} {names}."
     )

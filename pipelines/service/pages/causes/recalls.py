@@ -1,80 +1,221 @@
-"""How the recall of each class changed from one version to another, and whether that is chance."""
+"""How often some versions recognised each class and others did, and whether that is chance.
+
+A record counts by its chance of being asked about, so that those that were asked, which are the
+hard ones, speak for all. Predictions before there was a committee count for none.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import hypot
-from statistics import NormalDist
-from typing import Any
+from functools import cached_property
 
-from streamboost.pipelines.service.pages.tables import Cell
-from streamboost.pipelines.status.reader import Status
-from streamboost.pipelines.wording import NOTHING, plural
+from streamboost.pipelines.service.pages.causes.chance import CHANCE, Share
+from streamboost.pipelines.service.pages.tables import Cell, Column, Table
+from streamboost.pipelines.service.pages.view import page_of
+from streamboost.pipelines.status.reader import Told
+from streamboost.pipelines.wording import NOTHING, percent, plural
 
-__all__ = ["Change", "in_order", "told_of", "worse"]
+__all__ = [
+    "Change",
+    "Right",
+    "around",
+    "cell",
+    "changes",
+    "in_order",
+    "right",
+    "shown",
+    "since",
+    "worse",
+]
 
-_NORMAL = NormalDist()
+NAMED = 10
+"""Classes named in a sentence."""
+
+WIDE = 0.5
+"""The width of the interval of a class's change, above which nothing is said of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """How the recall of a class changed; `told` is how many labels tell of it, at least."""
+class Right:
+    """How many labelled records tell, how many of them were mistaken, and what that says of all."""
 
-    name: str
-    was: Mapping[str, Any] | None
-    now: Mapping[str, Any] | None
-    told: int | None
-
-    @property
-    def points(self) -> float | None:
-        """The change in points of a hundred."""
-        if self.was is None or self.now is None:
-            return None
-        return 100 * (float(self.now["value"]) - float(self.was["value"]))
-
-    def cell(self, most: float) -> Cell:
-        """Return it as a cell whose bar is full at `most` points."""
-        if self.points is None:
-            return Cell(NOTHING)
-        colour = "bad" if self.points < 0 else "good"
-        return Cell(self.text, bar=abs(self.points) / (most or 1.0), colour=colour)
+    told: int
+    wrong: int
+    share: Share
 
     @property
     def text(self) -> str:
-        """The change, and of how many labels."""
-        of = "" if self.told is None else f", of {plural(self.told, 'label')}"
-        return f"{self.points:+.1f} points{of}"
-
-    def is_beyond_chance(self, among: int) -> bool:
-        """Whether it is more than chance makes the largest of so many changes."""
-        if self.points is None or self.was is None or self.now is None:
-            return False
-        wider = _NORMAL.inv_cdf(1 - 0.025 / among) / _NORMAL.inv_cdf(0.975)
-        enough = self.told is None or self.told > 1
-        return enough and abs(self.points) > 100 * wider * hypot(
-            _margin(self.was), _margin(self.now)
-        )
-
-
-def worse(changes: Sequence[Change]) -> str:
-    """Say which class got worse most, beyond chance; or that none did."""
-    known = [(one.points, one) for one in changes if one.points is not None]
-    fell = sorted((one for one in known if one[0] < 0), key=lambda one: one[0])
-    beyond = [one for _, one in fell if one.is_beyond_chance(len(known))]
-    if beyond:
-        return f"Class {beyond[0].name} got worse most: recall {beyond[0].text}. "
-    if fell:
-        _, one = fell[0]
+        """The share that was right, with its 95 % interval, and of how many records."""
+        low, high = self.share.interval()
         return (
-            "No class got worse by more than chance: the most is the recall of class "
-            f"{one.name}, {one.text}. "
+            f"{percent(self.share.value)} ({100 * low:.0f} to {100 * high:.0f}), of {self.told:,}"
         )
-    return "No class got worse. " if known else ""
 
 
-def told_of(a: Status, b: Status, name: str) -> int | None:
-    """Return how many labels tell of a class, in the version of which fewer do."""
-    found = [one["told"].get(name, 0) for one in (a, b) if one.get("told") is not None]
-    return min(found) if len(found) == 2 else None
+def right(found: Sequence[Told]) -> Right | None:
+    """Return how many of these were right; None: there are none.
+
+    The variance is that of a ratio of sums (Särndal and others 1992, 5.6), with one record that is
+    right and one mistaken beside those found: few that are all right leave it open, too.
+    """
+    if not found:
+        return None
+    n, weights = len(found), [1.0 / one.chance for one in found]
+    total = sum(weights)
+    mean = total / n
+    hits = [float(one.said == one.truth) for one in found]
+    value = min(sum(weight * hit for weight, hit in zip(weights, hits, strict=True)) / total, 1.0)
+    weights, hits = [*weights, mean, mean], [*hits, 1.0, 0.0]
+    share = (value * total + mean) / (total + 2 * mean)
+    squares = sum((weight * (hit - share)) ** 2 for weight, hit in zip(weights, hits, strict=True))
+    alike = share * (1 - share) * sum(weights) ** 2 / squares
+    least = total * total / sum(weight * weight for weight in weights[:n])  # Kish 1965
+    return Right(n, n - int(sum(hits[:n])), Share(value, min(max(alike, least), n)))
+
+
+def around(found: Sequence[Told], version: int) -> tuple[Sequence[Told], Sequence[Told]]:
+    """Return the records predicted by `version` or a later one, and as many of those before.
+
+    `found` is in the order in which they came.
+    """
+    later = [one for one in found if one.version >= version]
+    earlier = [one for one in found if one.version < version]
+    return earlier[max(len(earlier) - len(later), 0) :], later
+
+
+@dataclass(frozen=True)
+class Change:
+    """How often a class was recognised, then and now, where so many classes are `among`."""
+
+    name: str
+    was: Right | None
+    now: Right | None
+    among: int = 1
+
+    @cached_property
+    def ends(self) -> tuple[float, float] | None:
+        """The least and the most that the share may have changed; None: nothing tells."""
+        if self.was is None or self.now is None:
+            return None
+        return self.now.share.less(self.was.share, CHANCE / self.among)
+
+    @property
+    def fell(self) -> bool:
+        """Whether it fell by more than chance makes one of so many classes fall."""
+        return self.ends is not None and self.ends[1] < 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether too few labels tell of it to say that it did not fall."""
+        return self.ends is None or (not self.fell and self.ends[1] - self.ends[0] > WIDE)
+
+    @property
+    def points(self) -> float:
+        """The change, in points of a hundred; 0 where nothing tells."""
+        if self.was is None or self.now is None:
+            return 0.0
+        return 100 * (self.now.share.value - self.was.share.value)
+
+    @property
+    def text(self) -> str:
+        """The change with how far chance may have it, in points."""
+        if self.ends is None:
+            return NOTHING
+        low, high = self.ends
+        return f"{self.points:+.0f} points ({100 * low:+.0f} to {100 * high:+.0f})"
+
+
+def changes(was: Sequence[Told], now: Sequence[Told]) -> list[Change]:
+    """Return how each class changed, the one first that most surely fell."""
+    then, since = _by_class(was), _by_class(now)
+    among = max(len(then.keys() & since.keys()), 1)
+    found = [
+        Change(name, right(then.get(name, ())), right(since.get(name, ())), among)
+        for name in sorted({**then, **since}, key=in_order)
+    ]
+    return sorted(found, key=lambda one: (one.ends is None, one.ends[1] if one.ends else 0.0))
+
+
+def _by_class(found: Sequence[Told]) -> Mapping[str, Sequence[Told]]:
+    classes: dict[str, list[Told]] = {}
+    for one in found:
+        classes.setdefault(one.truth, []).append(one)
+    return classes
+
+
+def worse(found: Sequence[Change], when: str) -> str:
+    """Say which classes got worse beyond chance, that none did, or that nothing can be said."""
+    fell, open_ = [one for one in found if one.fell], [one for one in found if one.is_open]
+    if fell and (first := fell[0]).was and first.now:
+        was, now = first.was, first.now
+        more = "".join(f" So did {one.name} ({one.text})." for one in fell[1:])
+        said = (
+            f"Class {first.name} got worse {when}, by more than chance: of its records "
+            f"{percent(was.share.value)} were recognised before and {percent(now.share.value)} are "
+            f"now, by {plural(was.told, 'label')} and {now.told:,}.{more}"
+        )
+    elif len(open_) == len(found):
+        return f"Too few labels tell of any class to say whether one got worse {when}."
+    else:
+        said = f"No class got worse {when} by more than chance."
+    if open_:
+        names = sorted((one.name for one in open_), key=in_order)
+        others = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
+        said += f" Too few labels tell of {', '.join(names[:NAMED])}{others}."
+    return said
+
+
+def since(told: Sequence[Told], version: int, pipeline: str) -> Table:
+    """Return how often each class was recognised since a version, and in as many labels before."""
+    then, now = around(told, version)
+    columns = [
+        Column("Class", "words"),
+        Column("Before"),
+        Column("Since"),
+        Column("Change"),
+        Column("Mistaken since"),
+    ]
+    found = changes(then, now)
+    rows: list[list[str | Cell]] = [
+        [
+            one.name,
+            shown(one.was),
+            shown(one.now),
+            cell(one),
+            _mistaken(one, version, pipeline),
+        ]
+        for one in found
+    ]
+    caption = f"Each class since version {version}"
+    if not rows:
+        return Table(caption, columns, [], "No request that a committee made was answered yet.")
+    of = (
+        f"Compared are {plural(len(now), 'label')} of records that version {version} or a later "
+        f"one predicted, and the {len(then):,} before."
+    )
+    return Table(caption, columns, rows, f"{worse(found, f'since version {version}')} {of}")
+
+
+def shown(one: Right | None) -> str:
+    """Return the share that was right as a text."""
+    return NOTHING if one is None else one.text
+
+
+def cell(one: Change) -> str | Cell:
+    """Return a change as a cell, marked where it fell."""
+    if not one.fell:
+        return one.text
+    return Cell(one.text, shade=0.6, colour="bad", note="got worse: ")
+
+
+def _mistaken(one: Change, version: int, pipeline: str) -> str | Cell:
+    """Return how many records of a class were mistaken since a version, leading to them."""
+    if one.now is None:
+        return NOTHING
+    text = f"{one.now.wrong:,} of {one.now.told:,}"
+    if not one.now.wrong:
+        return text
+    link = page_of("/records", pipeline, true=one.name, since=version, wrong="true")
+    return Cell(text, link=link)
 
 
 def in_order(name: str) -> tuple[bool, float, str]:
@@ -87,7 +228,3 @@ def in_order(name: str) -> tuple[bool, float, str]:
         return False, float(name), name
     except ValueError:
         return True, 0.0, name
-
-
-def _margin(one: Mapping[str, Any]) -> float:
-    return (float(one["high"]) - float(one["low"])) / 2

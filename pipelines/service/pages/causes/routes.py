@@ -16,12 +16,13 @@ from streamboost.pipelines.service.pages.causes.record.missing import Traces, wh
 from streamboost.pipelines.service.pages.causes.record.page import show_missing, show_record
 from streamboost.pipelines.service.pages.causes.records import MOST, show_records
 from streamboost.pipelines.service.pages.causes.steering import Steering
-from streamboost.pipelines.service.pages.causes.versions import Versions
+from streamboost.pipelines.service.pages.causes.versions import Versions, as_copies
 from streamboost.pipelines.service.pages.layout import Header, main
 from streamboost.pipelines.service.pages.standing import Activity
+from streamboost.pipelines.service.pages.tables import rolled_back
 from streamboost.pipelines.service.pages.view import EVERY, Feed, View
 from streamboost.pipelines.service.pages.widgets import Tag
-from streamboost.pipelines.status.reader import Choice, Status
+from streamboost.pipelines.status.reader import Choice, Status, Told
 
 __all__ = ["add_causes"]
 
@@ -151,16 +152,24 @@ def _add_versions(pages: _Pages) -> None:
         request: Request, pipeline: str | None = None, a: int | None = None, b: str = ""
     ) -> None:
         served = pages.served(pipeline)
-        found = await asyncio.to_thread(served.status.versions)
+        status = served.status
+
+        def known() -> tuple[list[Status], list[Told]]:
+            return status.versions(), status.told()
+
+        found = await asyncio.to_thread(known)
         view, content, live = await pages.open("/versions", "Versions", served, request)
         with content:
             steering = Steering(served, request.state.person)
-            shown = Versions(found, view, a, int(b) if b.isdecimal() else None)
+            shown = Versions(*found, view, a, int(b) if b.isdecimal() else None)
+        steering.choose(shown.sides, as_copies(found[0], rolled_back(view)))
 
         async def show(now: View) -> None:
-            steering.show(now)
             if shown.is_old(now):
-                shown.update(await asyncio.to_thread(served.status.versions), now)
+                found = await asyncio.to_thread(known)
+                shown.update(*found, now)
+                steering.choose(shown.sides, as_copies(found[0], rolled_back(now)))
+            steering.show(now)
 
         await live(show)
 

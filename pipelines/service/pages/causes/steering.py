@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -13,15 +14,19 @@ from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.wording import clock, seconds, sentence
+from streamboost.pipelines.status.reader import Status
+from streamboost.pipelines.wording import clock, plural, seconds, sentence
 
-__all__ = ["Steering", "lasting", "obeyed", "standing"]
+__all__ = ["Steering", "lacking", "lasting", "obeyed", "offered", "standing"]
 
 OFFERED = 5
 """Versions to roll back to: the newest."""
 
 NEWEST = 10
 """Versions whose distance says when the next one is to be expected."""
+
+NAMED = 5
+"""Classes and features named in a warning."""
 
 REFUSED = 10_000
 """Milliseconds of commits after which a command that entered no batch is said to be refused."""
@@ -43,6 +48,8 @@ class Steering:
         self._given: tuple[Command, int, float] | None = None
         self._view = View()
         self._shown: Any = None
+        self._chosen: Sequence[int] = ()
+        self._known: dict[int, Status] = {}
         with Tag("section", classes="panel", aria_labelledby="steer-title", id="steer"):
             Tag("h2", "Steering", id="steer-title")
             self._state = Tag("p", "", "summary")
@@ -61,6 +68,10 @@ class Steering:
                     self._keep.on("click", lambda: self._give(pause=True))
                     Tag("button", "No", type="button").on("click", self._leave)
             self._said = Sentence("p", "said", role="status", aria_live="polite")
+
+    def choose(self, chosen: Sequence[int], known: Iterable[Status]) -> None:
+        """Offer to roll back to these versions, too; `known` is what there is to warn by."""
+        self._chosen, self._known = chosen, {int(one["version"]): one for one in known}
 
     def show(self, view: View) -> None:
         """Show what can be told, as things are, and what became of what was told last."""
@@ -82,7 +93,8 @@ class Steering:
             self._button(
                 *(("Resume", Command("resume")) if paused else ("Pause", Command("pause")))
             )
-            for number in [n for n in reversed(kept) if n not in (serves, challenger)][:OFFERED]:
+            others = [number for number in kept if number not in (serves, challenger)]
+            for number in offered(others, self._chosen):
                 self._button(f"Roll back to {number}", Command("rollback", number))
 
     def _button(self, text: str, command: Command) -> None:
@@ -92,7 +104,10 @@ class Steering:
         self._asked = command
         question, is_rollback = _QUESTIONS[command.command], command.command == "rollback"
         lasts = lasting(self._view) if is_rollback else ""
-        self._question.say(question.format(version=command.version, lasts=lasts))
+        asked = question.format(version=command.version, lasts=lasts)
+        lacks = lacking(self._view, self._known, command.version) if command.version else []
+        names = [name for _, *names in lacks for name in names]
+        self._question.say(" ".join((asked, *(text for text, *_ in lacks))), *names)
         paused = bool(self._view.document("learner").get("paused"))
         self._keep.set_visibility(is_rollback and not paused)
         self._doubt.set_visibility(True)
@@ -160,6 +175,61 @@ def lasting(view: View) -> str:
         "It serves until the next training ends, unless training is paused: new versions came "
         f"every {seconds(usual)} or so, the last one at {clock(times[-1])}"
     )
+
+
+def offered(kept: Sequence[int], chosen: Sequence[int]) -> list[int]:
+    """Return the versions to roll back to: of those kept the chosen ones, and the newest others.
+
+    >>> offered(range(40, 60), (42, 58, 12))
+    [58, 42, 59, 57, 56, 55, 54]
+    """
+    newest = sorted(kept, reverse=True)
+    others = [number for number in newest if number not in chosen]
+    return [number for number in newest if number in chosen] + others[:OFFERED]
+
+
+def lacking(view: View, known: Mapping[int, Status], version: int) -> list[tuple[str, ...]]:
+    """Return what a version lacks that the one has that serves: sentences, with names in them."""
+    serves, again = int(view.document("learner").get("version") or 0), rolled_back(view)
+    old, new = known.get(version), known.get(serves)
+    if old is None or new is None:
+        return []
+    was, now = (again.get(number, number) for number in (version, serves))
+    if was == now:
+        return [(f"It is what serves already, as version {serves}.",)]
+    began = known.get(was, old)["began"]
+    told: list[tuple[str, ...]] = []
+    fewer = int(new["labels"]) - int(old["labels"])
+    if fewer > 0:
+        told.append((f"It learned from {plural(fewer, 'label')} fewer than version {serves}.",))
+    # Earlier releases have not said which classes one knows.
+    classes = [one for one in new.get("classes", ()) if one not in old.get("classes", [one])]
+    told += _named(classes, "class", "classes", "It has not learned")
+    drifts = [
+        mark for mark in view.marks if mark["kind"] == "drift" and was < mark["version"] <= now
+    ]
+    if drifts:
+        told.append((f"Drift came after it, the last time at {clock(drifts[-1]['time'])}.",))
+    shifted = [
+        one["name"]
+        for one in view.document("features").get("features") or ()
+        if (one.get("began") or 0) > began
+    ]
+    told += _named(shifted, "feature", "features", "Shifted since it began to serve:")
+    columns = int(new.get("features", 0)) - int(old.get("features", 0))
+    if columns > 0 and "features" in old:
+        told.append((f"It knows nothing of {plural(columns, 'column')} that came later.",))
+    return told
+
+
+def _named(names: Sequence[str], one: str, more: str, said: str) -> list[tuple[str, ...]]:
+    """Return a sentence with the first of `names`, which are of one thing or of more."""
+    if not names:
+        return []
+    shown = names[:NAMED]
+    places = ", ".join("{}" for _ in shown)
+    rest = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
+    return [(f"{said} {one if len(names) == 1 else more} {places}{rest}.", *shown)]
 
 
 _QUESTIONS = {

@@ -4,64 +4,96 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from streamboost.pipelines.service.pages.causes.recalls import Change, in_order, told_of, worse
+from streamboost.pipelines.service.pages.causes.recalls import (
+    Change,
+    cell,
+    changes,
+    in_order,
+    right,
+    shown,
+    since,
+    worse,
+)
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table, named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import DataTable, Tag, show_told
-from streamboost.pipelines.status.reader import Status
-from streamboost.pipelines.wording import NOTHING, amount, clock, estimate, percent
+from streamboost.pipelines.status.reader import Status, Told
+from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
 __all__ = ["Versions", "compared", "importances", "listed"]
 
 FEATURES = 15
 """Features whose importance is compared."""
 
-LISTED = 50
-"""Versions listed: the newest."""
+_ABOUT = (
+    "Of the records of each class, the share that was predicted as it on arrival (its recall), "
+    "with its 95 % interval, and of how many labels. Only labels that were asked for count, each "
+    "by its chance of being asked for, so that they speak for all records; what was predicted "
+    "before the first committee does not count. A change has in brackets what chance leaves "
+    "possible, for all classes together."
+)
 
 
 class Versions:
-    """Two versions side by side, what they go by, and all that are known, as they become more.
+    """What changed since a version, two side by side, what they go by, and all that are known.
 
     Parameters
     ----------
     versions : those that are known, the oldest first
+    told : what the labels tell of them, by when their records came
     view : how things stand
-    a, b : those that are chosen: the newest and the one before where they are None or unknown
+    a, b : those that are chosen. Where `b` is None or unknown, it is the newest, and where `a` is,
+        that since which half of what is `told` came
+
+    Attributes
+    ----------
+    sides : the numbers of the two; none where no version is known
     """
 
     def __init__(
-        self, versions: Sequence[Status], view: View, a: int | None, b: int | None
+        self,
+        versions: Sequence[Status],
+        told: Sequence[Told],
+        view: View,
+        a: int | None,
+        b: int | None,
     ) -> None:
         self._pipeline = view.document("pipeline").get("name")
         self._shown: Any = self.stamp(view)
         self._menus: list[Tag] = []
         self._offered = {int(one["version"]) for one in versions}
+        self.sides: tuple[int, ...] = ()
         if not versions:
             with Tag("section", classes="panel"):
                 Tag("p", "No committee has served yet: load this page again.", "summary empty")
             return
-        known = {int(one["version"]): one for one in versions}
+        again = rolled_back(view)
+        known = {int(one["version"]): one for one in as_copies(versions, again)}
         numbers = sorted(known)
-        right = b if b in known else numbers[-1]
-        before = [n for n in numbers if n < right]
-        left = a if a in known else before[-1] if before else right
-        with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
-            Tag("h2", "Side by side", id="beside-title")
-            self._choose(numbers, left, b if b in known else None)
+        last = b if b in known else numbers[-1]
+        first = a if a in known else _halfway(told, numbers, last)
+        self.sides = first, last
+        with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
+            Tag("h2", f"Since version {named(first, again)}", id="since-title")
+            self._choose(numbers, first, b if b in known else None)
             for wanted in (a, b):
                 if wanted is not None and wanted not in known:
                     Tag("p", f"Nothing is kept of version {wanted}.", "about")
-            show_told(compared(known[left], known[right], self._pipeline))
+            Tag("p", _ABOUT, "about")
+            show_told(since(told, first, self._pipeline))
+        with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
+            title = f"Version {named(first, again)} beside {named(last, again)}"
+            Tag("h2", title, id="beside-title")
+            show_told(compared(known[first], known[last], told))
         with Tag("section", classes="panel whole", aria_labelledby="weigh-title", id="weigh"):
             Tag("h2", "What they go by", id="weigh-title")
             Tag("p", "What the splits on each feature gain, as a share of all.", "about")
-            show_told(importances(known[left], known[right]))
+            show_told(importances(known[first], known[last]))
         with Tag("section", classes="panel whole", aria_labelledby="all-title", id="all"):
             Tag("h2", "All that are known", id="all-title")
             self._summary = Tag("p", "", "summary")
             self._table = DataTable()
-        self._list(versions, view)
+        self._list(versions, told, view)
 
     @staticmethod
     def stamp(view: View) -> Any:
@@ -73,7 +105,7 @@ class Versions:
         """Whether there are others than those shown."""
         return bool(self._menus) and self.stamp(view) != self._shown
 
-    def update(self, versions: Sequence[Status], view: View) -> None:
+    def update(self, versions: Sequence[Status], told: Sequence[Told], view: View) -> None:
         """Show what is known by now; what was chosen, and is compared, stays."""
         self._shown = self.stamp(view)
         for number in sorted({int(one["version"]) for one in versions} - self._offered):
@@ -83,18 +115,20 @@ class Versions:
                 with menu:
                     place = menu is self._menus[-1]
                     Tag("option", str(number), value=str(number)).move(target_index=int(place))
-        self._list(versions, view)
+        self._list(versions, told, view)
 
-    def _list(self, versions: Sequence[Status], view: View) -> None:
-        table = listed(versions, _kept(view), self._pipeline, rolled_back(view))
+    def _list(self, versions: Sequence[Status], told: Sequence[Told], view: View) -> None:
+        again = rolled_back(view)
+        known = as_copies(versions, again)
+        table = listed(known, told, _kept(view), self._pipeline, again)
         self._summary.text = table.summary
         self._table.show_table(table)
 
-    def _choose(self, numbers: Sequence[int], left: int, right: int | None) -> None:
+    def _choose(self, numbers: Sequence[int], first: int, last: int | None) -> None:
         """Have two menus; the second is the newest version's at the time, while none is chosen."""
         with Tag("form", classes="choose", action="/versions"):
             Tag("input", type="hidden", name="pipeline", value=self._pipeline)
-            for name, title, chosen in (("a", "Version", left), ("b", "beside", right)):
+            for name, title, chosen in (("a", "Since version", first), ("b", "beside", last)):
                 Tag("label", title, for_=f"version-{name}")
                 with Tag("select", id=f"version-{name}", name=name) as menu:
                     if name == "b":
@@ -110,8 +144,28 @@ def _kept(view: View) -> list[int]:
     return [int(one["version"]) for one in view.document("learner").get("versions") or ()]
 
 
-def compared(a: Status, b: Status, pipeline: str) -> Table:
-    """Return what two versions were made of and how they did while they served."""
+def as_copies(versions: Sequence[Status], again: Mapping[int, int]) -> list[Status]:
+    """Return the versions, the copies among them having learned what they are copies of had.
+
+    `again` has the number of the version that each is a copy of.
+    """
+    known: dict[int, Status] = {}
+    for one in versions:
+        number = int(one["version"])
+        first = known.get(again.get(number, number))
+        known[number] = one if first is None else {**one, "labels": first["labels"]}
+    return list(known.values())
+
+
+def _halfway(told: Sequence[Told], numbers: Sequence[int], last: int) -> int:
+    """Return the version since which half of what is told came, of those before `last`."""
+    before = [n for n in numbers if n < last] or [last]
+    middle = told[len(told) // 2].version if told else before[-1]
+    return min(before, key=lambda n: abs(n - middle))
+
+
+def compared(a: Status, b: Status, told: Sequence[Told]) -> Table:
+    """Return what two versions were made of, and how often each was right while it served."""
     columns = [
         Column("Figure", "words"),
         *(Column(f"Version {one['version']}") for one in (a, b)),
@@ -120,45 +174,30 @@ def compared(a: Status, b: Status, pipeline: str) -> Table:
     rows: list[list[str | Cell]] = [
         ["Served from", *(clock(one.get("began")) for one in (a, b)), ""]
     ]
-    for title, key in (("Labels learned", "labels"), ("Trees", "trees"), ("Rounds", "rounds")):
+    for title, key in (
+        ("Labels learned", "labels"),
+        ("Trees", "trees"),
+        ("Rounds", "rounds"),
+        ("Records predicted", "predicted"),
+    ):
         was, now = a.get(key), b.get(key)
         rows.append([title, amount(was), amount(now), _more(was, now)])
-    accuracies = (estimate(one.get("accuracy")) for one in (a, b))
-    rows.append(["Accuracy", *accuracies, _points(*_values(a, b))])
-    left, right = (_recalls(one) for one in (a, b))
-    changes = [
-        Change(name, left.get(name), right.get(name), told_of(a, b, name))
-        for name in sorted({**left, **right}, key=in_order)
-    ]
-    most = max((abs(one.points) for one in changes if one.points is not None), default=0.0)
-    for one in changes:
-        link = page_of("/records", pipeline, true=one.name, since=a["version"], wrong="true")
-        head = Cell(f"Recall of {one.name}", link=link)
-        rows.append([head, estimate(one.was), estimate(one.now), one.cell(most)])
-    summary = (
-        "As of the newest records that were judged while each served. A class leads to its "
-        f"records that were mistaken since version {a['version']}."
+    then, later = (_predicted_by(told, one) for one in (a, b))
+    whole, classes = Change("Accuracy", right(then), right(later)), changes(then, later)
+    classes.sort(key=lambda one: in_order(one.name))
+    for title, one in (("Accuracy", whole), *((f"Recall of {one.name}", one) for one in classes)):
+        rows.append([title, shown(one.was), shown(one.now), cell(one)])
+    when = f"from version {a['version']} to {b['version']}"
+    of = (
+        "Each is judged by what it predicted itself, of which "
+        f"{plural(len(then), 'label')} and {len(later):,} tell."
     )
-    return Table("Two versions side by side", columns, rows, f"{worse(changes)}{summary}")
+    summary = f"{worse(classes, when)} {of}" if classes else of
+    return Table("Two versions side by side", columns, rows, summary)
 
 
-def _values(a: Status, b: Status) -> tuple[float | None, float | None]:
-    found = [one.get("accuracy") for one in (a, b)]
-    first, second = (None if one is None else float(one["value"]) for one in found)
-    return first, second
-
-
-def _recalls(one: Status) -> dict[str, Mapping[str, Any] | None]:
-    return {str(found["label"]): found.get("recall") for found in one.get("classes") or ()}
-
-
-def _points(was: float | None, now: float | None) -> Cell:
-    """Return a change of shares, in points of a hundred."""
-    if was is None or now is None:
-        return Cell(NOTHING)
-    change = 100 * (now - was)
-    colour = "bad" if change < 0 else "good"
-    return Cell(f"{change:+.1f} points", bar=min(abs(change) / 20, 1.0), colour=colour)
+def _predicted_by(told: Sequence[Told], version: Status) -> list[Told]:
+    return [one for one in told if one.version == version["version"]]
 
 
 def _more(was: float | None, now: float | None) -> str:
@@ -192,23 +231,27 @@ def importances(a: Status, b: Status) -> Table:
 
 def listed(
     versions: Sequence[Status],
+    told: Sequence[Told],
     kept: Sequence[int],
     pipeline: str,
     again: Mapping[int, int] = MappingProxyType({}),
 ) -> Table:
     """Return the versions, the newest first; those that are `kept` can serve again.
 
-    `again` has the number that those had before that were rolled back to.
+    `again` has the number of the version that each is a copy of, which was rolled back to.
     """
     columns = [
         Column("Version", "words"),
         Column("Served from", "words"),
         Column("Labels"),
         Column("Trees"),
-        Column("Accuracy"),
+        Column("Right while it served"),
         Column("Kept", "words"),
     ]
     newest = versions[-1]["version"]
+    by: dict[int, list[Told]] = {}
+    for record in told:
+        by.setdefault(record.version, []).append(record)
     rows: list[list[str | Cell]] = [
         [
             Cell(
@@ -218,9 +261,9 @@ def listed(
             clock(one.get("began")),
             amount(one.get("labels")),
             amount(one.get("trees")),
-            estimate(one.get("accuracy")),
+            shown(right(by.get(one["version"], ()))),
             "can serve again" if one["version"] in kept else "no",
         ]
-        for one in reversed(versions[-LISTED:])
+        for one in reversed(versions)
     ]
     return Table("Versions", columns, rows, f"{len(kept)} are kept whole.")

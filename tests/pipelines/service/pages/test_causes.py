@@ -237,11 +237,6 @@ def test_a_list_of_records_names_what_spoke_for_each():
     assert row[0].link == "/record?pipeline=p&id=1404"
 
 
-def test_a_class_that_got_worse_leads_to_its_mistakes_since_then():
-    table = versions.compared(version(4, a=0.9), version(8, a=0.5), "p")
-    assert table.rows[-1][0].link == "/records?pipeline=p&true=a&since=4&wrong=true"
-
-
 def test_a_mistake_is_marked_and_differing_labels_are_named():
     (row,) = records.listed([FOUND], "p").rows
     assert (row[3].colour, row[3].note) == ("bad", "wrong: ")
@@ -345,11 +340,7 @@ def test_gaps_of_an_index_are_explained():
     assert "gaps" not in features.moved(View(points=points[:1]), "hue").summary
 
 
-def version(number, **recalls):
-    def of(value):
-        return {"value": value, "low": value - 0.1, "high": value + 0.1}
-
-    classes = [{"label": name, "recall": of(value)} for name, value in recalls.items()]
+def version(number):
     return {
         "version": number,
         "began": 1_000,
@@ -357,43 +348,7 @@ def version(number, **recalls):
         "trees": 20,
         "rounds": 20,
         "importances": {"hue": 1 / number, "row": 1 - 1 / number},
-        "accuracy": of(0.8),
-        "classes": classes,
     }
-
-
-def test_of_two_versions_the_class_that_got_worse_beyond_chance_is_named():
-    table = versions.compared(version(4, a=0.9, b=0.8, c=0.3), version(8, a=0.85, b=0.5), "p")
-    assert table.summary.startswith("Class b got worse most: recall -30.0 points. ")
-    unclear = versions.compared(version(4, a=0.9), version(8, a=0.85), "p").summary
-    assert unclear.startswith("No class got worse by more than chance: the most is the recall of")
-    assert "class a, -5.0 points." in unclear
-    rows = {texts(row)[0]: texts(row) for row in table.rows}
-    assert rows["Labels learned"][1:] == ["40", "80", "+40"]
-    assert rows["Recall of a"][3] == "-5.0 points"
-    assert rows["Recall of c"][2:] == ["—", "—"]
-    assert (
-        "No class got worse. "
-        in versions.compared(version(4, a=0.5), version(8, a=0.6), "p").summary
-    )
-
-
-def test_a_change_says_of_how_many_labels_and_of_one_label_nothing_is_said_to_be_worse():
-    def told(number, n, **recalls):
-        return version(number, **recalls) | {"told": {"2": n}}
-
-    table = versions.compared(told(4, 30, **{"2": 0.9}), told(8, 3, **{"2": 0.5}), "p")
-    assert table.summary.startswith("Class 2 got worse most: recall -40.0 points, of 3 labels. ")
-    one = versions.compared(told(4, 30, **{"2": 0.9}), told(8, 1, **{"2": 0.5}), "p")
-    assert one.summary.startswith("No class got worse by more than chance")
-    assert texts(one.rows[-1])[3] == "-40.0 points, of 1 label"
-
-
-def test_classes_stand_in_their_order_and_the_largest_change_has_the_longest_bar():
-    before, after = (version(n, **{"10": 0.9, "9": r, "x": r}) for n, r in ((4, 0.5), (8, 0.4)))
-    rows = versions.compared(before, after, "p").rows[-3:]
-    assert [texts(row)[0] for row in rows] == [f"Recall of {name}" for name in ("9", "10", "x")]
-    assert [row[3].bar for row in rows] == pytest.approx([1.0, 0.0, 1.0])
 
 
 def test_a_rollback_is_named_wherever_its_version_is():
@@ -413,11 +368,11 @@ def test_a_rollback_is_named_wherever_its_version_is():
     command = Command("rollback", 88)
     assert steering.obeyed(view, command, 2) is None
     assert steering.obeyed(view, command, 1) == (
-        f"Done at {clock(9_000)}: rollback 88. Version 93 (rolled back to 88) serves since."
+        f"Done at {clock(9_000)}: rollback 88. Version 93 (a copy of 88) serves since."
     )
-    known = [version(number, a=0.5) for number in (92, 93)]
-    table = versions.listed(known, [92, 93], "p", tables.rolled_back(view))
-    assert [texts(row)[0] for row in table.rows] == ["93 (rolled back to 88)", "92"]
+    known = [version(number) for number in (92, 93)]
+    table = versions.listed(known, [], [92, 93], "p", tables.rolled_back(view))
+    assert [texts(row)[0] for row in table.rows] == ["93 (a copy of 88)", "92"]
 
 
 def test_what_the_last_rollback_came_to_is_said_also_after_it_is_over():
@@ -431,9 +386,51 @@ def test_what_the_last_rollback_came_to_is_said_also_after_it_is_over():
         return steering.standing(View(marks=marks, documents={"learner": {"version": serves}}))
 
     began = f"The last rollback let version 137 serve again as 151 at {clock(9_000)}"
-    assert said() == f"Version 151 (rolled back to 137) serves. {began}."
+    assert said() == f"Version 151 (a copy of 137) serves. {began}."
     over = said(promoted(152, 12_000, 7), promoted(153, 15_000, 8))
     assert over == f"Version 153 serves. {began}, until version 152 at {clock(12_000)}."
+
+
+def test_what_a_version_lacks_is_said_before_it_is_rolled_back_to():
+    known = {
+        4: version(4) | {"classes": ["a"], "features": 3},
+        8: version(8) | {"classes": ["a", "b", "{}"], "features": 5},
+    }
+    marks = [
+        {"kind": "drift", "version": 3, "time": 500, "sequence": 1},
+        {"kind": "drift", "version": 6, "time": 9_000, "sequence": 2},
+    ]
+    shifts = [{"name": "hue", "began": 5_000}, {"name": "row", "began": 500}, {"name": "x"}]
+    documents = {"learner": {"version": 8}, "features": {"features": shifts}}
+    view = View(marks=marks, documents=documents)
+    told = [text.format(*names) for text, *names in steering.lacking(view, known, 4)]
+    assert told == [
+        "It learned from 40 labels fewer than version 8.",
+        "It has not learned classes b, {}.",
+        f"Drift came after it, the last time at {clock(9_000)}.",
+        "Shifted since it began to serve: feature hue.",
+        "It knows nothing of 2 columns that came later.",
+    ]
+    assert steering.lacking(view, {8: known[8]}, 4) == []
+    of_an_older_release = {4: version(4), 8: known[8]}
+    assert [text for text, *_ in steering.lacking(view, of_an_older_release, 4)][1][:5] == "Drift"
+
+
+def test_a_copy_has_learned_what_that_had_which_it_is_a_copy_of():
+    command = {"kind": "command", "version": 4, "time": 9_000, "sequence": 6}
+    promoted = {"kind": "promoted", "version": 9, "time": 9_000, "sequence": 6}
+    view = View(marks=[command, promoted], documents={"learner": {"version": 9}})
+    again = tables.rolled_back(view)
+    known = versions.as_copies([version(4), version(8), version(9)], again)
+    assert [one["labels"] for one in known] == [40, 80, 40]
+    table = versions.listed(known, [], [4, 8, 9], "p", again)
+    assert texts(table.rows[0])[::2][:2] == ["9 (a copy of 4)", "40"]
+    by_number = {one["version"]: one for one in known}
+    drift = {"kind": "drift", "version": 6, "time": 8_000, "sequence": 2}
+    since = View(marks=[drift, command, promoted], documents=view.documents)
+    assert steering.lacking(since, by_number, 8) == []
+    (said,) = steering.lacking(since, by_number, 4)
+    assert said == ("It is what serves already, as version 9.",)
 
 
 def test_a_rollback_says_how_long_it_lasts():

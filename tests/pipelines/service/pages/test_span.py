@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from streamboost.pipelines.service.pages.span import ALL, MOST_POINTS, SPANS, Span, merged
 from streamboost.pipelines.status import history
+from streamboost.pipelines.status.file import COUNTED
 from streamboost.pipelines.status.history import Board
-from streamboost.pipelines.status.reader import COUNTED
 
 HOUR = 3_600_000
 

@@ -37,6 +37,9 @@ def story(found: Found) -> list[tuple[str, ...]]:
         expires = "" if found.get("truth") or found.get("expires") is None else _until(found)
         told += _verdict(found)
         told.append((f"{_asked(found)}{expires}",))
+        if found.get("again") is not None:
+            again = clock(found["again"])
+            told.append((f"At {again} its label looked wrong, and it was asked about again.",))
         return told
     return told + _verdict(found)
 

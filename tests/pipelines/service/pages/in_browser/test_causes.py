@@ -144,6 +144,7 @@ def test_an_operator_rolls_back_after_a_question_and_a_labeller_cannot(job, visi
     asked = page.locator(".doubt").inner_text()
     assert f"Let version {wanted} serve again" in asked
     assert "until the next training ends, unless training is paused" in asked
+    assert " fewer than version" in asked or "It is what serves already" in asked
     page.get_by_role("button", name="Pause training, and do it").wait_for()
     press(page.get_by_role("button", name="Yes, do it"))
     page.get_by_text(f"Queued: rollback {wanted}").wait_for()
@@ -152,10 +153,12 @@ def test_an_operator_rolls_back_after_a_question_and_a_labeller_cannot(job, visi
     until(lambda: f"rollback {wanted}" in obeyed())
     page.locator(".said", has_text=f"rollback {wanted}. Version").wait_for()
     assert "Queued" not in text_of(page, ".said")
-    again = page.locator("#all tbody th", has_text=f"(rolled back to {wanted})").first
+    again = page.locator("#all tbody th", has_text=f"(a copy of {wanted})").first
     again.wait_for()
     number = again.inner_text().split()[0]
     assert number in page.locator("#version-b option").all_inner_texts()
+    page.goto(f"{page.url}&a={number}")
+    assert text_of(page, "#since-title") == f"Since version {number} (a copy of {wanted})"
     labeller = visit("/versions?pipeline=segments")
     labeller.get_by_text("Commands are an operator's to give").wait_for()
     assert labeller.locator("#steer button").count() == 0
@@ -170,8 +173,21 @@ def test_two_versions_stand_side_by_side(job, visit):
     page.wait_for_url(f"**a={numbers[-1]}&b={numbers[0]}")
     heads = page.locator("#beside thead th").all_inner_texts()
     assert heads[1:3] == [f"Version {numbers[-1]}", f"Version {numbers[0]}"]
-    assert "Recall of grass" in page.locator("#beside tbody").inner_text()
+    assert "Recall of " in page.locator("#beside tbody").inner_text()
     assert page.locator("#weigh tbody tr").count() > 0
+
+
+def test_the_mistakes_of_a_class_since_a_version_are_as_many_as_its_records(answered, visit):
+    page = visit("/versions?pipeline=segments")
+    first = page.locator("#version-a option").all_inner_texts()[-1]
+    page.goto(f"{page.url}&a={first}")
+    assert page.locator("#since-title").inner_text() == f"Since version {first}"
+    link = page.locator("#since tbody a").first
+    wrong = int(link.inner_text().split()[0])
+    by_keys(link)
+    page.wait_for_url(f"**since={first}&wrong=true")
+    assert f"predicted wrongly by version {first} or later" in text_of(page, ".summary")
+    assert page.locator("#content tbody tr").count() == wrong > 0
 
 
 def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(job, visit):
@@ -224,6 +240,25 @@ def test_what_could_not_be_used_is_counted_on_every_page_and_leads_to_why(job, v
     panel.get_by_text("could not be used").wait_for()
     follow(panel.get_by_role("link", name=f"{n}", exact=True))
     page.wait_for_url("**/letters?pipeline=segments")
+
+
+def test_whoever_labels_against_others_is_in_a_table_that_nothing_cuts_off(answered, visit):
+    ids = [one["id"] for one in answered.status.confused(limit=6)]
+    for source, label in (("somebody with a rather long name", "grass"), ("eve", "sky")):
+        more = [{"id": id, "label": label, "source": source} for id in ids]
+        put(answered.config, "labels", more)
+    together = lambda: answered.status.document("annotators").get("eve", {}).get("together")  # noqa: E731
+    until(lambda: together() == len(ids))
+    page = visit(DASHBOARD)
+    link = page.locator("#annotators").get_by_role("link", name=f"{len(ids)} of {len(ids)}").first
+    link.wait_for()
+    table = page.locator("#annotators .scroll")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert table.evaluate("one => one.scrollWidth <= one.clientWidth"), width
+    by_keys(link)
+    page.wait_for_url("**contested=true")
+    assert page.locator("#content tbody tr").count() == len(ids)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,0 +1,1 @@
+"""The records that were asked about or labelled, and who labelled them."""

@@ -1,0 +1,124 @@
+"""Which class got worse since a version is named, and only where chance does not explain it."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from streamboost.pipelines.service.pages.causes import versions
+from streamboost.pipelines.service.pages.causes.chance import Share, as_many
+from streamboost.pipelines.service.pages.causes.recalls import around, changes, right, worse
+from streamboost.pipelines.status.reader import Told
+from tests.pipelines.service.pages.test_causes import version
+from tests.pipelines.service.pages.test_tables import texts
+
+
+def said(number, truth, n, wrong, chance=0.5):
+    """Return n records of class `truth` that a version predicted, so many of them `wrong`."""
+    return [Told(number, truth, "other" if i < wrong else truth, chance) for i in range(n)]
+
+
+def test_the_class_that_got_worse_since_a_version_is_named_and_leads_to_its_mistakes():
+    told = [*said(4, "a", 60, 3), *said(4, "b", 60, 5), *said(8, "a", 60, 4), *said(9, "b", 60, 35)]
+    table = versions.since(told, 8, "p")
+    assert table.summary.startswith(
+        "Class b got worse since version 8, by more than chance: of its records 91.7 % were "
+        "recognised before and 41.7 % are now, by 60 labels and 60. Compared are 120 labels"
+    )
+    worst, other = table.rows
+    assert texts(worst)[0] == "b"
+    assert worst[3].note == "got worse: "
+    assert (worst[4].text, worst[4].link) == (
+        "35 of 60",
+        "/records?pipeline=p&true=b&since=8&wrong=true",
+    )
+    assert not hasattr(other[3], "note")
+
+
+def test_as_many_labels_before_a_version_are_compared_as_came_since():
+    told = [*said(2, "a", 50, 50), *said(4, "a", 30, 0), *said(8, "a", 20, 0), *said(9, "a", 10, 0)]
+    then, now = around(told, 8)
+    assert (len(then), len(now)) == (30, 30)
+    assert {one.version for one in then} == {4}
+
+
+def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse():
+    few = [*said(4, "a", 3, 0), *said(8, "a", 3, 1)]
+    said_of = "Too few labels tell of any class to say whether one got worse since version 8."
+    assert versions.since(few, 8, "p").summary.startswith(said_of)
+    nothing_before = said(8, "a", 50, 30)
+    assert versions.since(nothing_before, 8, "p").summary.startswith(said_of)
+    some = [*said(4, "a", 80, 8), *said(8, "a", 80, 8), *said(8, "b", 2, 2)]
+    assert versions.since(some, 8, "p").summary.startswith(
+        "No class got worse since version 8 by more than chance. Too few labels tell of b."
+    )
+    assert "No request that a committee made" in versions.since([], 8, "p").summary
+
+
+def test_a_record_speaks_for_all_that_had_its_chance_of_being_asked_about():
+    """One in fifty of the easy ones is asked about, and each of the hard ones."""
+    found = [*said(4, "a", 10, 0, chance=0.02), *said(4, "a", 100, 50, chance=1.0)]
+    assert right(found).share.value == (500 + 50) / 600
+    assert (right(found).told, right(found).wrong) == (110, 50)
+    assert right([]) is None
+
+
+def test_of_classes_that_stay_as_they_are_hardly_any_is_ever_said_to_be_worse():
+    """Although the first records are asked about at random, and later on the hard ones."""
+    random, alarms, missed, runs = np.random.default_rng(3), 0, 0, 200
+    for _ in range(runs):
+        found, share = [], {}
+        for number in (4, 8):
+            doubt = random.beta(0.4, 2.2, size=(3, 300))
+            density = np.sqrt(doubt * (1 - doubt)) + 0.03 if number == 8 else np.ones_like(doubt)
+            chance = np.clip(0.15 * density / density.mean(), 0.01, 1.0)
+            is_wrong = random.random(doubt.shape) < doubt
+            for k, i in np.argwhere(random.random(doubt.shape) < chance).tolist():
+                label = "other" if is_wrong[k, i] else str(k)
+                found.append(Told(number, str(k), label, float(chance[k, i])))
+            share[number] = right([one for one in found if one.version == number]).share
+        then, now = around(found, 8)
+        alarms += "got worse since version 8, by" in worse(changes(then, now), "since version 8")
+        low, high = share[8].interval()
+        missed += not low < 1 - 0.4 / 2.6 < high
+    assert alarms <= 0.05 * runs
+    assert missed <= 0.1 * runs
+
+
+def test_two_versions_are_judged_by_what_each_predicted_itself():
+    told = [*said(4, "a", 9, 0), *said(6, "a", 9, 9), *said(8, "a", 5, 5), *said(8, "b", 1, 0)]
+    a, b = version(4), version(8) | {"predicted": 1_200}
+    table = versions.compared(a, b, told)
+    rows = {texts(row)[0]: texts(row)[1:] for row in table.rows}
+    assert rows["Labels learned"] == ["40", "80", "+40"]
+    assert rows["Records predicted"][:2] == ["\u2014", "1,200"]
+    assert rows["Accuracy"][0].startswith("100.0 %")
+    assert rows["Accuracy"][0].endswith(", of 9")
+    assert rows["Recall of a"][1].startswith("0.0 %")
+    assert rows["Recall of b"][0] == "\u2014"
+    assert table.summary.startswith("Class a got worse from version 4 to 8, by more than chance")
+    assert "of which 9 labels and 6 tell" in table.summary
+
+
+def test_the_list_says_of_each_version_what_became_of_its_own_predictions():
+    table = versions.listed([version(4), version(8)], said(8, "a", 10, 5), [8], "p")
+    assert [texts(row)[4] for row in table.rows][1] == "\u2014"
+    assert texts(table.rows[0])[4].startswith("50.0 %")
+
+
+def test_an_interval_of_a_difference_holds_as_often_as_it_says():
+    random, held, runs = np.random.default_rng(5), 0, 500
+    for _ in range(runs):
+        a, b = (Share(random.binomial(40, p) / 40, 40) for p in (0.9, 0.7))
+        low, high = b.less(a)
+        held += low <= -0.2 <= high
+    assert held >= 0.93 * runs
+
+
+def test_that_as_many_are_special_is_as_likely_as_all_ways_to_choose_say():
+    special, total = 5, 12
+    for n in range(total + 1):
+        drawn = [sum(i < special for i in one) for one in combinations(range(total), n)]
+        for k in range(n + 1):
+            share = sum(found >= k for found in drawn) / len(drawn)
+            assert as_many(k, n, special, total) == pytest.approx(share)

@@ -1,0 +1,73 @@
+"""Whose labels others contradict is counted without accusing who is asked about doubtful ones."""
+
+import pytest
+
+from streamboost.pipelines.status.judged.annotators import COUNTED, Annotators
+
+
+def of(source, *labels, again=None, sure=None, doubtful=None):
+    """Return what is counted of `source`, of one record with these labels and predictions."""
+    record = {"labels": list(labels)}
+    if again is not None:
+        record["again"] = again
+    if sure or doubtful:
+        share = 0.95 if sure else 0.5
+        record |= {"label": sure or doubtful, "probabilities": {sure or doubtful: share}}
+    annotators = Annotators()
+    annotators.note("7", record)
+    return [name for name in COUNTED if annotators.of(source)[name]]
+
+
+ANN, BOB, EVE = (1, "a", "ann"), (2, "b", "bob"), (3, "b", "eve")
+
+
+def test_a_label_is_compared_with_a_confident_prediction():
+    assert of("ann", ANN, sure="a") == ["compared"]
+    assert of("ann", ANN, sure="b") == ["compared", "against"]
+    assert of("ann", ANN, doubtful="b") == []
+    assert of("ann", ANN) == []
+
+
+def test_of_two_who_contradict_each_other_a_confident_prediction_tells_who_is_against():
+    assert of("ann", ANN, BOB) == of("bob", ANN, BOB) == ["together", "otherwise"]
+    assert of("ann", ANN, BOB, sure="b") == ["compared", "against", "together", "otherwise"]
+    assert of("bob", ANN, BOB, sure="b") == ["compared", "together", "otherwise"]
+    assert of("ann", ANN, (2, "a", "bob")) == ["compared", "together"]
+
+
+def test_whom_two_others_contradict_is_outvoted():
+    everything = ["compared", "against", "together", "otherwise", "outvoted"]
+    assert of("ann", ANN, BOB, EVE) == everything
+    assert of("bob", ANN, BOB, EVE) == ["compared", "together", "otherwise"]
+    assert of("ann", ANN, BOB, (3, "c", "eve")) == ["together", "otherwise"], "all three differ"
+
+
+def test_whoever_is_asked_because_a_label_looks_wrong_is_not_compared():
+    asked_again = {"again": 1, "sure": "b"}
+    assert of("bob", ANN, BOB, **asked_again) == ["together", "otherwise"]
+    assert of("ann", ANN, BOB, **asked_again) == ["compared", "against", "together", "otherwise"]
+    assert of("ann", ANN, BOB, again=1) == ["together", "otherwise"], "only that label tells of it"
+
+
+def test_whom_somebody_who_is_asked_again_confirms_is_not_against_the_others():
+    found = of("ann", ANN, (2, "a", "bob"), again=1, sure="b")
+    assert found == ["compared", "together"]
+
+
+@pytest.mark.parametrize("source", ["ann", "bob"])
+def test_a_record_counts_by_what_is_known_of_it_last(source):
+    annotators = Annotators()
+    annotators.note("7", {"labels": [ANN, BOB]})
+    annotators.note("8", {"labels": [ANN, BOB]})
+    assert annotators.of(source)["otherwise"] == 2
+    annotators.note("7", {"labels": [ANN, BOB, (3, "a", "bob")]})
+    assert annotators.of(source) == {
+        "compared": 1,
+        "against": 0,
+        "together": 2,
+        "otherwise": 1,
+        "outvoted": 0,
+    }
+    annotators.forget("7")
+    annotators.note("8", {"labels": [ANN, BOB, (4, None, "ann")]})
+    assert not any(annotators.of(source).values())
