@@ -35,11 +35,18 @@ def test_it_ends_as_a_user_without_rights_with_nothing_of_the_tree():
 
 
 def test_what_is_ignored_is_neither_needed_nor_a_secret():
-    ignored = (ROOT / ".containerignore").read_text().split()
+    ignored = (ROOT / ".dockerignore").read_text().split()
     for name in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt", "streamboost"):
         assert not any(fnmatch(name, pattern) for pattern in ignored), name
     for name in (".git", ".venv", "build"):
         assert any(fnmatch(name, pattern) for pattern in ignored), name
+
+
+def test_its_healthcheck_is_built_as_its_page_says():
+    assert steps("HEALTHCHECK")
+    page = (ROOT / "docs" / "pages" / "how-to" / "containers.md").read_text()
+    (builds,) = re.findall(r"^podman build (.*?)\.", page, flags=re.MULTILINE)
+    assert "--format docker" in builds, "the OCI format drops it"
 
 
 class Debian:
@@ -69,9 +76,7 @@ class Debian:
 
 def as_ignored(folder, names):
     """Return the names that the builder would not be sent."""
-    patterns = [
-        line.removeprefix("**/") for line in (ROOT / ".containerignore").read_text().split()
-    ]
+    patterns = [line.removeprefix("**/") for line in (ROOT / ".dockerignore").read_text().split()]
     deep = "__pycache__" in names or Path(folder) == ROOT
     return [name for name in names if deep and any(fnmatch(name, one) for one in patterns)]
 

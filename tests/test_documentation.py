@@ -9,8 +9,10 @@ import tomllib
 import warnings
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
+from types import FunctionType
 
 import pytest
+import river.base
 import typer.main
 
 from streamboost.pipelines.cli.__main__ import app
@@ -55,6 +57,15 @@ def test_programs_run(program, tmp_path):
     said = run(tmp_path / "program.py", tmp_path)
     if "Accuracy" in program:
         assert float(re.search(r"([\d.]+)%", said)[1]) > 90
+
+
+def test_the_models_and_transformers_it_shows_can_be_made(tmp_path):
+    for program in blocks("python", [ROOT / "docs" / "pages" / "how-to" / "river-models.md"]):
+        (tmp_path / "models.py").write_text(program.values[0])
+        names = runpy.run_path(str(tmp_path / "models.py"))
+        made = [make() for make in names.values() if isinstance(make, FunctionType)]
+        assert all(isinstance(one, river.base.Estimator) for one in made)
+        assert made
 
 
 @pytest.mark.parametrize("file", blocks("toml"))
@@ -187,6 +198,23 @@ def test_the_pages_made_from_the_code_name_every_section_and_command():
     assert "rivals.NAME" in headings
     for name in COMMANDS:
         assert f"`streamboost {name}`" in made["reference/commands.md"], name
+
+
+SHARED = {
+    "index.md": (r"^ImageSegments, every record.*?^```", r"margin queries reach .*? labels"),
+    "figures/benchmarks.md": (r"^\| stream, records \| 1 %.*?\n\n", r"[\d.]+ to [\d.]+ times"),
+    "figures/beside-others.md": (r"[\d.]+ to [\d.]+ times",),
+}
+"""Figures that the README shows, and what page shows the same."""
+
+
+@pytest.mark.parametrize("page", SHARED)
+def test_readme_and_site_show_the_same_figures(page):
+    readme = (ROOT / "README.md").read_text()
+    there = " ".join((ROOT / "docs" / "pages" / page).read_text().split())
+    for figures in SHARED[page]:
+        (shown,) = re.findall(figures, readme, flags=re.DOTALL | re.MULTILINE)
+        assert " ".join(shown.split()) in there
 
 
 def test_no_figure_is_left_to_fill_in():

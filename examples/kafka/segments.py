@@ -42,6 +42,9 @@ def play(servers, name="segments", n=2310):
         enable_auto_commit=False,
     )
     topics = [f"{name}.predictions", f"{name}.requests"]
+    for topic in topics:
+        if not consumer.partitions_for_topic(topic):
+            sys.exit(f"no topic {topic}: `streamboost check --create-topics` makes a pipeline's")
     consumer.assign(
         [TopicPartition(t, p) for t in topics for p in consumer.partitions_for_topic(t)]
     )

@@ -1,5 +1,6 @@
 """What the commands share: where the pipeline file is, signals, and exit codes."""
 
+import atexit
 import os
 import signal
 from pathlib import Path
@@ -66,8 +67,11 @@ def stop_on_signals(said: bytes) -> "Stop":
     stop = Stop()
 
     def ask(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for each in (signal.SIGINT, signal.SIGTERM):
+            # Not SIG_IGN: Python would complain of the other one, where both came at once.
+            signal.signal(each, _ignore)
+            # An ending interpreter takes the handler away: the next one would kill the process.
+            atexit.register(signal.signal, each, signal.SIG_IGN)
         # Past Python's buffers, which the interrupted line may be writing to.
         os.write(2, said)
         stop.request()
@@ -76,6 +80,10 @@ def stop_on_signals(said: bytes) -> "Stop":
     signal.signal(signal.SIGINT, ask)
     signal.signal(signal.SIGTERM, ask)
     return stop
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing about a signal."""
 
 
 def exit_code(error: StreamBoostError) -> int:

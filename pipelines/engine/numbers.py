@@ -12,6 +12,7 @@ from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
 
 if TYPE_CHECKING:
+    from streamboost.pipelines.engine.models.models import Models
     from streamboost.pipelines.engine.pipeline import Pipeline
 
 __all__ = ["FieldCounts", "in_numbers", "pack", "restore"]
@@ -106,7 +107,7 @@ def in_numbers(pipeline: "Pipeline") -> dict[str, Any]:
         "lost_batches": pipeline.lost_batches,
         "deleted_unread": pipeline.deleted_unread,
         "fields": pipeline.fields.in_numbers(learner.features),
-        "committee": _of_committee(learner),
+        "committee": _of_committee(learner, pipeline.models),
         "experts": learner.voices,
         "annotators": learner.annotators.in_numbers(),
         "ledger": asdict(learner.ledger),
@@ -124,7 +125,7 @@ def _of_models(pipeline: "Pipeline") -> dict[str, Any]:
     return failures | {"rivals": pipeline.models.in_numbers()}
 
 
-def _of_committee(learner: StreamLearner) -> dict[str, int]:
+def _of_committee(learner: StreamLearner, models: "Models | None") -> dict[str, int]:
     """Return how the committee stands, and what is being trained."""
     trainer = learner.trainer
     numbers = {
@@ -135,7 +136,8 @@ def _of_committee(learner: StreamLearner) -> dict[str, int]:
         "classes": 0,
         "running": trainer.running.version if trainer.running else 0,
         "challenger": trainer.challenger.version if trainer.challenger else 0,
-        "paused": int(trainer.paused),
+        # Where a model serves, nothing is trained, and nobody has asked for that.
+        "paused": int(trainer.paused and (models is None or models.serving is None)),
     }
     if (committee := learner.committee) is not None:
         numbers |= {

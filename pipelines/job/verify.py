@@ -70,6 +70,10 @@ def verify(config: Config) -> str:
             f"the checkpoint of batch {until}: {found} instead of {expected}"
         )
     said = f"batches {begin + 1} to {until} replayed: bit for bit the checkpoint's state {found}"
+    if begin == until:
+        said = (
+            f"no batch lies between the oldest checkpoint and the newest, {until}, to be replayed"
+        )
     if before is None:
         return said
     return f"batches {before} and cannot be compared; {said}"

@@ -10,6 +10,7 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
+from streamboost.pipelines.cli.options import stop_on_signals
 from streamboost.pipelines.status.reader import StatusReader
 
 PIPELINE = """
@@ -209,6 +210,23 @@ def test_further_signals_are_ignored_while_it_stops(streamboost_command, tmp_pat
     assert err.count("stopping after this batch") == 1
     assert "Traceback" not in err
     assert list((tmp_path / "state" / "checkpoints").iterdir())
+
+
+def test_two_signals_at_once_stop_it_without_a_word_about_the_second():
+    """A worker of `run --workers` hears of Ctrl-C from the terminal and from its parent."""
+    both = {signal.SIGINT, signal.SIGTERM}
+    before = {number: signal.getsignal(number) for number in {*both, signal.SIGALRM}}
+    stop = stop_on_signals(b"")
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, both)
+        for number in both:
+            signal.raise_signal(number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+        assert stop.requested
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_it_waits_for_the_first_records_to_find_the_schema(streamboost_command, tmp_path):

@@ -145,6 +145,7 @@ def test_a_model_that_serves_is_asked_for_within_the_budget_and_judged(make, mak
     accuracy = checkpoint["evaluation"]["since_start"]["committee"]["accuracy"]
     assert 0.5 < accuracy["low"] < accuracy["high"]
     assert checkpoint["committee"]["version"] == 0, "no committee is trained"
+    assert not checkpoint["committee"]["paused"], "nobody has paused it"
     assert "replayed: bit for bit" in verify(config)
 
 

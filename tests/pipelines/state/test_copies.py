@@ -174,6 +174,14 @@ def test_a_run_that_is_killed_right_after_the_folder_was_made_again_goes_on(tmp_
     assert "batches 7 to 10 replayed" in verify(config(tmp_path))
 
 
+def test_of_a_state_that_was_just_made_again_nothing_is_said_to_be_replayed(tmp_path, grown):
+    grown(60)
+    run(config(tmp_path), until_idle=True)
+    lose(tmp_path)
+    run(config(tmp_path), rebuild=True, until_idle=True)
+    assert verify(config(tmp_path)).startswith("no batch lies between")
+
+
 def test_a_folder_that_was_lost_is_not_begun_anew_in_silence(tmp_path, grown):
     grown(60)
     run(config(tmp_path), until_idle=True)
