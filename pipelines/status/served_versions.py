@@ -50,7 +50,7 @@ class ServedVersions:
                 "trees": committee.n_trees,
                 "rounds": committee.n_rounds,
                 "features": committee.n_features,
-                "classes": [str(one) for one in committee.classes[:MOST_CLASSES].tolist()],
+                "knows": [str(one) for one in committee.classes[:MOST_CLASSES].tolist()],
                 "importances": _importances(committee, columns),
             }
             first = {"version": committee.version, "began": now, "labels": labels, "predicted": 0}

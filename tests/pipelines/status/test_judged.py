@@ -223,7 +223,7 @@ def test_a_version_keeps_what_it_was_made_of_and_how_much_it_predicted(judged_wo
     assert sum(last["importances"].values()) == pytest.approx(1.0, abs=1e-3)
     assert reader.document("importances") == last["importances"]
     assert last["labels"] > 0
-    assert (last["classes"], last["features"]) == (["left", "right"], 2)
+    assert (last["knows"], last["features"]) == (["left", "right"], 2)
     by = Counter(one["version"] for one in world.read("predictions"))
     assert last["predicted"] == by[last["version"]] > 0
 

@@ -30,6 +30,9 @@ __all__ = [
 NAMED = 10
 """Classes named in a sentence."""
 
+FEWEST = 5
+"""Records from which on a share is worth more than what it is of."""
+
 WIDE = 0.5
 """The width of the interval of a class's change, above which nothing is said of it."""
 
@@ -44,7 +47,9 @@ class Right:
 
     @property
     def text(self) -> str:
-        """The share that was right, with its 95 % interval, and of how many records."""
+        """The share that was right, with its 95 % interval, and of how many records; or of few."""
+        if self.told < FEWEST:
+            return f"{self.told - self.wrong} of {self.told}"
         low, high = self.share.interval()
         return (
             f"{percent(self.share.value)} ({100 * low:.0f} to {100 * high:.0f}), of {self.told:,}"
@@ -120,6 +125,8 @@ class Change:
         """The change with how far chance may have it, in points."""
         if self.ends is None:
             return NOTHING
+        if self.is_open:
+            return "too few labels"
         low, high = self.ends
         return f"{self.points:+.0f} points ({100 * low:+.0f} to {100 * high:+.0f})"
 

@@ -203,7 +203,7 @@ def lacking(view: View, known: Mapping[int, Status], version: int) -> list[tuple
     if fewer > 0:
         told.append((f"It learned from {plural(fewer, 'label')} fewer than version {serves}.",))
     # Earlier releases have not said which classes one knows.
-    classes = [one for one in new.get("classes", ()) if one not in old.get("classes", [one])]
+    classes = [one for one in new.get("knows", ()) if one not in old.get("knows", [one])]
     told += _named(classes, "class", "classes", "It has not learned")
     drifts = [
         mark for mark in view.marks if mark["kind"] == "drift" and was < mark["version"] <= now

@@ -27,10 +27,10 @@ FEATURES = 15
 
 _ABOUT = (
     "Of the records of each class, the share that was predicted as it on arrival (its recall), "
-    "with its 95 % interval, and of how many labels. Only labels that were asked for count, each "
-    "by its chance of being asked for, so that they speak for all records; what was predicted "
-    "before the first committee does not count. A change has in brackets what chance leaves "
-    "possible, for all classes together."
+    "with its 95 % interval, and of how many labels; of fewer than 5, how many. Only labels that "
+    "were asked for count, each by its chance of being asked for, so that they speak for all "
+    "records; what was predicted before the first committee does not count. A change has in "
+    "brackets what chance leaves possible, for all classes together."
 )
 
 

@@ -393,8 +393,8 @@ def test_what_the_last_rollback_came_to_is_said_also_after_it_is_over():
 
 def test_what_a_version_lacks_is_said_before_it_is_rolled_back_to():
     known = {
-        4: version(4) | {"classes": ["a"], "features": 3},
-        8: version(8) | {"classes": ["a", "b", "{}"], "features": 5},
+        4: version(4) | {"knows": ["a"], "features": 3},
+        8: version(8) | {"knows": ["a", "b", "{}"], "features": 5},
     }
     marks = [
         {"kind": "drift", "version": 3, "time": 500, "sequence": 1},
@@ -412,7 +412,7 @@ def test_what_a_version_lacks_is_said_before_it_is_rolled_back_to():
         "It knows nothing of 2 columns that came later.",
     ]
     assert steering.lacking(view, {8: known[8]}, 4) == []
-    of_an_older_release = {4: version(4), 8: known[8]}
+    of_an_older_release = {4: version(4) | {"classes": [{"label": "a"}]}, 8: known[8]}
     assert [text for text, *_ in steering.lacking(view, of_an_older_release, 4)][1][:5] == "Drift"
 
 

@@ -52,6 +52,9 @@ def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse(
     assert versions.since(some, 8, "p").summary.startswith(
         "No class got worse since version 8 by more than chance. Too few labels tell of b."
     )
+    assert [texts(row)[1:4] for row in versions.since(few, 8, "p").rows] == [
+        ["3 of 3", "2 of 3", "too few labels"]
+    ]
     assert "No request that a committee made" in versions.since([], 8, "p").summary
 
 
@@ -95,7 +98,7 @@ def test_two_versions_are_judged_by_what_each_predicted_itself():
     assert rows["Accuracy"][0].startswith("100.0 %")
     assert rows["Accuracy"][0].endswith(", of 9")
     assert rows["Recall of a"][1].startswith("0.0 %")
-    assert rows["Recall of b"][0] == "\u2014"
+    assert rows["Recall of b"] == ["\u2014", "1 of 1", "\u2014"]
     assert table.summary.startswith("Class a got worse from version 4 to 8, by more than chance")
     assert "of which 9 labels and 6 tell" in table.summary
 
