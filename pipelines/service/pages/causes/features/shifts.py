@@ -19,6 +19,7 @@ __all__ = [
     "shifted",
     "shifted_in_words",
     "start_of",
+    "tells",
 ]
 
 NAMED = 5
