@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -170,8 +171,10 @@ class JudgedRows:
         for id, *row in rows:
             self._put(id, tuple(row))
 
-    def update(self, judged: Judged, schema: Schema, usual: Mapping[str, Usual]) -> None:
-        """Take in what came; `schema` is that of the records."""
+    def update(
+        self, judged: Judged, schema: Schema, usual: Mapping[str, Usual] = MappingProxyType({})
+    ) -> None:
+        """Take in what came; `schema` is that of the records, and `usual` what they have of late."""
         end, shown = time.thread_time() + WORK, shown_by(schema)
         for id, event in judged.events:
             if isinstance(event, Told):
