@@ -174,7 +174,7 @@ class JudgedRows:
     def update(
         self, judged: Judged, schema: Schema, usual: Mapping[str, Usual] = MappingProxyType({})
     ) -> None:
-        """Take in what came; `schema` is that of the records, and `usual` what they have of late."""
+        """Take in what came; `schema` is that of the records, `usual` what they have of late."""
         end, shown = time.thread_time() + WORK, shown_by(schema)
         for id, event in judged.events:
             if isinstance(event, Told):
