@@ -29,7 +29,8 @@
 ``features``           missing rates, means, quartiles and stability, the least stable first, with
                        the largest index since the start (`peak`), when that was (`peaked`), when
                        it first counted as shifted (`began`), the records and the time at which
-                       that shift started (`started`), and was last unseen (`calm`)
+                       that shift started (`started`), and was last unseen (`calm`), and
+                       whether it is `shifted`
 ``distributions``      of the features that moved most: the values in each bin, then and now
 ``importances``        what splits on each feature gain the committee that serves, as shares of all
 ``typical``            the median of each column (`names`) for each class (`classes`) among the

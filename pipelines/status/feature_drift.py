@@ -227,7 +227,8 @@ Moment = tuple[int, int]
 class Course:
     """How a feature's index went: where it was largest, and how it came to count as shifted.
 
-    `calm` is when it was below half of `SHIFTED` last, before it first was `SHIFTED`.
+    `calm` is when it was below half of `SHIFTED` last, before it first was `SHIFTED`; `shifted`
+    says whether it is that now, as far as `RECORDS` rows told last.
     """
 
     peak: float = -1.0
@@ -235,6 +236,7 @@ class Course:
     began: int | None = None
     started: Moment | None = None
     calm: Moment | None = None
+    shifted: bool = False
 
 
 _COURSE = tuple(one.name for one in fields(Course))
@@ -273,6 +275,7 @@ class Farthest:
         for one in features:
             if n >= RECORDS and (index := one["psi"]) is not None:
                 course = self.known.setdefault(one["name"], Course())
+                course.shifted = index >= SHIFTED
                 if index > course.peak:
                     course.peak, course.peaked = round(index, 4), now[1]
                 if course.began is None and index < SHIFTED / 2:

@@ -6,6 +6,7 @@ per publication, as that committee may be gone by the time somebody asks.
 
 import time
 from collections.abc import Iterable, Mapping, Set
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -56,8 +57,10 @@ class JudgedRows:
         for id, *row in rows:
             self._put(id, tuple(row), _decode(row[-1]))
 
-    def update(self, judged: Judged, schema: Schema, usual: Mapping[str, Usual]) -> None:
-        """Take in what came; `schema` is that of the records."""
+    def update(
+        self, judged: Judged, schema: Schema, usual: Mapping[str, Usual] = MappingProxyType({})
+    ) -> None:
+        """Take in what came; `schema` is that of the records, `usual` what they have of late."""
         end, shown = time.thread_time() + WORK, shown_by(schema)
         for id, event in judged.events:
             if isinstance(event, Told):

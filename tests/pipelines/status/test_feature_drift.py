@@ -180,6 +180,17 @@ def test_an_earlier_release_has_not_told_when_a_shift_began():
     assert (found[0]["began"], found[0]["started"]) == (10, None)
 
 
+def test_a_feature_is_shifted_as_enough_records_told_last_also_after_a_restart():
+    farthest, found = Farthest(), measured(a=0.3)
+    farthest.note(found, RECORDS, at(1), lambda name: at(1))
+    again, few = Farthest(), measured(a=0.0)
+    again.resume(found)
+    again.note(few, RECORDS - 1, at(2), nowhere)
+    assert few[0]["shifted"]
+    again.note(few, RECORDS, at(3), nowhere)
+    assert not few[0]["shifted"]
+
+
 def test_what_few_records_say_of_a_feature_does_not_count():
     farthest, found = Farthest(), measured(a=3.0)
     farthest.note(found, RECORDS - 1, at(1), nowhere)

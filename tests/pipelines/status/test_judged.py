@@ -181,7 +181,7 @@ def test_of_several_labels_that_one_is_the_truth_which_the_pipeline_goes_by(rule
     rows, schema = judged.JudgedRows(), Schema(numeric=("x",))
     said = [("a", "ann"), ("b", "bob"), ("b", "eve"), ("a", "ann")]
     told = [notes.Told("1", label, tick, source) for tick, (label, source) in enumerate(said)]
-    rows.update(notes.Judged([("1", one) for one in told], on_conflict=rule), schema, {})
+    rows.update(notes.Judged([("1", one) for one in told], on_conflict=rule), schema)
     assert rows.rows["1"][1] == truth
 
 

@@ -89,6 +89,18 @@ def test_of_what_shifted_that_comes_first_which_matters_most_and_what_matters_li
     assert "they may differ by chance" in told(999, hue=0.3).summary
 
 
+def test_after_a_restart_what_had_shifted_stays_so_until_enough_records_tell():
+    def told(records, psi, is_shifted):
+        one = {"name": "hue", "psi": psi, "shifted": is_shifted}
+        return features.feature_drift(seen(features={"features": [one], "records": records}))
+
+    assert told(20, 0.1, True).summary == (
+        "hue has shifted as of the run before. Fewer than 1,000 records have come in this run."
+    )
+    assert "by chance" in told(20, 1.5, False).summary
+    assert told(1_000, 0.3, True).summary == "hue has shifted."
+
+
 def test_a_committees_history_reads_from_the_newest():
     kinds = ("trained", "promoted", "drift", "trouble")
     marks = [

@@ -12,6 +12,7 @@ from streamboost.pipelines.service.pages.causes.features.shifts import (
     shifted,
     shifted_in_words,
     start_of,
+    tells,
 )
 from streamboost.pipelines.service.pages.charts import Curves, Group, Series
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
@@ -149,12 +150,11 @@ def feature_drift(view: View) -> Table:
         ]
         for one in found
     ]
+    few = "" if tells(view) else f"Fewer than {RECORDS:,} records have come in this run"
     if shifted(view):
-        summary = f"{shifted_in_words(view)}."
-    elif view.document("features").get("records", RECORDS) < RECORDS:
-        summary = (
-            f"Fewer than {RECORDS:,} records have come in this run: they may differ by chance."
-        )
+        summary = f"{shifted_in_words(view)}{' as of the run before. ' * bool(few)}{few}."
+    elif few:
+        summary = f"{few}: they may differ by chance."
     else:
         summary = f"No feature has shifted: all indexes are below {SHIFTED}."
     return Table("Feature drift", columns, rows, summary)

@@ -19,6 +19,7 @@ __all__ = [
     "shifted",
     "shifted_in_words",
     "start_of",
+    "tells",
 ]
 
 NAMED = 5
@@ -29,12 +30,22 @@ LITTLE = 0.05
 
 
 def shifted(view: View) -> list[str]:
-    """Return the features that are shifted now, the one that matters most first."""
-    found = view.document("features")
-    if found.get("records", RECORDS) < RECORDS:
-        return []  # fewer move by chance
-    names = [one["name"] for one in in_order(view, "psi") if (one.get("psi") or 0.0) >= SHIFTED]
-    return [str(name) for name in names]
+    """Return the features that are shifted, the one that matters most first.
+
+    Until there are `RECORDS` in a run it is as an earlier one left it: fewer move by chance.
+    """
+    is_told = tells(view)
+
+    def is_shifted(one: Mapping[str, Any]) -> bool:
+        known = is_told and (one.get("psi") or 0.0) >= SHIFTED
+        return bool(one.get("shifted", known))
+
+    return [str(one["name"]) for one in in_order(view, "psi") if is_shifted(one)]
+
+
+def tells(view: View) -> bool:
+    """Whether enough records have come in this run to tell which features are shifted."""
+    return bool(view.document("features").get("records", RECORDS) >= RECORDS)
 
 
 def shifted_in_words(view: View) -> str:

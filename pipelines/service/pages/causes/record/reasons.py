@@ -8,6 +8,7 @@ from streamboost.pipelines.service.pages.causes.features.shifts import ever_shif
 from streamboost.pipelines.service.pages.desk.record import UNTOLD
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
+from streamboost.pipelines.status.feature_drift import RECORDS
 from streamboost.pipelines.wording import NOTHING, amount, percent, plural, shown
 
 __all__ = ["LONGEST", "about_reasons", "reasons", "rival_of", "told_apart"]
@@ -20,8 +21,9 @@ LONGEST = 40
 _ABOUT = (
     "What each feature did to a class's score in the committee (exact SHAP values): with + it "
     "spoke for the class, with - against it. What tells two classes apart is by how much it spoke "
-    "more for the one. Usual is the mean of "
-    "the newest records, and their standard deviation."
+    "more for the one. Usual is the mean of the newest records, at most "
+    f"{RECORDS:,}, ± their standard deviation: then, as this one came, or now where that is not "
+    "known."
 )
 
 

@@ -49,7 +49,7 @@ def job(tmp_path_factory):
     put(job.config, "records", [{"text": SCRIPT}])  # without an id: a dead letter
     (folder / "later").mkdir()
     (folder / "later" / "p.toml").write_text(PIPELINE.replace("segments", "later"))
-    people = ["--person", "ann"] * 60 + ["--operator", "bob"] * 30
+    people = ["--person", "ann"] * 100 + ["--operator", "bob"] * 50
     with (
         process(folder, "run", "p.toml") as running,
         process(folder, "serve", "p.toml", "later/p.toml", "--port", "0", *people) as serving,
