@@ -151,7 +151,10 @@ def together(work, file, n, workers):
 
 
 def from_memory(file, n, batch, gate, found):
-    """Predict `n` records in batches without a broker; tell the records a second."""
+    """Predict `n` records in batches without a broker; tell the records a second, and bytes.
+
+    The bytes are of an entry of progress, of a prediction, and of all that an edition takes.
+    """
     config = load(file)
     editions = Editions(lambda schema: config.core.learner(schema, 0), "memory")
     learner = config.core.learner(config.sections.build_schema(), 0)
@@ -159,7 +162,8 @@ def from_memory(file, n, batch, gate, found):
     schema = config.sections.build_schema()
     decoded, _ = schema.decode([Message(p, "0", i, len(p)) for i, p in enumerate(records)])
     learner.learn(decoded.ids, decoded.X, [json.loads(y)["label"] for y in labels])
-    parts = (m.partition(b"\n") for m in Publisher().messages(1, schema, learner))
+    published = Publisher().messages(1, schema, learner)
+    parts = (m.partition(b"\n") for m in published)
     editions.take([(key, value) for key, _, value in parts])
     settings = Settings(config.core.query, 0, Span.parse("1d"), "memory")
     task = Task(0, settings, 1, None)
@@ -171,11 +175,12 @@ def from_memory(file, n, batch, gate, found):
     for start in range(batch, n, batch):
         step = task.step(given[start : start + batch], editions.newest, 0, 0)
     found.put((n - batch) / (time.perf_counter() - begun))
-    found.put(len(step.entry))
+    prediction = sum(map(len, step.messages.predictions)) / step.records
+    found.put((len(step.entry), round(prediction), sum(map(len, published))))
 
 
 def memory(file, n, batch, workers):
-    """Return the records a second of all, and the bytes of an entry."""
+    """Return the records a second of all, and the bytes that one tells."""
     context = multiprocessing.get_context("spawn")
     gate, found = context.Barrier(workers), context.Queue()
     processes = [
@@ -188,7 +193,7 @@ def memory(file, n, batch, workers):
     for process in processes:
         process.join()
     rates = [value for value in results if isinstance(value, float)]
-    return sum(rates), median(value for value in results if isinstance(value, int))
+    return sum(rates), next(value for value in results if isinstance(value, tuple))
 
 
 def main():
@@ -223,9 +228,9 @@ def main():
             rate = median(one[0] for one in found)
             table.add_row(f"{workers} from memory", f"{rate:,.0f}", "")
     Console().print(table)
-    print(
-        f"{CLASSES} classes, an entry of progress of {given.batch} records: {found[0][1]:,} bytes"
-    )
+    entry, prediction, edition = found[0][1]
+    print(f"{CLASSES} classes, an entry of progress of {given.batch} records: {entry:,} bytes")
+    print(f"a prediction: {prediction} bytes; a committee, of {TAUGHT:,} labels: {edition:,} bytes")
 
 
 def put_all(servers, name, n, partitions):
