@@ -8,7 +8,7 @@ table: how often the 95 % interval of the accuracy covers the true accuracy on a
 with a seed of their own each, since the start and for the newest 2,000 records; how wide it is; and
 the accuracy over the second half. Asked are records by rank with a tenth of the budget for audits
 ("pace", the rule before), each by a chance of its own ("chance", the rule after), and uniformly at
-random. A run of 6,000 records takes a third of a second.
+random.
 
 Second: the share of the label sets that hold the true label, from the first committee to the
 stream's end: the mean over the seeds, the least and the most of a run, the share of the runs that
