@@ -31,7 +31,7 @@ NAMED = 10
 """Classes named in a sentence."""
 
 FEWEST = 5
-"""Records from which on a share is worth more than what it is of."""
+"""Labels from which on a share is worth more than what it is of, and a change is judged."""
 
 WIDE = 0.5
 """The width of the interval of a class's change, above which nothing is said of it."""
@@ -39,11 +39,15 @@ WIDE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """How many labelled records tell, how many of them were mistaken, and what that says of all."""
+    """How many labelled records tell, how many of them were mistaken, and what that says of all.
+
+    They are `worth` as many that stand for as many records each, whatever was mistaken (Kish 1965).
+    """
 
     told: int
     wrong: int
     share: Share
+    worth: int
 
     @property
     def text(self) -> str:
@@ -51,9 +55,8 @@ class Right:
         if self.told < FEWEST:
             return f"{self.told - self.wrong} of {self.told}"
         low, high = self.share.interval()
-        return (
-            f"{percent(self.share.value)} ({100 * low:.0f} to {100 * high:.0f}), of {self.told:,}"
-        )
+        of = f"of {self.told:,}" + f" worth {self.worth:,}" * (self.worth < self.told)
+        return f"{percent(self.share.value)} ({100 * low:.0f} to {100 * high:.0f}), {of}"
 
 
 def right(found: Sequence[Told]) -> Right | None:
@@ -73,8 +76,9 @@ def right(found: Sequence[Told]) -> Right | None:
     share = (value * total + mean) / (total + 2 * mean)
     squares = sum((weight * (hit - share)) ** 2 for weight, hit in zip(weights, hits, strict=True))
     alike = share * (1 - share) * sum(weights) ** 2 / squares
-    least = total * total / sum(weight * weight for weight in weights[:n])  # Kish 1965
-    return Right(n, n - int(sum(hits[:n])), Share(value, min(max(alike, least), n)))
+    least = total * total / sum(weight * weight for weight in weights[:n])
+    share_of_all = Share(value, min(max(alike, least), n))
+    return Right(n, n - int(sum(hits[:n])), share_of_all, round(least))
 
 
 def around(found: Sequence[Told], version: int) -> tuple[Sequence[Told], Sequence[Told]]:
@@ -106,12 +110,19 @@ class Change:
     @property
     def fell(self) -> bool:
         """Whether it fell by more than chance makes one of so many classes fall."""
-        return self.ends is not None and self.ends[1] < 0.0
+        return self.ends is not None and not self._is_of_few and self.ends[1] < 0.0
+
+    @property
+    def _is_of_few(self) -> bool:
+        """Whether the labels, then or now, are worth too few for their interval to be trusted."""
+        return any(one is None or one.worth < FEWEST for one in (self.was, self.now))
 
     @property
     def is_open(self) -> bool:
         """Whether too few labels tell of it to say that it did not fall."""
-        return self.ends is None or (not self.fell and self.ends[1] - self.ends[0] > WIDE)
+        if self.ends is None or self._is_of_few:
+            return True
+        return not self.fell and self.ends[1] - self.ends[0] > WIDE
 
     @property
     def points(self) -> float:
@@ -132,14 +143,19 @@ class Change:
 
 
 def changes(was: Sequence[Told], now: Sequence[Told]) -> list[Change]:
-    """Return how each class changed, the one first that most surely fell."""
+    """Return how each class changed: by how far they fell, of those first that surely did.
+
+    Last are those of which too few labels tell.
+    """
     then, since = _by_class(was), _by_class(now)
     among = max(len(then.keys() & since.keys()), 1)
     found = [
         Change(name, right(then.get(name, ())), right(since.get(name, ())), among)
         for name in sorted({**then, **since}, key=in_order)
     ]
-    return sorted(found, key=lambda one: (one.ends is None, one.ends[1] if one.ends else 0.0))
+    return sorted(
+        found, key=lambda one: (one.is_open, not one.fell, 0 if one.is_open else one.points)
+    )
 
 
 def _by_class(found: Sequence[Told]) -> Mapping[str, Sequence[Told]]:
@@ -149,8 +165,11 @@ def _by_class(found: Sequence[Told]) -> Mapping[str, Sequence[Told]]:
     return classes
 
 
-def worse(found: Sequence[Change], when: str) -> str:
-    """Say which classes got worse beyond chance, that none did, or that nothing can be said."""
+def worse(found: Sequence[Change], when: str, whole: Change | None = None) -> str:
+    """Say which classes got worse beyond chance, that none did, or that nothing can be said.
+
+    Where none did, but all of them together, which is the `whole`, that is said before.
+    """
     fell, open_ = [one for one in found if one.fell], [one for one in found if one.is_open]
     if fell and (first := fell[0]).was and first.now:
         was, now = first.was, first.now
@@ -160,6 +179,8 @@ def worse(found: Sequence[Change], when: str) -> str:
             f"{percent(was.share.value)} were recognised before and {percent(now.share.value)} are "
             f"now, by {plural(was.told, 'label')} and {now.told:,}.{more}"
         )
+    elif whole is not None and whole.fell:
+        said = f"All classes together got worse {when}, by more than chance, but none by itself."
     elif len(open_) == len(found):
         return f"Too few labels tell of any class to say whether one got worse {when}."
     else:

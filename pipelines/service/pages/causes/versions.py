@@ -8,7 +8,6 @@ from streamboost.pipelines.service.pages.causes.recalls import (
     Change,
     cell,
     changes,
-    in_order,
     right,
     shown,
     since,
@@ -29,8 +28,11 @@ _ABOUT = (
     "Of the records of each class, the share that was predicted as it on arrival (its recall), "
     "with its 95 % interval, and of how many labels; of fewer than 5, how many. Only labels that "
     "were asked for count, each by its chance of being asked for, so that they speak for all "
-    "records; what was predicted before the first committee does not count. A change has in "
-    "brackets what chance leaves possible, for all classes together."
+    "records; what was predicted before the first committee does not count. Where some stand for "
+    "many more records than others, they tell less: 82 worth 19 tell as much as 19 that stand for "
+    "as many each. A change has in brackets what chance leaves possible, for all classes together; "
+    "of labels worth fewer than 5 none is judged. Those that got worse come first, then the others "
+    "by how far they fell, last those of which too few labels tell."
 )
 
 
@@ -184,7 +186,6 @@ def compared(a: Status, b: Status, told: Sequence[Told]) -> Table:
         rows.append([title, amount(was), amount(now), _more(was, now)])
     then, later = (_predicted_by(told, one) for one in (a, b))
     whole, classes = Change("Accuracy", right(then), right(later)), changes(then, later)
-    classes.sort(key=lambda one: in_order(one.name))
     for title, one in (("Accuracy", whole), *((f"Recall of {one.name}", one) for one in classes)):
         rows.append([title, shown(one.was), shown(one.now), cell(one)])
     when = f"from version {a['version']} to {b['version']}"
@@ -192,7 +193,7 @@ def compared(a: Status, b: Status, told: Sequence[Told]) -> Table:
         "Each is judged by what it predicted itself, of which "
         f"{plural(len(then), 'label')} and {len(later):,} tell."
     )
-    summary = f"{worse(classes, when)} {of}" if classes else of
+    summary = f"{worse(classes, when, whole)} {of}" if classes else of
     return Table("Two versions side by side", columns, rows, summary)
 
 

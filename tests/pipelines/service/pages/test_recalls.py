@@ -58,6 +58,52 @@ def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse(
     assert "No request that a committee made" in versions.since([], 8, "p").summary
 
 
+def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
+    """As somebody found it: 1 of 4, which was red below a lead that said nothing can be told."""
+    a, b = version(4), version(8)
+    few = [*said(4, "a", 90, 0), *said(8, "a", 4, 3)]
+    table = versions.compared(a, b, few)
+    assert table.summary.startswith("Too few labels tell of any class")
+    changed = {texts(row)[0]: row[3] for row in table.rows}
+    assert changed["Accuracy"] == changed["Recall of a"] == "too few labels"
+    one_for_many = [*said(8, "a", 8, 0, chance=1.0), *said(8, "a", 1, 1, chance=0.005)]
+    table = versions.compared(a, b, [*said(4, "a", 90, 0), *one_for_many])
+    assert {texts(row)[0]: row[3] for row in table.rows}["Accuracy"] == "too few labels"
+
+
+def test_where_only_all_classes_together_got_worse_the_lead_says_so_as_their_row_does():
+    told = [one for name in "abcdef" for one in (*said(4, name, 20, 1), *said(8, name, 20, 5))]
+    table = versions.compared(version(4), version(8), told)
+    assert table.summary.startswith(
+        "All classes together got worse from version 4 to 8, by more than chance, but none by "
+        "itself."
+    )
+    marked = [texts(row)[0] for row in table.rows if hasattr(row[3], "note")]
+    assert marked == ["Accuracy"]
+
+
+def test_it_is_said_what_labels_are_worth_that_stand_for_unlike_numbers_of_records():
+    unlike = [*said(8, "a", 60, 6, chance=1.0), *said(8, "a", 8, 0, chance=0.02)]
+    found = right(unlike)
+    assert found.worth == round(460**2 / (60 + 8 * 50**2))
+    assert found.text.endswith(f", of 68 worth {found.worth}")
+    assert right(said(8, "a", 68, 6)).text.endswith(", of 68")
+
+
+def test_classes_that_got_worse_come_first_then_by_how_far_they_fell_and_the_open_ones_last():
+    told = [
+        *(said(4, "a", 2, 0) + said(8, "a", 2, 2)),
+        *(said(4, "b", 90, 9) + said(8, "b", 90, 8)),
+        *(said(4, "c", 90, 9) + said(8, "c", 90, 14)),
+        *(said(4, "d", 300, 9) + said(8, "d", 300, 60)),
+    ]
+    told.sort(key=lambda one: one.version)
+    rows = versions.since(told, 8, "p").rows
+    assert [texts(row)[0] for row in rows] == ["d", "c", "b", "a"]
+    rows = versions.compared(version(4), version(8), told).rows
+    assert [texts(row)[0] for row in rows][-4:] == [f"Recall of {name}" for name in "dcba"]
+
+
 def test_a_record_speaks_for_all_that_had_its_chance_of_being_asked_about():
     """One in fifty of the easy ones is asked about, and each of the hard ones."""
     found = [*said(4, "a", 10, 0, chance=0.02), *said(4, "a", 100, 50, chance=1.0)]
