@@ -13,6 +13,7 @@ from streamboost.pipelines.service.pages.causes.recalls import (
     since,
     worse,
 )
+from streamboost.pipelines.service.pages.causes.steering import OFFERED
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table, named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import DataTable, Tag, show_told
@@ -44,8 +45,8 @@ class Versions:
     versions : those that are known, the oldest first
     told : what the labels tell of them, by when their records came
     view : how things stand
-    a, b : those that are chosen. Where `b` is None or unknown, it is the newest, and where `a` is,
-        that since which half of what is `told` came
+    a, b : those that are chosen, or the nearest of which something is kept. Where `b` is None, it
+        is the newest, and where `a` is, that since which half of what is `told` by then came
 
     Attributes
     ----------
@@ -63,6 +64,7 @@ class Versions:
         self._pipeline = view.document("pipeline").get("name")
         self._shown: Any = self.stamp(view)
         self._menus: list[Tag] = []
+        self._beside: int | None = None
         self._offered = {int(one["version"]) for one in versions}
         self.sides: tuple[int, ...] = ()
         if not versions:
@@ -72,15 +74,17 @@ class Versions:
         again = rolled_back(view)
         known = {int(one["version"]): one for one in as_copies(versions, again)}
         numbers = sorted(known)
-        last = b if b in known else numbers[-1]
-        first = a if a in known else _halfway(told, numbers, last)
+        chosen = self._beside = _nearest(b, numbers)
+        last = numbers[-1] if chosen is None else chosen
+        first = _nearest(a, numbers) or _halfway(told, numbers, last)
         self.sides = first, last
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
             Tag("h2", f"Since version {named(first, again)}", id="since-title")
-            self._choose(numbers, first, b if b in known else None)
-            for wanted in (a, b):
-                if wanted is not None and wanted not in known:
-                    Tag("p", f"Nothing is kept of version {wanted}.", "about")
+            self._choose(numbers, first, chosen)
+            for wanted, found in ((a, first), (b, last)):
+                if wanted is not None and wanted != found:
+                    said = f"Nothing is kept of version {wanted}; {found} is the nearest."
+                    Tag("p", said, "summary")
             Tag("p", _ABOUT, "about")
             show_told(since(told, first, self._pipeline))
         with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
@@ -122,7 +126,7 @@ class Versions:
     def _list(self, versions: Sequence[Status], told: Sequence[Told], view: View) -> None:
         again = rolled_back(view)
         known = as_copies(versions, again)
-        table = listed(known, told, _kept(view), self._pipeline, again)
+        table = listed(known, told, _kept(view), self._pipeline, again, self._beside)
         self._summary.text = table.summary
         self._table.show_table(table)
 
@@ -159,9 +163,19 @@ def as_copies(versions: Sequence[Status], again: Mapping[int, int]) -> list[Stat
     return list(known.values())
 
 
+def _nearest(wanted: int | None, numbers: Sequence[int]) -> int | None:
+    """Return the number nearest to the one that is wanted, the earlier of two; None: none is.
+
+    >>> _nearest(90, [4, 89, 91])
+    89
+    """
+    return None if wanted is None else min(numbers, key=lambda n: abs(n - wanted))
+
+
 def _halfway(told: Sequence[Told], numbers: Sequence[int], last: int) -> int:
-    """Return the version since which half of what is told came, of those before `last`."""
+    """Return the version since which half of what is told up to `last` came, of those before."""
     before = [n for n in numbers if n < last] or [last]
+    told = [one for one in told if one.version <= last]
     middle = told[len(told) // 2].version if told else before[-1]
     return min(before, key=lambda n: abs(n - middle))
 
@@ -236,10 +250,12 @@ def listed(
     kept: Sequence[int],
     pipeline: str,
     again: Mapping[int, int] = MappingProxyType({}),
+    beside: int | None = None,
 ) -> Table:
     """Return the versions, the newest first; those that are `kept` can serve again.
 
-    `again` has the number of the version that each is a copy of, which was rolled back to.
+    `again` has the number of the version that each is a copy of, which was rolled back to. Each
+    leads to itself and the one `beside`, the newest where that is None.
     """
     columns = [
         Column("Version", "words"),
@@ -249,7 +265,7 @@ def listed(
         Column("Right while it served"),
         Column("Kept", "words"),
     ]
-    newest = versions[-1]["version"]
+    other = versions[-1]["version"] if beside is None else beside
     by: dict[int, list[Told]] = {}
     for record in told:
         by.setdefault(record.version, []).append(record)
@@ -257,7 +273,7 @@ def listed(
         [
             Cell(
                 named(int(one["version"]), again),
-                link=page_of("/versions", pipeline, a=one["version"], b=newest),
+                link=page_of("/versions", pipeline, a=one["version"], b=other),
             ),
             clock(one.get("began")),
             amount(one.get("labels")),
@@ -267,4 +283,10 @@ def listed(
         ]
         for one in reversed(versions)
     ]
-    return Table("Versions", columns, rows, f"{len(kept)} are kept whole.")
+    summary = f"{len(kept)} are kept whole and can serve again."
+    if len(kept) > OFFERED + 1:
+        summary += (
+            f" An operator finds buttons above to roll back to the newest {OFFERED} that do not "
+            "serve, and to any other once it is compared, which its number here leads to."
+        )
+    return Table("Versions", columns, rows, summary)

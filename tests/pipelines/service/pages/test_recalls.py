@@ -155,6 +155,20 @@ def test_the_list_says_of_each_version_what_became_of_its_own_predictions():
     assert texts(table.rows[0])[4].startswith("50.0 %")
 
 
+def test_a_version_leads_to_itself_beside_the_one_that_was_chosen():
+    some = [version(4), version(6), version(8)]
+    first = lambda table: table.rows[-1][0].link  # noqa: E731
+    assert first(versions.listed(some, [], [], "p")) == "/versions?pipeline=p&a=4&b=8"
+    assert first(versions.listed(some, [], [], "p", beside=6)) == "/versions?pipeline=p&a=4&b=6"
+
+
+def test_of_more_versions_than_have_a_button_it_is_said_how_to_roll_back_to_the_others():
+    some = [version(n) for n in range(1, 11)]
+    said_of = [versions.listed(some, [], range(1, n + 1), "p").summary for n in (6, 10)]
+    assert said_of[0] == "6 are kept whole and can serve again."
+    assert "to any other once it is compared" in said_of[1]
+
+
 def test_an_interval_of_a_difference_holds_as_often_as_it_says():
     random, held, runs = np.random.default_rng(5), 0, 500
     for _ in range(runs):

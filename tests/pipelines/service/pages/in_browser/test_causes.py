@@ -177,6 +177,18 @@ def test_two_versions_stand_side_by_side(job, visit):
     assert page.locator("#weigh tbody tr").count() > 0
 
 
+def test_in_place_of_a_version_of_which_nothing_is_kept_stands_the_nearest_and_stays(job, visit):
+    page = visit("/versions?pipeline=segments&b=0")
+    first = page.locator("#version-a option").all_inner_texts()[-1]
+    page.get_by_text(f"Nothing is kept of version 0; {first} is the nearest.").wait_for()
+    assert page.locator("#version-b").input_value() == first
+    page.locator("#all tbody a").first.click()
+    page.wait_for_url(f"**&b={first}")
+    page.goto(f"{page.url.partition('/versions')[0]}/versions?pipeline=segments&a=999999")
+    newest = page.locator("#version-a").input_value()
+    page.get_by_text(f"Nothing is kept of version 999999; {newest} is the nearest.").wait_for()
+
+
 def test_the_mistakes_of_a_class_since_a_version_are_as_many_as_its_records(answered, visit):
     page = visit("/versions?pipeline=segments")
     first = page.locator("#version-a option").all_inner_texts()[-1]
@@ -202,7 +214,7 @@ def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(jo
     page.get_by_label("Mend it").fill('{"text": "still no id"}')
     page.get_by_role("button", name="Send again").click()
     page.locator(".said", has_text="id").wait_for()
-    page.get_by_label("Mend it").fill('{"id": "mended"}')
+    page.get_by_label("Mend it").fill(f'{{"id": "{job.fed}"}}')
     page.get_by_role("button", name="Send again").click()
     page.get_by_text("Sent again, to the records").wait_for()
     job.fed += 1
