@@ -43,12 +43,10 @@ _ABOUT_EXPERTS = (
 )
 
 _ABOUT_ANNOTATORS = (
-    "Against the others: of the labels compared, those that more voices contradict than confirm, "
-    "with the 95 % interval; voices are other people, and a prediction that was 90 % sure on "
-    "arrival. Records asked about again, as their label looks wrong, are no fair sample: what is "
-    "answered then is not compared. Others said otherwise: of the records that others labelled, "
-    "too, which the number leads to. Outvoted: of these, more people said one other thing. All but "
-    "the number of labels is of the newest records, which are kept."
+    "Against the others: of the newest records' labels, those that more voices contradict than "
+    "confirm, with the 95 % interval; voices are other people, and a prediction that was 90 % sure "
+    "on arrival. What was asked again, as its label looked wrong, is not compared. Outvoted: on so "
+    "many of the newest records more people said one other thing."
 )
 
 _LEARNER = ", by the learner where scoring is apart"

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, Literal
 
 from streamboost.pipelines.service.pages.causes import lags
+from streamboost.pipelines.service.pages.causes.annotators import contradicted
 from streamboost.pipelines.service.pages.causes.features.shifts import shifted, shifted_in_words
 from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
@@ -100,6 +101,10 @@ def _notices(view: View) -> list[Notice]:
     if moved := shifted(view):
         link = page_of("/features", name, feature=moved[0])
         found.append(Notice("Shifted", shifted_in_words(view), link))
+    if names := contradicted(view):
+        more = f"; so does {names[1]}" if len(names) == 2 else f"; so do {len(names) - 1} more"
+        said = f"{names[0]} labels against the others{more * (len(names) > 1)}"
+        found.append(Notice("Contradicted", said, f"{page_of('/', name)}#annotators"))
     return found
 
 

@@ -8,7 +8,7 @@ from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.wording import NOTHING, amount, percent, plural
 
-__all__ = ["MOST", "Compared", "annotators", "stand_out"]
+__all__ = ["MOST", "Compared", "annotators", "contradicted", "stand_out"]
 
 MOST = 50
 """Annotators shown: those who label against the others most often, as far as is sure."""
@@ -20,7 +20,6 @@ _COLUMNS = (
     Column("Annotator", "words"),
     Column("Labels"),
     Column("Against the others"),
-    Column("Others said otherwise"),
     Column("Outvoted"),
 )
 
@@ -52,15 +51,24 @@ def stand_out(found: Mapping[str, Compared]) -> list[str]:
     return [name for _, name in sorted(named)]
 
 
+def contradicted(view: View) -> list[str]:
+    """Return who labels against the others beyond chance; whoever does most often is first."""
+    return view.once(contradicted, lambda: stand_out(_compared(view)))
+
+
+def _compared(view: View) -> dict[str, Compared]:
+    found: Mapping[str, Mapping[str, int]] = view.document("annotators")
+    return {
+        name: Compared(one.get("against", 0), one.get("compared", 0)) for name, one in found.items()
+    }
+
+
 def annotators(view: View) -> Table:
     """Show of each who gave labels how often others say otherwise: who stands out comes first."""
     found: Mapping[str, Mapping[str, int]] = view.document("annotators")
     if not found:
         return Table("Annotators", _COLUMNS, [], "No label says who gave it.")
-    compared = {
-        name: Compared(one.get("against", 0), one.get("compared", 0)) for name, one in found.items()
-    }
-    worst = stand_out(compared)
+    compared, worst = _compared(view), contradicted(view)
     rest = sorted(found.keys() - {*worst}, key=lambda name: (-_least(compared[name]), name))
     pipeline = view.document("pipeline").get("name")
     rows: Rows = [
@@ -68,7 +76,6 @@ def annotators(view: View) -> Table:
             Cell(name, link=page_of("/records", pipeline, by=name)),
             amount(found[name]["labels"]),
             _against(compared[name], name in worst),
-            _otherwise(name, found[name], pipeline),
             amount(found[name].get("outvoted", 0)) if found[name].get("together") else NOTHING,
         ]
         for name in (*worst, *rest)[:MOST]
@@ -87,15 +94,6 @@ def _against(one: Compared, is_worst: bool) -> Cell:
     low, high = share.interval()
     text = f"{one.against:,} of {one.n:,}: {100 * low:.0f} to {100 * high:.0f} %"
     return Cell(text, bar=share.value, colour="bad" if is_worst else "series-1")
-
-
-def _otherwise(name: str, one: Mapping[str, int], pipeline: str) -> str | Cell:
-    """Return on how many of the records that others labelled, too, they said otherwise."""
-    n, of = one.get("otherwise", 0), one.get("together", 0)
-    if not of:
-        return NOTHING
-    link = page_of("/records", pipeline, by=name, contested="true") if n else None
-    return Cell(f"{n:,} of {of:,}", link=link)
 
 
 def _said(found: Mapping[str, Compared], worst: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.pipelines.service.pages import charts, tables
+from streamboost.pipelines.service.pages.causes.annotators import annotators
 from streamboost.pipelines.service.pages.standing import FRESH, SILENT, SOON, STILL, standing
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.status.publisher import BEAT
@@ -116,6 +117,22 @@ def test_a_pipeline_of_which_a_feature_shifted_is_not_ok_and_leads_to_it():
     assert (standing(view, NOW).word, standing(view, NOW).tone) == ("Trouble", "bad")
     view.documents["features"]["records"] = 999
     assert [one.word for one in standing(view, NOW).notices] == ["Paused"], "it may be by chance"
+
+
+def test_a_pipeline_to_which_somebody_labels_against_the_others_is_not_ok_and_leads_to_who():
+    view, fair = seen(), {"labels": 90, "compared": 90, "against": 1}
+    view.documents["pipeline"]["name"] = "p"
+    view.documents["annotators"] = {"ann": fair, "eve": fair}
+    assert standing(view, NOW).word == "OK"
+    view = seen()
+    view.documents["pipeline"]["name"] = "p"
+    found = {"ann": fair, "eve": fair, "bob": {"labels": 60, "compared": 60, "against": 40}}
+    view.documents["annotators"] = found
+    now = standing(view, NOW)
+    assert (now.word, now.tone) == ("Contradicted", "warn")
+    said = [(one.text, one.link) for one in now.notices]
+    assert said == [("bob labels against the others", "/?pipeline=p#annotators")]
+    assert annotators(view).summary.startswith("bob labels against the others most often")
 
 
 def test_a_pipeline_that_was_started_again_is_not_said_never_to_have_committed():
