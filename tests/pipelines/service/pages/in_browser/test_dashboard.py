@@ -66,6 +66,14 @@ def test_what_decisions_cost_has_a_tile_while_they_cost_something(job, visit):
     cost.wait_for(state="hidden")
 
 
+def test_the_address_of_a_panel_leads_to_it_and_not_to_the_top_of_a_long_page(visit):
+    page = visit(f"{DASHBOARD}#annotators", viewport={"width": 1280, "height": 800})
+    page.locator("#committee canvas").wait_for()
+    seen = "one => { const at = one.getBoundingClientRect(); return at.top >= 0 && at.top < 800 }"
+    assert page.evaluate("document.documentElement.scrollHeight") > 3 * 800
+    until(lambda: page.locator("#annotators-title").evaluate(seen))
+
+
 def test_every_part_of_the_dashboard_shows_something(visit):
     page = visit(DASHBOARD)
     for chart in ("accuracy", "labels-against-budget", "throughput", "latency", "lag", "committee"):
