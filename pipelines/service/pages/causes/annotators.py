@@ -8,7 +8,7 @@ from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.wording import NOTHING, amount, percent, plural
 
-__all__ = ["MOST", "Compared", "annotators", "stand_out"]
+__all__ = ["MOST", "Compared", "annotators", "outliers", "stand_out"]
 
 MOST = 50
 """Annotators shown: those who label against the others most often, as far as is sure."""
@@ -52,14 +52,24 @@ def stand_out(found: Mapping[str, Compared]) -> list[str]:
     return [name for _, name in sorted(named)]
 
 
+def outliers(view: View) -> list[str]:
+    """Return who of a pipeline's annotators `stand_out`."""
+    return stand_out(_compared(view))
+
+
+def _compared(view: View) -> dict[str, Compared]:
+    found: Mapping[str, Mapping[str, int]] = view.document("annotators")
+    return {
+        name: Compared(one.get("against", 0), one.get("compared", 0)) for name, one in found.items()
+    }
+
+
 def annotators(view: View) -> Table:
     """Show of each who gave labels how often others say otherwise: who stands out comes first."""
     found: Mapping[str, Mapping[str, int]] = view.document("annotators")
     if not found:
         return Table("Annotators", _COLUMNS, [], "No label says who gave it.")
-    compared = {
-        name: Compared(one.get("against", 0), one.get("compared", 0)) for name, one in found.items()
-    }
+    compared = _compared(view)
     worst = stand_out(compared)
     rest = sorted(found.keys() - {*worst}, key=lambda name: (-_least(compared[name]), name))
     pipeline = view.document("pipeline").get("name")

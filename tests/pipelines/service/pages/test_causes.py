@@ -9,6 +9,7 @@ from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages import tables
 from streamboost.pipelines.service.pages.causes import letters, records, steering, versions
+from streamboost.pipelines.service.pages.causes.annotators import outliers
 from streamboost.pipelines.service.pages.causes.features import page as features
 from streamboost.pipelines.service.pages.causes.record import page as record
 from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, looks_wrong
@@ -39,6 +40,7 @@ FOUND = {
         "base": [0.1, 0.2, 0.3],
     },
 }
+AGREED = FOUND | {"labels": [*FOUND["labels"], [3_000, "grass", "eve"], [3_001, "grass", "bob"]]}
 VIEW = View(
     documents={
         "pipeline": {"name": "p"},
@@ -163,10 +165,37 @@ def test_what_is_summed_says_of_how_many_features():
 
 
 def test_whoever_calls_a_prediction_wrong_is_named_right_after_it():
-    told = [text.format(*names) for text, *names in story(FOUND)]
+    told = [text.format(*names) for text, *names in story(AGREED)]
     assert told[0].startswith("Predicted as cement by version 12")
     assert told[1] == "That was wrong: bob says it is grass."
     assert told[2].startswith("Its label was asked for")
+
+
+def test_where_one_alone_says_it_whose_labels_go_against_the_others_that_is_said():
+    alone = FOUND | {"labels": [[3_000, "grass", "bob"]]}
+    compared = {"bob": {"labels": 90, "against": 40, "compared": 80}}
+    compared |= {name: {"labels": 90, "against": 2, "compared": 80} for name in ("ann", "eve")}
+    view = View(documents={"annotators": compared})
+    told = [text.format(*names) for text, *names in story(alone, outliers(view))]
+    assert told[2] == (
+        "Only bob says so, whose labels go against the others' more often than chance explains."
+    )
+    assert not any("Only" in text for text, *_ in story(alone, outliers(View())))
+    assert not any("Only" in text for text, *_ in story(AGREED, outliers(view))), "eve says so, too"
+
+
+def test_where_one_voice_stands_against_one_nobody_is_right():
+    said = " ".join(text for text, *_ in story(FOUND))
+    assert "It is open what it is" in said
+    assert "Nobody says that it is what was predicted" in said
+    assert "wrong" not in said
+    right = FOUND | {"label": "grass"}
+    said = " ".join(text for text, *_ in story(right))
+    assert "That was right" not in said
+    assert "Nobody says" not in said
+    for one in (FOUND, right):
+        (row,) = records.listed([one], "p").rows
+        assert row[3] == f"{one['label']} (disputed)"
 
 
 def beside(n, truth, **more):
@@ -228,7 +257,7 @@ def test_a_list_of_records_names_what_spoke_for_each():
     (row,) = records.listed([FOUND], "p").rows
     assert texts(row)[2:] == [
         "grass",
-        "cement",
+        "cement (disputed)",
         "60.0 %",
         "12",
         "hue +1.20",
@@ -238,9 +267,9 @@ def test_a_list_of_records_names_what_spoke_for_each():
 
 
 def test_a_mistake_is_marked_and_differing_labels_are_named():
-    (row,) = records.listed([FOUND], "p").rows
+    (row,) = records.listed([AGREED], "p").rows
     assert (row[3].colour, row[3].note) == ("bad", "wrong: ")
-    assert row[-1] == "ann (sky), bob (grass)"
+    assert row[-1] == "ann (sky), bob (grass), eve (grass)"
     right = FOUND | {"label": "grass", "labels": [[1, "grass", "ann"], [2, "grass", None]]}
     (row,) = records.listed([right], "p").rows
     assert (row[3], row[-1]) == ("grass", "ann, nobody named")
