@@ -18,6 +18,7 @@ from streamboost.pipelines.service.pages.causes.record.nearest import nearest
 from streamboost.pipelines.service.pages.causes.record.story import story
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.status.reader import Told
 from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_tables import texts
 
@@ -307,6 +308,40 @@ def test_it_is_said_since_when_a_feature_counts_as_shifted():
     assert f"farthest off at {clock(2_000)}, with 0.15" in said(0.1, 0.15, 0.1)
 
 
+def test_a_curve_and_the_table_say_the_same_of_when_a_feature_first_counted_as_shifted():
+    def said(began, *indexes):
+        points = [{"time": 1_000 * i, "psi": {"hue": one}} for i, one in enumerate(indexes, 1)]
+        found = {"features": [{"name": "hue", "began": began}]}
+        return features.moved(View(points=points, documents={"features": found}), "hue").summary
+
+    assert f"(0.2 or more) since {clock(1_500)}." in said(1_500, 0.1, 0.3, 0.3)
+    assert f"(0.2 or more) again since {clock(3_000)}." in said(500, 0.3, 0.1, 0.3)
+    assert "no longer shifted" in said(500, 0.1, 0.1), "it was between two points"
+
+
+def test_an_index_just_below_a_limit_does_not_look_as_if_it_were_on_it():
+    one = {"name": "hue", "psi": 0.1996, "peak": 0.1996}
+    view = View(documents={"features": {"features": [one]}, "pipeline": {"name": "p"}})
+    (row,) = features.feature_drift(view).rows
+    assert (row[1].text, row[1].note) == ("0.1996", "slightly shifted: ")
+
+
+def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell():
+    def said(before, later):
+        told = [Told(1, "a", "a" if i < before else "b", 1.0, 100 + i) for i in range(100)]
+        told += [Told(1, "a", "a" if i < later else "b", 1.0, 1_000 + i) for i in range(100)]
+        return features.accuracy_since({"began": 2_000, "started": [70, 1_000]}, told)
+
+    assert "no change beyond chance" in said(92, 91)
+    assert said(92, 91).startswith("Accuracy of what came since then: 91.0 %")
+    assert "before: 92.0 %" in said(92, 91)
+    assert "it fell by more than chance" in said(92, 60)
+    assert "it rose by more than chance" in said(60, 92)
+    few = [Told(1, "a", "a", 1.0, 1), Told(1, "a", "b", 1.0, 2)]
+    assert "Too few" in features.accuracy_since({"began": 2}, few)
+    assert features.accuracy_since({"began": 2}, few[:1]) == "", "none came since then"
+
+
 def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_that_counted():
     def of(name, psi, peak, peaked, began, started=None):
         course = {"peak": peak, "peaked": peaked, "began": began, "started": started}
@@ -324,11 +359,12 @@ def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_t
     )
     weighed = seen(row, hue, noise, importances={"row": 0.2, "hue": 0.6, "noise": 0.01})
     assert features.farthest(weighed) == (
-        "Of the 3 features that ever shifted, hue matters most (importance 60.0 %): its shift "
+        "Of the 3 features that ever shifted, hue matters most by its shift times its importance "
+        "(PSI 0.60 at most, importance 60.0 %): its shift "
         f"began after about 1,234 records, at {clock(1_500)}. Its PSI was 0.60 at most, at "
-        f"{clock(3_000)}, and is 0.05 now. The others' began: row by {clock(1_000)} (importance "
-        f"20.0 %); noise after about 70 records, at {clock(900)} (importance 1.0 %, it matters "
-        "little)."
+        f"{clock(3_000)}, and is 0.05 now. The others' began: row by {clock(1_000)} (PSI 0.30 at "
+        f"most, importance 20.0 %); noise after about 70 records, at {clock(900)} (PSI 5.00 at "
+        "most, importance 1.0 %, it matters little)."
     )
     rows = {texts(row)[0]: texts(row)[1:6] for row in features.overview(weighed).rows}
     assert rows["hue"] == ["0.05", "0.60", clock(1_500), "1,234", clock(2_000)]
