@@ -31,9 +31,9 @@ def show_records(
         Tag(
             "p",
             "Of the records that are kept, the newest label first; a record's id leads to all that "
-            "is known of it. What was mistaken is tinted; disputed is where no label has more "
-            "people behind it than every other, so that it is open what was right. Features spoke "
-            "for what was predicted rather than for what it is, or for the next likeliest class.",
+            "is known of it. What was mistaken is tinted; disputed is where its label has no more "
+            "people behind it than another, so that it is open what was right. Features spoke for "
+            "what was predicted rather than for what it is, or for the next likeliest class.",
             "about",
         )
         _pages(len(found), total, choice, pipeline, offset)

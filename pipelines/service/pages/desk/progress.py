@@ -72,15 +72,20 @@ def _accuracy_at(time: int, points: Sequence[Status]) -> Estimate | None:
     return chosen[0]["accuracy"] if chosen else None
 
 
-def in_words(progress: Progress, n_open: int, gain: Gain | None) -> str:
-    """Return what to say of it.
+def in_words(progress: Progress, n_open: int, gain: Gain | None, *, is_idle: bool = False) -> str:
+    """Return what to say of it; `is_idle` says that there is nothing for them to label.
+
+    What is open then is before somebody else, or answered and on its way to the pipeline.
 
     >>> in_words(Progress(8, 12.2, 0), 29, Gain(0.041, 0.032))
     '8 today · 29 open · 12 s a label · +4 points (± 3) since your first label'
     >>> in_words(Progress(), 0, None)
     '0 today · 0 open'
+    >>> in_words(Progress(3), 1, None, is_idle=True)
+    '3 today · none open for you'
     """
-    parts = [f"{progress.today:,} today", f"{n_open:,} open"]
+    waiting = "none open for you" if is_idle else f"{n_open:,} open"
+    parts = [f"{progress.today:,} today", waiting]
     if progress.seconds is not None:
         parts.append(f"{progress.seconds:.0f} s a label")
     if gain is not None:

@@ -241,7 +241,8 @@ def test_likes_that_came_or_were_labelled_after_a_prediction_are_no_reasons_for_
     [
         ({"asked": False}, "not asked about"),
         ({"version": 0}, "before the first"),
-        ({}, "Nobody has worked it out"),
+        ({}, "more was asked about just then than could be explained"),
+        ({"why": None}, "the committee is not made of trees"),
     ],
 )
 def test_a_record_without_reasons_says_why_there_are_none(more, said):

@@ -53,10 +53,13 @@ def _verdict(found: Found, against: Collection[str]) -> list[tuple[str, ...]]:
     if truth is None:
         return [("Nobody has said yet what it is.",)]
     if is_disputed(found):
-        text = "It is open what it is: no label has more people behind it than every other."
+        text = (
+            "It is open what it is: its label has no more people behind it than another. The "
+            "pipeline goes by it: {} says it is {}."
+        )
         if label is not None and str(label) not in voices(found).values():
             text += " Nobody says that it is what was predicted."
-        return [(text,)]
+        return [(text, who_says(found), str(truth))]
     return _judged(found) + _alone(found, against)
 
 
