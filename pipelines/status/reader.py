@@ -42,13 +42,14 @@ class Choice:
 class Told(NamedTuple):
     """A record whose label was asked for: by what it was predicted, and its chance of being asked.
 
-    All but the numbers are text.
+    All but the numbers are text. `arrived` is when it came, in milliseconds since 1970.
     """
 
     version: int
     truth: str
     said: str
     chance: float
+    arrived: int = 0
 
 
 _SAID_LAST = """(
@@ -199,9 +200,10 @@ class StatusReader:
         """Return what the answered requests tell of committees, by when their records came."""
         query = (
             "SELECT json_extract(value, '$.version') AS version, truth, said, "
-            "json_extract(value, '$.propensity') AS chance FROM records "
+            "json_extract(value, '$.propensity') AS chance, "
+            "coalesce(json_extract(value, '$.arrived'), 0) AS arrived FROM records "
             "WHERE truth IS NOT NULL AND said IS NOT NULL AND version > 0 AND chance > 0 "
-            "ORDER BY json_extract(value, '$.arrived'), id"
+            "ORDER BY arrived, id"
         )
         return self._read(query, (), lambda row: Told(*row))
 

@@ -231,7 +231,9 @@ class LabellingDesk:
     async def _show_history(self) -> None:
         found = await asyncio.to_thread(self._look)
         self._entries, progress, gain, differ = found
-        self._progress.text = in_words(progress, self._view.open_requests, gain)
+        has = None if self._is_gone else self._id is not None
+        n_open = self._view.open_requests
+        self._progress.text = in_words(progress, n_open, gain, has_record=has)
         self._none.set_visibility(not self._entries)
         self._history.set_visibility(bool(self._entries))
         self._history.show(rows=answered.rows(self._entries, differ, self._person))

@@ -239,6 +239,12 @@ def test_what_labels_tell_of_a_committee_leaves_out_what_came_before_there_was_o
     told = [one for one in asked if sent[one["id"]]["version"] > 0]
     assert reader.told()
     assert sorted(reader.told()) == sorted(
-        (sent[one["id"]]["version"], one["truth"], sent[one["id"]]["label"], one["propensity"])
+        (
+            sent[one["id"]]["version"],
+            one["truth"],
+            sent[one["id"]]["label"],
+            one["propensity"],
+            one["arrived"],
+        )
         for one in told
     )

@@ -14,7 +14,7 @@ _WAITING = "Shown once labels that were asked for have come back, and tell enoug
 _FIGURES = (
     ("Accuracy", ("committee", "accuracy"), "share predicted rightly on arrival"),
     ("Balanced accuracy", ("committee", "balanced_accuracy"), "mean of the classes' recall"),
-    ("Kappa", ("committee", "kappa"), "Cohen's: 0 is chance, 1 is all right"),
+    ("Kappa", ("committee", "kappa"), "Cohen's: 0 % is chance, 100 % is all right"),
     ("Log loss", ("log_loss",), "of the probabilities, in nats: less is better"),
     ("Repeating the last label", ("repeat_last", "accuracy"), "its accuracy"),
     ("The commonest label", ("majority", "accuracy"), "its accuracy"),
@@ -72,9 +72,13 @@ def by_class(view: View) -> Table:
                 *(_bar(part.get(key)) for key in ("recall", "precision") for part in (one, new)),
             ]
         )
-    worst = min(known, key=lambda one: float(one["recall"]["value"]))
-    summary = f"{worst['label']} is missed most: of it {estimate(worst['recall'])} are found."
-    return Table("Classes", columns, rows, summary)
+    newest = [one for one in late.values() if one.get("recall")]
+    told = [
+        f"{when} {worst['label']} is missed most: of it {estimate(worst['recall'])} are found."
+        for when, found in (("Of late", newest), ("Since the start", known))
+        for worst in sorted(found, key=lambda one: float(one["recall"]["value"]))[:1]
+    ]
+    return Table("Classes", columns, rows, " ".join(told))
 
 
 def calibration(view: View) -> Table:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streamboost.pipelines.service.pages.causes.record.doubts import is_disputed
 from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
@@ -29,9 +30,10 @@ def show_records(
         Sentence("p", "summary").say(*_what(total, choice))
         Tag(
             "p",
-            "Of the records that are kept, the newest first; a record's id leads to all that is "
-            "known of it. What was mistaken is tinted. Features spoke for what was predicted "
-            "rather than for what it is, or for the next likeliest class.",
+            "Of the records that are kept, the newest label first; a record's id leads to all that "
+            "is known of it. What was mistaken is tinted; disputed is where its label has no more "
+            "people behind it than another, so that it is open what was right. Features spoke for "
+            "what was predicted rather than for what it is, or for the next likeliest class.",
             "about",
         )
         _pages(len(found), total, choice, pipeline, offset)
@@ -141,7 +143,7 @@ def _row(one: Status, pipeline: str) -> list[str | Cell]:
         Cell(str(one["id"]), link=page_of("/record", pipeline, id=one["id"])),
         clock(when),
         str(one["truth"]),
-        _prediction(label, one["truth"]),
+        _prediction(one),
         percent(share),
         str(one.get("version") or NOTHING),
         _reasons(one.get("why"), str(label), one["truth"]),
@@ -149,10 +151,13 @@ def _row(one: Status, pipeline: str) -> list[str | Cell]:
     ]
 
 
-def _prediction(label: Any, truth: str) -> str | Cell:
+def _prediction(one: Status) -> str | Cell:
+    label = one.get("label")
     if label is None:
         return NOTHING
-    if str(label) == truth:
+    if is_disputed(one):
+        return f"{label} (disputed)"
+    if str(label) == one["truth"]:
         return str(label)
     return Cell(str(label), shade=0.6, colour="bad", note="wrong: ")
 

@@ -72,15 +72,24 @@ def _accuracy_at(time: int, points: Sequence[Status]) -> Estimate | None:
     return chosen[0]["accuracy"] if chosen else None
 
 
-def in_words(progress: Progress, n_open: int, gain: Gain | None) -> str:
-    """Return what to say of it.
+def in_words(
+    progress: Progress, n_open: int, gain: Gain | None, *, has_record: bool | None = None
+) -> str:
+    """Return what to say of it; `has_record` is whether an open record is before them.
 
-    >>> in_words(Progress(8, 12.2, 0), 29, Gain(0.041, 0.032))
+    The figures are older than that, and may not count the record yet. Where there is none, what
+    they count is before somebody else, or answered and on its way to the pipeline.
+
+    >>> in_words(Progress(8, 12.2, 0), 29, Gain(0.041, 0.032), has_record=True)
     '8 today · 29 open · 12 s a label · +4 points (± 3) since your first label'
-    >>> in_words(Progress(), 0, None)
-    '0 today · 0 open'
+    >>> in_words(Progress(), 0, None, has_record=True)
+    '0 today · 1 open'
+    >>> in_words(Progress(3), 1, None, has_record=False)
+    '3 today · none open for you'
     """
-    parts = [f"{progress.today:,} today", f"{n_open:,} open"]
+    n_open = max(n_open, int(has_record is True))
+    waiting = "none open for you" if has_record is False else f"{n_open:,} open"
+    parts = [f"{progress.today:,} today", waiting]
     if progress.seconds is not None:
         parts.append(f"{progress.seconds:.0f} s a label")
     if gain is not None:

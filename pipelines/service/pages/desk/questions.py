@@ -180,7 +180,11 @@ def why(request: OpenRequest, strategy: Mapping[str, Any]) -> str:
     >>> why({"label": "a", "propensity": 0.25, "utility": 0.4}, chance)
     'Picked with a chance of 25.0 %: the more a label would teach, the better its chance (utility
     0.4).'
+    >>> why({"label": "a", "not_by": ["ann"], "propensity": 1.0, "utility": 0.4}, chance)
+    'Somebody labelled it already, and that label looks wrong: it is asked for again.'
     """
+    if "not_by" in request:
+        return "Somebody labelled it already, and that label looks wrong: it is asked for again."
     if request.get("label") is None:
         return "Asked before anything had been learned, when records are picked at random."
     propensity = float(request.get("propensity") or 0.0)

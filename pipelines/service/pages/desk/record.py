@@ -144,6 +144,6 @@ def _idle(about: Mapping[str, Any]) -> str:
     if not about:
         return UNSTARTED
     return (
-        "Every request is answered, or with somebody else: what counts as open still is on its way "
-        "to the pipeline. New ones appear here by themselves."
+        "Every request is answered, or for somebody else: what counts as open elsewhere may be on "
+        "its way to the pipeline. New ones appear here by themselves."
     )

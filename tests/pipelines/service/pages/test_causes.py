@@ -9,6 +9,7 @@ from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages import tables
 from streamboost.pipelines.service.pages.causes import letters, records, steering, versions
+from streamboost.pipelines.service.pages.causes.annotators import contradicted
 from streamboost.pipelines.service.pages.causes.features import page as features
 from streamboost.pipelines.service.pages.causes.record import page as record
 from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, looks_wrong
@@ -17,6 +18,7 @@ from streamboost.pipelines.service.pages.causes.record.nearest import nearest
 from streamboost.pipelines.service.pages.causes.record.story import story
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.status.reader import Told
 from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_tables import texts
 
@@ -39,6 +41,7 @@ FOUND = {
         "base": [0.1, 0.2, 0.3],
     },
 }
+AGREED = FOUND | {"labels": [*FOUND["labels"], [3_000, "grass", "eve"], [3_001, "grass", "bob"]]}
 VIEW = View(
     documents={
         "pipeline": {"name": "p"},
@@ -163,10 +166,39 @@ def test_what_is_summed_says_of_how_many_features():
 
 
 def test_whoever_calls_a_prediction_wrong_is_named_right_after_it():
-    told = [text.format(*names) for text, *names in story(FOUND)]
+    told = [text.format(*names) for text, *names in story(AGREED)]
     assert told[0].startswith("Predicted as cement by version 12")
     assert told[1] == "That was wrong: bob says it is grass."
     assert told[2].startswith("Its label was asked for")
+
+
+def test_where_one_alone_says_it_whose_labels_go_against_the_others_that_is_said():
+    alone = FOUND | {"labels": [[3_000, "grass", "bob"]]}
+    compared = {"bob": {"labels": 90, "against": 40, "compared": 80}}
+    compared |= {name: {"labels": 90, "against": 2, "compared": 80} for name in ("ann", "eve")}
+    view = View(documents={"annotators": compared})
+    told = [text.format(*names) for text, *names in story(alone, contradicted(view))]
+    assert told[2] == (
+        "Only bob says so, whose labels go against the others' more often than chance explains."
+    )
+    assert not any("Only" in text for text, *_ in story(alone, contradicted(View())))
+    assert not any("Only" in text for text, *_ in story(AGREED, contradicted(view))), (
+        "eve says so, too"
+    )
+
+
+def test_where_one_voice_stands_against_one_nobody_is_right():
+    said = " ".join(text for text, *_ in story(FOUND))
+    assert "It is open what it is" in said
+    assert "Nobody says that it is what was predicted" in said
+    assert "wrong" not in said
+    right = FOUND | {"label": "grass"}
+    said = " ".join(text for text, *_ in story(right))
+    assert "That was right" not in said
+    assert "Nobody says" not in said
+    for one in (FOUND, right):
+        (row,) = records.listed([one], "p").rows
+        assert row[3] == f"{one['label']} (disputed)"
 
 
 def beside(n, truth, **more):
@@ -211,7 +243,8 @@ def test_likes_that_came_or_were_labelled_after_a_prediction_are_no_reasons_for_
     [
         ({"asked": False}, "not asked about"),
         ({"version": 0}, "before the first"),
-        ({}, "Nobody has worked it out"),
+        ({}, "more was asked about just then than could be explained"),
+        ({"why": None}, "the committee is not made of trees"),
     ],
 )
 def test_a_record_without_reasons_says_why_there_are_none(more, said):
@@ -228,7 +261,7 @@ def test_a_list_of_records_names_what_spoke_for_each():
     (row,) = records.listed([FOUND], "p").rows
     assert texts(row)[2:] == [
         "grass",
-        "cement",
+        "cement (disputed)",
         "60.0 %",
         "12",
         "hue +1.20",
@@ -238,9 +271,9 @@ def test_a_list_of_records_names_what_spoke_for_each():
 
 
 def test_a_mistake_is_marked_and_differing_labels_are_named():
-    (row,) = records.listed([FOUND], "p").rows
+    (row,) = records.listed([AGREED], "p").rows
     assert (row[3].colour, row[3].note) == ("bad", "wrong: ")
-    assert row[-1] == "ann (sky), bob (grass)"
+    assert row[-1] == "ann (sky), bob (grass), eve (grass)"
     right = FOUND | {"label": "grass", "labels": [[1, "grass", "ann"], [2, "grass", None]]}
     (row,) = records.listed([right], "p").rows
     assert (row[3], row[-1]) == ("grass", "ann, nobody named")
@@ -278,6 +311,40 @@ def test_it_is_said_since_when_a_feature_counts_as_shifted():
     assert f"farthest off at {clock(2_000)}, with 0.15" in said(0.1, 0.15, 0.1)
 
 
+def test_a_curve_and_the_table_say_the_same_of_when_a_feature_first_counted_as_shifted():
+    def said(began, *indexes):
+        points = [{"time": 1_000 * i, "psi": {"hue": one}} for i, one in enumerate(indexes, 1)]
+        found = {"features": [{"name": "hue", "began": began}]}
+        return features.moved(View(points=points, documents={"features": found}), "hue").summary
+
+    assert f"(0.2 or more) since {clock(1_500)}." in said(1_500, 0.1, 0.3, 0.3)
+    assert f"(0.2 or more) again since {clock(3_000)}." in said(500, 0.3, 0.1, 0.3)
+    assert "no longer shifted" in said(500, 0.1, 0.1), "it was between two points"
+
+
+def test_an_index_just_below_a_limit_does_not_look_as_if_it_were_on_it():
+    one = {"name": "hue", "psi": 0.1996, "peak": 0.1996}
+    view = View(documents={"features": {"features": [one]}, "pipeline": {"name": "p"}})
+    (row,) = features.feature_drift(view).rows
+    assert (row[1].text, row[1].note) == ("0.1996", "slightly shifted: ")
+
+
+def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell():
+    def said(before, later):
+        told = [Told(1, "a", "a" if i < before else "b", 1.0, 100 + i) for i in range(100)]
+        told += [Told(1, "a", "a" if i < later else "b", 1.0, 1_000 + i) for i in range(100)]
+        return features.accuracy_since({"began": 2_000, "started": [70, 1_000]}, told)
+
+    assert "no change beyond chance" in said(92, 91)
+    assert said(92, 91).startswith("Accuracy of what came since then: 91.0 %")
+    assert "before: 92.0 %" in said(92, 91)
+    assert "it fell by more than chance" in said(92, 60)
+    assert "it rose by more than chance" in said(60, 92)
+    few = [Told(1, "a", "a", 1.0, 1), Told(1, "a", "b", 1.0, 2)]
+    assert "Too few" in features.accuracy_since({"began": 2}, few)
+    assert features.accuracy_since({"began": 2}, few[:1]) == "", "none came since then"
+
+
 def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_that_counted():
     def of(name, psi, peak, peaked, began, started=None):
         course = {"peak": peak, "peaked": peaked, "began": began, "started": started}
@@ -295,11 +362,12 @@ def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_t
     )
     weighed = seen(row, hue, noise, importances={"row": 0.2, "hue": 0.6, "noise": 0.01})
     assert features.farthest(weighed) == (
-        "Of the 3 features that ever shifted, hue matters most (importance 60.0 %): its shift "
+        "Of the 3 features that ever shifted, hue matters most by its shift times its importance "
+        "(PSI 0.60 at most, importance 60.0 %): its shift "
         f"began after about 1,234 records, at {clock(1_500)}. Its PSI was 0.60 at most, at "
-        f"{clock(3_000)}, and is 0.05 now. The others' began: row by {clock(1_000)} (importance "
-        f"20.0 %); noise after about 70 records, at {clock(900)} (importance 1.0 %, it matters "
-        "little)."
+        f"{clock(3_000)}, and is 0.05 now. The others' began: row by {clock(1_000)} (PSI 0.30 at "
+        f"most, importance 20.0 %); noise after about 70 records, at {clock(900)} (PSI 5.00 at "
+        "most, importance 1.0 %, it matters little)."
     )
     rows = {texts(row)[0]: texts(row)[1:6] for row in features.overview(weighed).rows}
     assert rows["hue"] == ["0.05", "0.60", clock(1_500), "1,234", clock(2_000)]

@@ -185,11 +185,15 @@ def test_the_figures_that_inspect_has_are_shown_with_their_intervals():
     view = seen(evaluation={"since_start": whole, "recent": recent}, pipeline={"name": "p"})
     rows = {texts(row)[0]: texts(row) for row in figures.figures(view).rows}
     assert rows["Kappa"][1] == "60.0 % (50.0 to 70.0)"
+    assert "100 % is all right" in rows["Kappa"][3], "on the scale of the figure"
     assert rows["Log loss"][2] == "0.400 (0.300 to 0.500)"
     classes = figures.by_class(view)
     assert texts(classes.rows[1])[2:4] == ["40.0 % (30.0 to 50.0)", "30.0 % (20.0 to 40.0)"]
     assert classes.rows[1][0].link == "/records?pipeline=p&true=y"
-    assert "y is missed most" in classes.summary
+    assert classes.summary == (
+        "Of late y is missed most: of it 30.0 % (20.0 to 40.0) are found. Since the start y is "
+        "missed most: of it 40.0 % (30.0 to 50.0) are found."
+    )
     told = figures.calibration(view)
     assert [texts(row)[3] for row in told.rows] == ["10", "30"]
     assert "17.5 points" in told.summary

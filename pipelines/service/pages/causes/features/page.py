@@ -9,19 +9,30 @@ from streamboost.pipelines.service.pages.causes.features.shifts import (
     ever_shifted,
     farthest,
     in_order,
+    index_text,
     shifted,
     shifted_in_words,
     start_of,
     tells,
 )
+from streamboost.pipelines.service.pages.causes.recalls import FEWEST, WIDE, Change, right
 from streamboost.pipelines.service.pages.charts import Curves, Group, Series
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Chart, Tag, show_told
 from streamboost.pipelines.status.feature_drift import FOLLOWED, RECORDS, SHIFTED
+from streamboost.pipelines.status.reader import Told
 from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
-__all__ = ["distribution", "feature_drift", "moved", "overview", "show_features", "unfollowed"]
+__all__ = [
+    "accuracy_since",
+    "distribution",
+    "feature_drift",
+    "moved",
+    "overview",
+    "show_features",
+    "unfollowed",
+]
 
 _ABOUT_SHIFTS = (
     f" A feature counts as shifted once its index (PSI) is {SHIFTED} or more. That is later than "
@@ -31,8 +42,11 @@ _ABOUT_SHIFTS = (
 )
 
 
-def show_features(view: View, chosen: str | None) -> None:
-    """Show all features, and one of them in full: the shift that matters most if none is chosen."""
+def show_features(view: View, chosen: str | None, told: Sequence[Told] = ()) -> None:
+    """Show all features, and one of them in full: the shift that matters most if none is chosen.
+
+    `told` is what the labels tell of committees, by when their records came.
+    """
     table = overview(view)
     names = [one["name"] for one in in_order(view, "peak")]
     chosen = chosen if chosen in names else names[0] if names else None
@@ -45,6 +59,8 @@ def show_features(view: View, chosen: str | None) -> None:
             show_told(distribution(view, chosen))
             curves = moved(view, chosen)
             Tag("p", curves.summary, "summary" if curves.times else "summary empty")
+            if (one := ever_shifted(view, chosen)) and (said := accuracy_since(one, told)):
+                Tag("p", said, "summary")
             if curves.times:
                 Chart().show_curves(f"PSI of {chosen}", curves)
     with Tag("section", classes="panel whole", aria_labelledby="every-title", id="every"):
@@ -56,10 +72,11 @@ def show_features(view: View, chosen: str | None) -> None:
 def _since(view: View) -> str:
     found = view.document("features")
     if not found.get("reference_taken"):
-        return "Those whose shift matters most come first."
+        return "Those whose shift matters most (PSI times importance) come first."
     then = f"{plural(found['reference_records'], 'record')} up to {clock(found['reference_taken'])}"
     newest = f"The newest {plural(found['records'], 'record')} beside {then}"
-    return f"{newest}; what matters most of what moved since the start is first."
+    rule = "the largest PSI since the start times importance"
+    return f"{newest}; what matters most, by {rule}, is first."
 
 
 def unfollowed(view: View) -> str:
@@ -171,7 +188,7 @@ def _shift(index: float | None) -> Cell:
         return Cell(NOTHING)
     size = "bad" if index >= SHIFTED else "warn" if index >= SHIFTED / 2 else "good"
     note = {"bad": "shifted: ", "warn": "slightly shifted: ", "good": None}[size]
-    return Cell(f"{index:.2f}", bar=index / (2 * SHIFTED), colour=size, note=note)
+    return Cell(index_text(index), bar=index / (2 * SHIFTED), colour=size, note=note)
 
 
 def distribution(view: View, name: str) -> Table:
@@ -223,22 +240,54 @@ def moved(view: View, name: str) -> Curves:
     times = [int(point["time"]) for point in points]
     drifts = [int(mark["time"]) for mark in view.marks if mark["kind"] == "drift"]
     groups = [Group("drift", drifts, "bad")] if drifts else []
-    summary = f"PSI {last:.2f} now: {_when(times, values)}."
+    one = ever_shifted(view, name)
+    began = None if one is None else int(one["began"])
+    summary = f"PSI {index_text(last)} now: {_when(times, values, began)}."
     if None in values:
         summary += f" Where the curve has gaps, {FOLLOWED} others had moved more."
-    if one := ever_shifted(view, name):
+    if one is not None:
         summary += f" Its first shift began {start_of(view, one)}."
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)
 
 
-def _when(times: Sequence[int], values: Sequence[float | None]) -> str:
-    """Say since when a feature is shifted, or that it is not."""
+def _when(times: Sequence[int], values: Sequence[float | None], began: int | None) -> str:
+    """Say since when a feature is shifted, or that it is not.
+
+    It counted as shifted first when it `began`; the curve has but some of the times.
+    """
     known = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
     since = None
     for time, value in known:
         since = (since or time) if value >= SHIFTED else None
     if since is not None:
+        if began is not None:
+            calm = [time for time, value in known if value < SHIFTED and time > began]
+            if calm:
+                return f"counts as shifted ({SHIFTED} or more) again since {clock(since)}"
+            since = began
         return f"counts as shifted ({SHIFTED} or more) since {clock(since)}"
     time, most = max(known, key=lambda one: one[1])
-    standing = "no longer shifted" if most >= SHIFTED else "not shifted"
-    return f"{standing} ({SHIFTED} or more); it was farthest off at {clock(time)}, with {most:.2f}"
+    standing = "no longer shifted" if most >= SHIFTED or began is not None else "not shifted"
+    far = f"it was farthest off at {clock(time)}, with {index_text(most)}"
+    return f"{standing} ({SHIFTED} or more); {far}"
+
+
+def accuracy_since(one: Mapping[str, Any], told: Sequence[Told]) -> str:
+    """Say whether fewer predictions were right since a feature's shift began; empty: none tell.
+
+    Those that came since then are compared with as many before.
+    """
+    began = (one.get("started") or (0, one["began"]))[1]
+    later = [found for found in told if found.arrived >= began]
+    earlier = [found for found in told if found.arrived < began][-len(later) :] if later else []
+    now, was = right(later), right(earlier)
+    change = Change("Accuracy", was, now)
+    if now is None or was is None or change.ends is None:
+        return ""
+    low, high = change.ends
+    figures = f"Accuracy of what came since then: {now.text} labels; before: {was.text}"
+    if min(now.told, was.told) < FEWEST or high - low > WIDE:
+        return f"{figures}. Too few labels tell whether that is chance."
+    if low <= 0 <= high:
+        return f"{figures}: no change beyond chance."
+    return f"{figures}: it {'fell' if high < 0 else 'rose'} by more than chance explains."

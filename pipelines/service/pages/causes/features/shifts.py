@@ -16,6 +16,7 @@ __all__ = [
     "ever_shifted",
     "farthest",
     "in_order",
+    "index_text",
     "shifted",
     "shifted_in_words",
     "start_of",
@@ -87,6 +88,19 @@ def in_order(view: View, key: str) -> list[Mapping[str, Any]]:
     return sorted(view.document("features").get("features") or (), key=place)
 
 
+def index_text(index: float) -> str:
+    """Return an index with two digits, or as many more as show on which side of a limit it is.
+
+    >>> index_text(0.2), index_text(0.1996), index_text(0.0999)
+    ('0.20', '0.1996', '0.0999')
+    """
+    for digits in range(2, 6):
+        text = f"{index:.{digits}f}"
+        if all((float(text) >= limit) == (index >= limit) for limit in (SHIFTED, SHIFTED / 2)):
+            break
+    return text
+
+
 def farthest(view: View) -> str:
     """Say which of the features that ever shifted matters most, since when it did, and the rest."""
     known = [one for one in in_order(view, "peak") if one.get("peak") is not None]
@@ -95,18 +109,21 @@ def farthest(view: View) -> str:
     ever = [one for one in known if one.get("began")]
     if not ever:
         most = max(known, key=lambda one: float(one["peak"]))
+        peak = f"PSI {index_text(most['peak'])} at {clock(most['peaked'])}"
         return (
             f"No feature has ever counted as shifted ({SHIFTED} or more): since the start "
-            f"{most['name']} has moved most, PSI {most['peak']:.2f} at {clock(most['peaked'])}."
+            f"{most['name']} has moved most, {peak}."
         )
     first, *others = ever
-    matters = "matters most" if view.document("importances") else "moved most"
+    matters = "moved most"
+    if view.document("importances"):
+        matters = "matters most by its shift times its importance"
     which = "is the one feature that ever shifted" if not others else matters
     of = f"Of the {len(others) + 1} features that ever shifted, " * bool(others)
-    now = "" if first.get("psi") is None else f", and is {first['psi']:.2f} now"
+    now = "" if first.get("psi") is None else f", and is {index_text(first['psi'])} now"
     said = (
         f"{of}{first['name']} {which}{_weight(view, first)}: its shift began "
-        f"{start_of(view, first)}. Its PSI was {first['peak']:.2f} at most, at "
+        f"{start_of(view, first)}. Its PSI was {index_text(first['peak'])} at most, at "
         f"{clock(first['peaked'])}{now}."
     )
     rest = [f"{one['name']} {start_of(view, one)}{_weight(view, one)}" for one in others[:NAMED]]
@@ -132,9 +149,10 @@ def start_of(view: View, one: Mapping[str, Any]) -> str:
 
 
 def _weight(view: View, one: Mapping[str, Any]) -> str:
-    """Say how much the committee goes by a feature."""
+    """Say how far a feature moved, and how much the committee goes by it."""
     shares: Mapping[str, float] = view.document("importances")
     if not shares:
         return ""
     little = ", it matters little" * _matters_little(view, one["name"])
-    return f" (importance {percent(shares.get(one['name'], 0.0))}{little})"
+    share = percent(shares.get(one["name"], 0.0))
+    return f" (PSI {index_text(one['peak'])} at most, importance {share}{little})"

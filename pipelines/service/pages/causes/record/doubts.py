@@ -6,7 +6,7 @@ from typing import Any
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.wording import percent
 
-__all__ = ["disagreement", "looks_wrong", "who_says"]
+__all__ = ["disagreement", "is_disputed", "looks_wrong", "voices", "who_says"]
 
 Found = Mapping[str, Any]
 
@@ -31,6 +31,25 @@ def who_says(found: Found) -> str:
     return str(said[-1] or _NOBODY) if said else _NOBODY
 
 
+def voices(found: Found) -> dict[str, str]:
+    """Return what each who labelled a record says of it, by their newest label."""
+    newest = {str(source or _NOBODY): label for _, label, source in found.get("labels") or ()}
+    return {name: str(label) for name, label in newest.items() if label is not None}
+
+
+def is_disputed(found: Found) -> bool:
+    """Whether as many people say that a record is something else as say what counts as its label.
+
+    >>> is_disputed({"truth": "b", "labels": [[1, "a", "ann"], [2, "b", "bob"]]})
+    True
+    >>> is_disputed({"truth": "b", "labels": [[1, "a", "ann"], [2, "b", "bob"], [3, "b", "eve"]]})
+    False
+    """
+    said = list(voices(found).values())
+    others = (said.count(one) for one in set(said) if one != found.get("truth"))
+    return max(others, default=0) >= max(said.count(str(found.get("truth"))), 1)
+
+
 def disagreement(found: Found) -> tuple[str, ...] | None:
     """Return in words, and the names in them, what each said of a record; None: all the same.
 
@@ -38,8 +57,7 @@ def disagreement(found: Found) -> tuple[str, ...] | None:
     >>> disagreement({"labels": [[1, "a", "ann"], [2, "b", "bob"]]})
     ('People disagree: {} says {}, {} says {}.', 'ann', 'a', 'bob', 'b')
     """
-    newest = {str(source or _NOBODY): label for _, label, source in found.get("labels") or ()}
-    said = {name: str(label) for name, label in newest.items() if label is not None}
+    said = voices(found)
     if len(set(said.values())) < 2:
         return None
     text = ", ".join(["{} says {}"] * len(said))

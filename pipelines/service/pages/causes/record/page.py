@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamboost.pipelines.service.labelling.blind import HIDDEN
+from streamboost.pipelines.service.pages.causes.annotators import contradicted
 from streamboost.pipelines.service.pages.causes.record.doubts import (
     disagreement,
     looks_wrong,
@@ -39,7 +40,7 @@ def show_record(
     near = nearest(found.get("features") or {}, [o for o in others if o["id"] != found["id"]])
     with Tag("section", classes="panel", aria_labelledby="said-title"):
         Tag("h2", "What was said of it", id="said-title")
-        for text, *names in story(found):
+        for text, *names in story(found, contradicted(view)):
             Sentence("p").say(text, *names)
         _show_doubts(found, near, pipeline, may_change)
         show_table(_labels(found))

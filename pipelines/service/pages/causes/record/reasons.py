@@ -111,9 +111,11 @@ def _unexplained(found: Found) -> str:
         return "It was not asked about: reasons are kept of records that were."
     if not found.get("version"):
         return "No committee had a part in it: it came before the first."
+    if "why" in found:
+        return "Nobody can work it out: the committee is not made of trees."
     return (
         "Nobody has worked it out: more was asked about just then than could be explained without "
-        "slowing the pipeline down, or the committee is not made of trees."
+        "slowing the pipeline down."
     )
 
 

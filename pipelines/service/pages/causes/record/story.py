@@ -1,11 +1,11 @@
 """What happened to a record, in sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from time import time
 from typing import Any
 
 from streamboost.pipelines.service.labelling.blind import HIDDEN
-from streamboost.pipelines.service.pages.causes.record.doubts import who_says
+from streamboost.pipelines.service.pages.causes.record.doubts import is_disputed, voices, who_says
 from streamboost.pipelines.service.pages.desk.record import UNTOLD
 from streamboost.pipelines.wording import amount, clock, percent
 
@@ -14,8 +14,11 @@ __all__ = ["story"]
 Found = Mapping[str, Any]
 
 
-def story(found: Found) -> list[tuple[str, ...]]:
-    """Return what happened to a record, in sentences, each with the names in it."""
+def story(found: Found, against: Collection[str] = ()) -> list[tuple[str, ...]]:
+    """Return what happened to a record, in sentences, each with the names in it.
+
+    `against` names whose labels go against the others' more often than chance explains.
+    """
     when, label = clock(found.get("arrived")), found.get("label")
     told: list[tuple[str, ...]] = []
     if found.get(HIDDEN):
@@ -35,26 +38,47 @@ def story(found: Found) -> list[tuple[str, ...]]:
         gap = "" if margin is None or not version else f", margin {amount(margin)}"
         told.append((f"Predicted as {{}} {by}{sure}{gap}, at {when}.", str(label)))
         expires = "" if found.get("truth") or found.get("expires") is None else _until(found)
-        told += _verdict(found)
+        told += _verdict(found, against)
         told.append((f"{_asked(found)}{expires}",))
         if found.get("again") is not None:
             again = clock(found["again"])
             told.append((f"At {again} its label looked wrong, and it was asked about again.",))
         return told
-    return told + _verdict(found)
+    return told + _verdict(found, against)
 
 
-def _verdict(found: Found) -> list[tuple[str, ...]]:
-    """Return who said that a prediction was right or wrong."""
+def _verdict(found: Found, against: Collection[str]) -> list[tuple[str, ...]]:
+    """Return who said that a prediction was right or wrong, and whether that is beyond dispute."""
     truth, label = found.get("truth"), found.get("label")
     if truth is None:
         return [("Nobody has said yet what it is.",)]
-    who = who_says(found)
+    if is_disputed(found):
+        text = (
+            "It is open what it is: its label has no more people behind it than another. The "
+            "pipeline goes by it: {} says it is {}."
+        )
+        if label is not None and str(label) not in voices(found).values():
+            text += " Nobody says that it is what was predicted."
+        return [(text, who_says(found), str(truth))]
+    return _judged(found) + _alone(found, against)
+
+
+def _judged(found: Found) -> list[tuple[str, ...]]:
+    truth, label, who = str(found["truth"]), found.get("label"), who_says(found)
     if label is None:
         return [("{} says it is {}.", who, truth)]
     if str(label) == truth:
         return [("That was right, says {}.", who)]
     return [("That was wrong: {} says it is {}.", who, truth)]
+
+
+def _alone(found: Found, against: Collection[str]) -> list[tuple[str, ...]]:
+    """Say whether one whose labels go `against` the others' is the only one who says so."""
+    sources = [name for name, label in voices(found).items() if label == found["truth"]]
+    if len(sources) != 1 or sources[0] not in against:
+        return []
+    text = "Only {} says so, whose labels go against the others' more often than chance explains."
+    return [(text, sources[0])]
 
 
 def _asked(found: Found) -> str:

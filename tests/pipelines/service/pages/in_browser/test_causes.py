@@ -277,6 +277,20 @@ def test_whoever_labels_against_others_is_in_a_table_that_nothing_cuts_off(answe
     page.locator("#content tbody tr").first.wait_for()
 
 
+def test_on_a_phone_a_row_of_records_is_one_line_high_and_what_leads_on_looks_like_it(
+    answered, visit
+):
+    page = visit("/records?pipeline=segments&after=1", viewport={"width": 390, "height": 844})
+    row = page.locator("#listed tbody tr").first
+    row.wait_for()
+    assert row.bounding_box()["height"] < 45
+    link = page.locator(".paging a").first
+    drawn = link.evaluate("one => getComputedStyle(one).textDecorationLine")
+    assert drawn == "underline"
+    boxes = [one.bounding_box() for one in page.locator(".paging > *").all()]
+    assert len({round(box["y"] + box["height"] / 2) for box in boxes}) == 1, "on one line"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_page_of_causes_is_accessible_and_fits_a_phone(answered, visit, theme):
     id = explained(answered)[0]["id"]

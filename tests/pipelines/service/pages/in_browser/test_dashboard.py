@@ -82,6 +82,9 @@ def test_every_part_of_the_dashboard_shows_something(visit):
         page.locator(f"#{chart} tbody tr").first.wait_for()
     for table in ("class-mix", "confusion-matrix", "steps-of-a-batch", "committee-history"):
         assert page.locator(f"#{table} tbody tr").count() > 0, table
+    table = page.locator("#figures .scroll")
+    table.wait_for()
+    assert table.evaluate("one => one.scrollHeight <= one.clientHeight"), "no figure is cut off"
     letter = page.locator(".letters > li", has_text="missing_id").last
     letter.locator("summary").click()
     assert SCRIPT.replace('"', '\\"') in letter.locator("pre").inner_text()
