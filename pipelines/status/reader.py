@@ -27,8 +27,9 @@ class Choice:
     """Some of the labelled records; None and False leave nothing out.
 
     They are `truth`, were predicted as `said`, were labelled by `by` among others, were predicted
-    by version `since` or a later one, and `wrong`. They are `contested` where the newest labels of
-    two annotators differ, one of them being `by`, if that is named.
+    by version `since` or a later one, by `until` or an earlier one, and `wrong`. They are
+    `contested` where the newest labels of two annotators differ, one of them being `by`, if that
+    is named.
     """
 
     truth: str | None = None
@@ -37,6 +38,7 @@ class Choice:
     since: int | None = None
     wrong: bool = False
     contested: bool = False
+    until: int | None = None
 
 
 class Told(NamedTuple):
@@ -63,6 +65,7 @@ AND (:truth IS NULL OR truth = :truth)
 AND (:said IS NULL OR said = :said)
 AND (NOT :wrong OR said <> truth)
 AND (:since IS NULL OR json_extract(value, '$.version') >= :since)
+AND (:until IS NULL OR json_extract(value, '$.version') <= :until)
 AND (:by IS NULL OR EXISTS (
     SELECT 1 FROM json_each(records.value, '$.labels') AS one
     WHERE json_extract(one.value, '$[2]') = :by

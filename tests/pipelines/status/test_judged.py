@@ -82,7 +82,8 @@ def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistake
 
     assert ids() == ["1404", "right", "early", "unsaid"]
     assert ids(wrong=True) == ["1404", "early"]
-    assert ids(wrong=True, since=12) == ["1404"]
+    assert ids(wrong=True, since=12) == ids(wrong=True, since=4, until=12) == ["1404"]
+    assert ids(wrong=True, since=3, until=11) == ["early"]
     assert ids(by="bob") == ["1404", "early"]
     assert ids(by="ann", truth="grass", said="grass") == ["right"]
     assert ids(by="nobody") == []

@@ -185,6 +185,8 @@ def worse(found: Sequence[Change], when: str, whole: Change | None = None) -> st
         return f"Too few labels tell of any class to say whether one got worse {when}."
     else:
         said = f"No class got worse {when} by more than chance."
+        if (most := found[0]).points < 0:
+            said += f" {most.name} fell most, by what chance may explain: {most.text}."
     if open_:
         names = sorted((one.name for one in open_), key=in_order)
         others = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
@@ -192,15 +194,19 @@ def worse(found: Sequence[Change], when: str, whole: Change | None = None) -> st
     return said
 
 
-def since(told: Sequence[Told], version: int, pipeline: str) -> Table:
-    """Return how often each class was recognised since a version, and in as many labels before."""
-    then, now = around(told, version)
+def since(told: Sequence[Told], version: int, pipeline: str, until: int | None = None) -> Table:
+    """Return how often each class was recognised since a version, and in as many labels before.
+
+    `until` is the last version that counts; None: the newest.
+    """
+    then, now = around([one for one in told if until is None or one.version <= until], version)
+    when = f"since version {version}" if until is None else f"from version {version} to {until}"
     columns = [
         Column("Class", "words"),
         Column("Before"),
-        Column("Since"),
+        Column("Since" if until is None else "Then"),
         Column("Change"),
-        Column("Mistaken since"),
+        Column("Mistaken since" if until is None else "Mistaken then"),
     ]
     found = changes(then, now)
     rows: list[list[str | Cell]] = [
@@ -209,18 +215,19 @@ def since(told: Sequence[Told], version: int, pipeline: str) -> Table:
             shown(one.was),
             shown(one.now),
             cell(one),
-            _mistaken(one, version, pipeline),
+            _mistaken(one, version, until, pipeline),
         ]
         for one in found
     ]
-    caption = f"Each class since version {version}"
+    caption = f"Each class {when}"
     if not rows:
         return Table(caption, columns, [], "No request that a committee made was answered yet.")
+    by = f"version {version} or a later one" if until is None else f"versions {version} to {until}"
     of = (
-        f"Compared are {plural(len(now), 'label')} of records that version {version} or a later "
-        f"one predicted, and the {len(then):,} before."
+        f"Compared are {plural(len(now), 'label')} of records that {by} predicted, and the "
+        f"{len(then):,} before."
     )
-    return Table(caption, columns, rows, f"{worse(found, f'since version {version}')} {of}")
+    return Table(caption, columns, rows, f"{worse(found, when)} {of}")
 
 
 def shown(one: Right | None) -> str:
@@ -235,14 +242,15 @@ def cell(one: Change) -> str | Cell:
     return Cell(one.text, shade=0.6, colour="bad", note="got worse: ")
 
 
-def _mistaken(one: Change, version: int, pipeline: str) -> str | Cell:
+def _mistaken(one: Change, version: int, until: int | None, pipeline: str) -> str | Cell:
     """Return how many records of a class were mistaken since a version, leading to them."""
     if one.now is None:
         return NOTHING
     text = f"{one.now.wrong:,} of {one.now.told:,}"
     if not one.now.wrong:
         return text
-    link = page_of("/records", pipeline, true=one.name, since=version, wrong="true")
+    among = {"true": one.name, "since": version, "until": until, "wrong": "true"}
+    link = page_of("/records", pipeline, **among)
     return Cell(text, link=link)
 
 

@@ -45,8 +45,9 @@ def _filters(view: View, choice: Choice, pipeline: str) -> None:
     sources = list(view.document("annotators"))
     with Tag("form", classes="choose", action="/records"):
         Tag("input", type="hidden", name="pipeline", value=pipeline)
-        if choice.since is not None:
-            Tag("input", type="hidden", name="since", value=str(choice.since))
+        for bound, number in (("since", choice.since), ("until", choice.until)):
+            if number is not None:
+                Tag("input", type="hidden", name=bound, value=str(number))
         for name, title, names, chosen in (
             ("true", "Class", classes, choice.truth),
             ("predicted", "Predicted as", classes, choice.said),
@@ -85,6 +86,7 @@ def _pages(n: int, total: int, choice: Choice, pipeline: str, offset: int) -> No
             "predicted": choice.said,
             "by": choice.by,
             "since": choice.since,
+            "until": choice.until,
             "wrong": "true" if choice.wrong else None,
             "contested": "true" if choice.contested else None,
         }
@@ -111,7 +113,8 @@ def _what(n: int, choice: Choice) -> tuple[str, ...]:
         parts, names = ["predicted as {}, whatever it is"], [choice.said]
     if choice.since is not None:
         wrong = "wrongly " if choice.wrong else ""
-        parts.append(f"predicted {wrong}by version {choice.since} or later")
+        last = "or later" if choice.until is None else f"to {choice.until}"
+        parts.append(f"predicted {wrong}by version {choice.since} {last}")
     elif choice.wrong:
         parts.append("predicted wrongly")
     if choice.by is not None:

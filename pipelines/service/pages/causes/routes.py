@@ -112,12 +112,13 @@ def _add_records(pages: _Pages) -> None:
         predicted: str | None = None,
         by: str | None = None,
         since: int | None = None,
+        until: int | None = None,
         wrong: bool = False,
         contested: bool = False,
         after: int = 0,
     ) -> None:
         served = pages.served(pipeline)
-        choice = Choice(true or None, predicted or None, by or None, since, wrong, contested)
+        choice = Choice(true or None, predicted or None, by or None, since, wrong, contested, until)
         offset = min(max(after, 0), FARTHEST)
         found = await asyncio.to_thread(served.status.chosen, choice, MOST, offset)
         total = await asyncio.to_thread(served.status.count, choice)

@@ -79,14 +79,18 @@ class Versions:
         first = _nearest(a, numbers) or _halfway(told, numbers, last)
         self.sides = first, last
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
-            Tag("h2", f"Since version {named(first, again)}", id="since-title")
+            until = chosen if chosen is not None and chosen >= first else None
+            span = f"Since version {named(first, again)}"
+            if until is not None:
+                span = f"From version {named(first, again)} to {named(until, again)}"
+            Tag("h2", span, id="since-title")
             self._choose(numbers, first, chosen)
             for wanted, found in ((a, first), (b, last)):
                 if wanted is not None and wanted != found:
                     said = f"Nothing is kept of version {wanted}; {found} is the nearest."
                     Tag("p", said, "summary")
             Tag("p", _ABOUT, "about")
-            show_told(since(told, first, self._pipeline))
+            show_told(since(told, first, self._pipeline, until))
         with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
             title = f"Version {named(first, again)} beside {named(last, again)}"
             Tag("h2", title, id="beside-title")
@@ -134,7 +138,7 @@ class Versions:
         """Have two menus; the second is the newest version's at the time, while none is chosen."""
         with Tag("form", classes="choose", action="/versions"):
             Tag("input", type="hidden", name="pipeline", value=self._pipeline)
-            for name, title, chosen in (("a", "Since version", first), ("b", "beside", last)):
+            for name, title, chosen in (("a", "Since version", first), ("b", "up to", last)):
                 Tag("label", title, for_=f"version-{name}")
                 with Tag("select", id=f"version-{name}", name=name) as menu:
                     if name == "b":

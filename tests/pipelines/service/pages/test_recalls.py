@@ -42,6 +42,24 @@ def test_as_many_labels_before_a_version_are_compared_as_came_since():
     assert {one.version for one in then} == {4}
 
 
+def test_a_class_that_got_worse_for_a_while_is_seen_between_two_versions():
+    told = [*said(4, "a", 60, 3), *said(8, "a", 60, 35), *said(9, "a", 300, 3)]
+    table = versions.since(told, 8, "p", until=8)
+    assert table.summary.startswith("Class a got worse from version 8 to 8, by more than chance")
+    assert "that versions 8 to 8 predicted" in table.summary
+    assert table.rows[0][4].link == "/records?pipeline=p&true=a&since=8&until=8&wrong=true"
+    whole = versions.since(told, 9, "p").summary
+    assert whole.startswith("No class got worse since version 9 by more than chance")
+
+
+def test_where_chance_explains_every_fall_the_largest_is_named_all_the_same():
+    some = [one for n in (4, 8) for one in (*said(n, "a", 80, n), *said(n, "b", 80, 4))]
+    assert versions.since(some, 8, "p").summary.startswith(
+        "No class got worse since version 8 by more than chance. a fell most, by what chance may "
+        "explain: -5 points (-16 to +5)."
+    )
+
+
 def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse():
     few = [*said(4, "a", 3, 0), *said(8, "a", 3, 1)]
     said_of = "Too few labels tell of any class to say whether one got worse since version 8."

@@ -175,6 +175,9 @@ def test_two_versions_stand_side_by_side(job, visit):
     assert heads[1:3] == [f"Version {numbers[-1]}", f"Version {numbers[0]}"]
     assert "Recall of " in page.locator("#beside tbody").inner_text()
     assert page.locator("#weigh tbody tr").count() > 0
+    span = f"From version {numbers[-1]} to {numbers[0]}"
+    assert page.locator("#since-title").inner_text().startswith(span), "which may be a copy"
+    assert page.locator("#since thead th").all_inner_texts()[2] == "Then"
 
 
 def test_in_place_of_a_version_of_which_nothing_is_kept_stands_the_nearest_and_stays(job, visit):
