@@ -18,6 +18,7 @@ import numpy as np
 import streamboost
 from streamboost.pipelines.config.learner import KINDS
 from streamboost.stream.estimators import default_estimator
+from streamboost.stream.evaluation.tally import PREDICTORS, Judged, Tally
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.training.schedule import Schedule
 
@@ -35,7 +36,8 @@ MOMENT = 0.05
 
 
 def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
-    """Train, extend, score and explain a small committee of each kind, and blend experts.
+    """Train, extend, score and explain a small committee of each kind, and blend experts,
+    and judge records.
 
     Returns the seconds it took.
 
@@ -91,6 +93,13 @@ def _call_all(estimators: Iterable[str]) -> None:
         committee.contributions(X[:1])
     _follow_labels(X, y)
     _blend(X, y)
+    _judge()
+
+
+def _judge() -> None:
+    """Add up a record that is judged, by what was decided about it, too."""
+    P, predicted = np.full((1, 2), 0.5), np.zeros((1, len(PREDICTORS)), dtype=np.int64)
+    Tally(2).add(Judged(P, predicted, predicted[:, 0], others=np.ones(1), paid=P))
 
 
 def _blend(X: np.ndarray, y: np.ndarray) -> None:
