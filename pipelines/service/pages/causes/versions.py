@@ -89,8 +89,8 @@ class Versions:
                 if wanted is not None and wanted != found:
                     said = f"Nothing is kept of version {wanted}; {found} is the nearest."
                     Tag("p", said, "summary")
-            Tag("p", _ABOUT, "about")
             show_told(since(told, first, self._pipeline, until))
+            Tag("p", _ABOUT, "about")
         with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
             title = f"Version {named(first, again)} beside {named(last, again)}"
             Tag("h2", title, id="beside-title")
