@@ -15,7 +15,7 @@ from streamboost.pipelines.service.pages.causes.features.shifts import (
     start_of,
     tells,
 )
-from streamboost.pipelines.service.pages.causes.recalls import FEWEST, WIDE, Change, right
+from streamboost.pipelines.service.pages.causes.recalls import Change, right
 from streamboost.pipelines.service.pages.charts import Curves, Group, Series
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
@@ -284,10 +284,10 @@ def accuracy_since(one: Mapping[str, Any], told: Sequence[Told]) -> str:
     change = Change("Accuracy", was, now)
     if now is None or was is None or change.ends is None:
         return ""
-    low, high = change.ends
     figures = f"Accuracy of what came since then: {now.text} labels; before: {was.text}"
-    if min(now.told, was.told) < FEWEST or high - low > WIDE:
+    if change.is_open:
         return f"{figures}. Too few labels tell whether that is chance."
+    low, high = change.ends
     if low <= 0 <= high:
         return f"{figures}: no change beyond chance."
-    return f"{figures}: it {'fell' if high < 0 else 'rose'} by more than chance explains."
+    return f"{figures}: it {'fell' if change.fell else 'rose'} by more than chance explains."
