@@ -9,8 +9,8 @@
 ``annotators``         by who gave them: how many `labels`, how often they `agreed` with others on
                        `shared` records, and with confident predictions (`confirmed` of `judged`);
                        and of the records that are kept how many labels are `against` the others
-                       of those `compared`, and on how many records others answered `together`,
-                       said `otherwise`, and had `outvoted` them
+                       of those `compared`, and on how many records others answered `together`, and
+                       had `outvoted` them
 ``rivals``             the figures of models that run beside what serves, as ``evaluation``'s
 ``workers``            where scoring is apart, by partition: who scores it (`worker`), `lag`,
                        records a second (`rate`), committee's `version`, `records` so far, and

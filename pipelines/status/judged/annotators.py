@@ -17,10 +17,9 @@ __all__ = ["Annotators", "Vote", "votes_of"]
 SURE = 0.9
 """The probability from which on a prediction is confident."""
 
-COUNTED = ("compared", "against", "together", "otherwise", "outvoted")
+COUNTED = ("compared", "against", "together", "outvoted")
 """Labels that are compared, and those of them that are against the others; records that others
-labelled, too, those of them of which anybody said otherwise, and of which more people said one
-other thing than said the same."""
+labelled, too, and those of them of which more people said one other thing than said the same."""
 
 
 class Vote(NamedTuple):
@@ -55,7 +54,7 @@ class Annotators:
     >>> annotators = Annotators()
     >>> annotators.note("7", {"labels": [(1, "ok", "ann"), (2, "no", "bob"), (3, "no", "eve")]})
     >>> annotators.of("ann")
-    {'compared': 1, 'against': 1, 'together': 1, 'otherwise': 1, 'outvoted': 1}
+    {'compared': 1, 'against': 1, 'together': 1, 'outvoted': 1}
     """
 
     def __init__(self) -> None:
@@ -92,8 +91,6 @@ def _counted(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         same, other = said[own.label], _most(said, own.label)
         if others:
             yield own.source, "together"
-        if other:
-            yield own.source, "otherwise"
         if other > same + 1:
             yield own.source, "outvoted"
         if again is None or own.tick <= again:

@@ -29,24 +29,24 @@ def test_a_label_is_compared_with_a_confident_prediction():
 
 
 def test_of_two_who_contradict_each_other_a_confident_prediction_tells_who_is_against():
-    assert of("ann", ANN, BOB) == of("bob", ANN, BOB) == ["together", "otherwise"]
-    assert of("ann", ANN, BOB, sure="b") == ["compared", "against", "together", "otherwise"]
-    assert of("bob", ANN, BOB, sure="b") == ["compared", "together", "otherwise"]
+    assert of("ann", ANN, BOB) == of("bob", ANN, BOB) == ["together"]
+    assert of("ann", ANN, BOB, sure="b") == ["compared", "against", "together"]
+    assert of("bob", ANN, BOB, sure="b") == ["compared", "together"]
     assert of("ann", ANN, (2, "a", "bob")) == ["compared", "together"]
 
 
 def test_whom_two_others_contradict_is_outvoted():
-    everything = ["compared", "against", "together", "otherwise", "outvoted"]
+    everything = ["compared", "against", "together", "outvoted"]
     assert of("ann", ANN, BOB, EVE) == everything
-    assert of("bob", ANN, BOB, EVE) == ["compared", "together", "otherwise"]
-    assert of("ann", ANN, BOB, (3, "c", "eve")) == ["together", "otherwise"], "all three differ"
+    assert of("bob", ANN, BOB, EVE) == ["compared", "together"]
+    assert of("ann", ANN, BOB, (3, "c", "eve")) == ["together"], "all three differ"
 
 
 def test_whoever_is_asked_because_a_label_looks_wrong_is_not_compared():
     asked_again = {"again": 1, "sure": "b"}
-    assert of("bob", ANN, BOB, **asked_again) == ["together", "otherwise"]
-    assert of("ann", ANN, BOB, **asked_again) == ["compared", "against", "together", "otherwise"]
-    assert of("ann", ANN, BOB, again=1) == ["together", "otherwise"], "only that label tells of it"
+    assert of("bob", ANN, BOB, **asked_again) == ["together"]
+    assert of("ann", ANN, BOB, **asked_again) == ["compared", "against", "together"]
+    assert of("ann", ANN, BOB, again=1) == ["together"], "only that label tells of it"
 
 
 def test_whom_somebody_who_is_asked_again_confirms_is_not_against_the_others():
@@ -59,13 +59,12 @@ def test_a_record_counts_by_what_is_known_of_it_last(source):
     annotators = Annotators()
     annotators.note("7", {"labels": [ANN, BOB]})
     annotators.note("8", {"labels": [ANN, BOB]})
-    assert annotators.of(source)["otherwise"] == 2
+    assert annotators.of(source)["together"] == 2
     annotators.note("7", {"labels": [ANN, BOB, (3, "a", "bob")]})
     assert annotators.of(source) == {
         "compared": 1,
         "against": 0,
         "together": 2,
-        "otherwise": 1,
         "outvoted": 0,
     }
     annotators.forget("7")

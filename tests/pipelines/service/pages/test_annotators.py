@@ -7,13 +7,12 @@ from streamboost.pipelines.service.pages.view import View
 from tests.pipelines.service.pages.test_tables import texts
 
 
-def counts(labels, compared=0, against=0, together=0, otherwise=0, outvoted=0):
+def counts(labels, compared=0, against=0, together=0, outvoted=0):
     return {
         "labels": labels,
         "compared": compared,
         "against": against,
         "together": together,
-        "otherwise": otherwise,
         "outvoted": outvoted,
     }
 
