@@ -233,5 +233,5 @@ def _as_label(text: str | None, kind: LabelKind | None) -> Label | None:
         raise StateError("no label has come yet that would tell what labels are: wait for one")
     label, fault = read_label(text, kind)
     if label is None:
-        raise StateError(f"the class {text!r} {fault.replace(f'is {text!r}, and', 'is none:')}")
+        raise StateError(f"the class named {fault}")
     return label

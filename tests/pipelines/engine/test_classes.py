@@ -170,4 +170,4 @@ def test_what_errors_of_no_class_there_can_be_cost_is_refused(make_world, caplog
     (obeyed,) = world.entries()[-1].commands
     assert obeyed.decision == {"costs": {"true": {"false": 2}}}
     for name in ("ok", "fraud"):
-        assert f"not obeyed: the class '{name}' is none: labels here are true" in caplog.text
+        assert f"not obeyed: the class named is '{name}', and labels here are true" in caplog.text
