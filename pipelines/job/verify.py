@@ -69,10 +69,13 @@ def verify(config: Config) -> str:
             f"{state.path}: replaying batches {begin + 1} to {until} ends in another state than "
             f"the checkpoint of batch {until}: {found} instead of {expected}"
         )
-    said = f"batches {begin + 1} to {until} replayed: bit for bit the checkpoint's state {found}"
     if begin == until:
         said = (
             f"no batch lies between the oldest checkpoint and the newest, {until}, to be replayed"
+        )
+    else:
+        said = (
+            f"batches {begin + 1} to {until} replayed: bit for bit the checkpoint's state {found}"
         )
     if before is None:
         return said

@@ -36,8 +36,7 @@ MOMENT = 0.05
 
 
 def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
-    """Train, extend, score and explain a small committee of each kind, and blend experts,
-    and judge records.
+    """Train, extend, score and explain a small committee of each kind, blend experts, and judge.
 
     Returns the seconds it took.
 
