@@ -107,14 +107,13 @@ def _what(n: int, choice: Choice) -> tuple[str, ...]:
     if choice.truth is not None and choice.said is not None:
         parts, names = ["{} that was predicted as {}"], [choice.truth, choice.said]
     elif choice.truth is not None:
-        is_mistaken = choice.wrong or choice.since is not None
+        is_mistaken = choice.wrong or _by_version(choice)
         parts, names = ["{}" if is_mistaken else "{}, whatever was predicted"], [choice.truth]
     elif choice.said is not None:
         parts, names = ["predicted as {}, whatever it is"], [choice.said]
-    if choice.since is not None:
+    if version := _by_version(choice):
         wrong = "wrongly " if choice.wrong else ""
-        last = "or later" if choice.until is None else f"to {choice.until}"
-        parts.append(f"predicted {wrong}by version {choice.since} {last}")
+        parts.append(f"predicted {wrong}by version {version}")
     elif choice.wrong:
         parts.append("predicted wrongly")
     if choice.by is not None:
@@ -124,6 +123,13 @@ def _what(n: int, choice: Choice) -> tuple[str, ...]:
         parts.append("about which people disagree")
     told = f": {', '.join(parts)}" if parts else ""
     return f"{plural(n, 'labelled record')}{told}.", *names
+
+
+def _by_version(choice: Choice) -> str:
+    """Say by which versions the records were predicted; empty: by any."""
+    if choice.since is None:
+        return "" if choice.until is None else f"{choice.until} or earlier"
+    return f"{choice.since} " + ("or later" if choice.until is None else f"to {choice.until}")
 
 
 def listed(found: Sequence[Status], pipeline: str) -> Table:

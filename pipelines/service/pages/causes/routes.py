@@ -124,7 +124,7 @@ def _add_records(pages: _Pages) -> None:
         total = await asyncio.to_thread(served.status.count, choice)
         seen = served.blindfold.seen_by
         # What a choice goes by must not tell of a record what is hidden of it.
-        by_guess = choice.said is not None or since is not None or wrong
+        by_guess = wrong or any(one is not None for one in (choice.said, since, until))
         found = await asyncio.to_thread(seen, request.state.person, found, chosen=by_guess)
         view, content, live = await pages.open("/records", "Records", served, request)
         with content:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from streamboost.pipelines.service.pages.causes.recalls import (
+    FEWEST,
     Change,
     cell,
     changes,
@@ -27,13 +28,13 @@ FEATURES = 15
 
 _ABOUT = (
     "Of the records of each class, the share that was predicted as it on arrival (its recall), "
-    "with its 95 % interval, and of how many labels; of fewer than 5, how many. Only labels that "
-    "were asked for count, each by its chance of being asked for, so that they speak for all "
-    "records; what was predicted before the first committee does not count. Where some stand for "
-    "many more records than others, they tell less: 82 worth 19 tell as much as 19 that stand for "
-    "as many each. A change has in brackets what chance leaves possible, for all classes together; "
-    "of labels worth fewer than 5 none is judged. Those that got worse come first, then the others "
-    "by how far they fell, last those of which too few labels tell."
+    f"with its 95 % interval, and of how many labels; of fewer than {FEWEST}, how many. Only "
+    "labels that were asked for count, each by its chance of being asked for, so that they speak "
+    "for all records; what was predicted before the first committee does not count. Where some "
+    "stand for many more records than others, they tell less: 82 worth 19 tell as much as 19 that "
+    "stand for as many each. A change has in brackets what chance leaves possible, for all classes "
+    f"together; of labels worth fewer than {FEWEST} none is judged. Those that got worse come "
+    "first, then the others by how far they fell, last those of which too few labels tell."
 )
 
 
@@ -45,8 +46,9 @@ class Versions:
     versions : those that are known, the oldest first
     told : what the labels tell of them, by when their records came
     view : how things stand
-    a, b : those that are chosen, or the nearest of which something is kept. Where `b` is None, it
-        is the newest, and where `a` is, that since which half of what is `told` by then came
+    a, b : those that are chosen, in either order, or the nearest of which something is kept. Where
+        `b` is None, it is the newest, and where `a` is, that since which half of what is `told` by
+        then came
 
     Attributes
     ----------
@@ -71,26 +73,18 @@ class Versions:
             with Tag("section", classes="panel"):
                 Tag("p", "No committee has served yet: load this page again.", "summary empty")
             return
+        if a is not None and b is not None and b < a:
+            a, b = b, a
         again = rolled_back(view)
         known = {int(one["version"]): one for one in as_copies(versions, again)}
         numbers = sorted(known)
-        chosen = self._beside = _nearest(b, numbers)
-        last = numbers[-1] if chosen is None else chosen
+        self._beside = _nearest(b, numbers)
+        last = numbers[-1] if self._beside is None else self._beside
         first = _nearest(a, numbers) or _halfway(told, numbers, last)
         self.sides = first, last
-        with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
-            until = chosen if chosen is not None and chosen >= first else None
-            span = f"Since version {named(first, again)}"
-            if until is not None:
-                span = f"From version {named(first, again)} to {named(until, again)}"
-            Tag("h2", span, id="since-title")
-            self._choose(numbers, first, chosen)
-            for wanted, found in ((a, first), (b, last)):
-                if wanted is not None and wanted != found:
-                    said = f"Nothing is kept of version {wanted}; {found} is the nearest."
-                    Tag("p", said, "summary")
-            show_told(since(told, first, self._pipeline, until))
-            Tag("p", _ABOUT, "about")
+        wanted = ((a, first), (b, last))
+        gone = [(one, found) for one, found in wanted if one is not None and one != found]
+        self._show_since(first, numbers, again, gone, told)
         with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
             title = f"Version {named(first, again)} beside {named(last, again)}"
             Tag("h2", title, id="beside-title")
@@ -104,6 +98,28 @@ class Versions:
             self._summary = Tag("p", "", "summary")
             self._table = DataTable()
         self._list(versions, told, view)
+
+    def _show_since(
+        self,
+        first: int,
+        numbers: Sequence[int],
+        again: Mapping[int, int],
+        gone: Sequence[tuple[int, int]],
+        told: Sequence[Told],
+    ) -> None:
+        """Say how each class went since version `first`; `gone` are stood in for by the second."""
+        last = self._beside
+        span = f"Since version {named(first, again)}"
+        if last is not None:
+            span = f"From version {named(first, again)} to {named(last, again)}"
+        with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
+            Tag("h2", span, id="since-title")
+            self._choose(numbers, first, last)
+            for wanted, found in gone:
+                said = f"Nothing is kept of version {wanted}; {found} is the nearest."
+                Tag("p", said, "summary")
+            show_told(since(told, first, self._pipeline, last))
+            Tag("p", _ABOUT, "about")
 
     @staticmethod
     def stamp(view: View) -> Any:

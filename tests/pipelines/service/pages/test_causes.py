@@ -343,6 +343,9 @@ def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell
     few = [Told(1, "a", "a", 1.0, 1), Told(1, "a", "b", 1.0, 2)]
     assert "Too few" in features.accuracy_since({"began": 2}, few)
     assert features.accuracy_since({"began": 2}, few[:1]) == "", "none came since then"
+    worth_few = [Told(1, "a", "a", 1.0, 1)] * 90 + [Told(1, "a", "a", 1.0, 2)] * 8
+    worth_few.append(Told(1, "a", "b", 0.005, 2))
+    assert "Too few" in features.accuracy_since({"began": 2}, worth_few), "one speaks for 200"
 
 
 def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_that_counted():

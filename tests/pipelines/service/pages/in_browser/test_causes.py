@@ -178,6 +178,11 @@ def test_two_versions_stand_side_by_side(job, visit):
     span = f"From version {numbers[-1]} to {numbers[0]}"
     assert page.locator("#since-title").inner_text().startswith(span), "which may be a copy"
     assert page.locator("#since thead th").all_inner_texts()[2] == "Then"
+    other_way = f"/versions?pipeline=segments&a={numbers[0]}&b={numbers[-1]}"
+    page.goto(page.url.partition("/versions")[0] + other_way)
+    assert page.locator("#since-title").inner_text().startswith(span)
+    page.goto(page.url.partition("/versions")[0] + f"/records?until={numbers[0]}")
+    page.get_by_text(f"predicted by version {numbers[0]} or earlier").wait_for()
 
 
 def test_in_place_of_a_version_of_which_nothing_is_kept_stands_the_nearest_and_stays(job, visit):
