@@ -181,7 +181,7 @@ def test_two_versions_stand_side_by_side(job, visit):
     other_way = f"/versions?pipeline=segments&a={numbers[0]}&b={numbers[-1]}"
     page.goto(page.url.partition("/versions")[0] + other_way)
     assert page.locator("#since-title").inner_text().startswith(span)
-    page.goto(page.url.partition("/versions")[0] + f"/records?until={numbers[0]}")
+    page.goto(page.url.partition("/versions")[0] + f"/records?pipeline=segments&until={numbers[0]}")
     page.get_by_text(f"predicted by version {numbers[0]} or earlier").wait_for()
 
 
