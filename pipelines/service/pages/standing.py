@@ -9,6 +9,7 @@ from typing import Any, Literal
 from streamboost.pipelines.service.pages.causes import lags
 from streamboost.pipelines.service.pages.causes.annotators import contradicted
 from streamboost.pipelines.service.pages.causes.features.shifts import shifted, shifted_in_words
+from streamboost.pipelines.service.pages.causes.versions.since import got_worse
 from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
@@ -98,6 +99,12 @@ def _notices(view: View) -> list[Notice]:
     name, found = view.document("pipeline").get("name"), []
     if view.document("learner").get("paused"):
         found.append(Notice("Paused", "training is paused", page_of("/versions", name)))
+    if fell := got_worse(view):
+        first, *others = fell.names
+        more = f", as did {others[0] if len(others) == 1 else len(others)}" * bool(others)
+        more += " other classes" * (len(others) > 1)
+        link = f"{page_of('/versions', name, a=fell.version)}#since"
+        found.append(Notice("Worse", f"{first} got worse since version {fell.version}{more}", link))
     if moved := shifted(view):
         link = page_of("/features", name, feature=moved[0])
         found.append(Notice("Shifted", shifted_in_words(view), link))

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from streamboost.pipelines.service.pages.span import ALL, Span
-from streamboost.pipelines.status.reader import Status, StatusReader
+from streamboost.pipelines.status.reader import Status, StatusReader, Told
 from streamboost.pipelines.wording import plural
 
-__all__ = ["EVERY", "Feed", "View", "page_of"]
+__all__ = ["EVERY", "Evidence", "Feed", "View", "page_of"]
 
 EVERY = 1.0
 """Seconds between two looks at a status."""
@@ -21,7 +21,25 @@ LETTERS = 20
 """Dead letters that are shown."""
 
 
+SELDOM, SHARE = 10.0, 0.01
+"""Seconds between two looks at what labels tell, and the share of time that these may take."""
+
 Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What labels tell of versions, by when the records came, and what was worked out of that."""
+
+    told: Sequence[Told] = ()
+    found: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, key: Any, make: Callable[[], Found]) -> Found:
+        """Return what `make` makes, made once for all who ask for `key`."""
+        if key not in self.found:
+            self.found[key] = make()
+        found: Found = self.found[key]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +47,8 @@ class View:
     """A status as it was at one moment; `number` differs from that of every other moment.
 
     `runs` says whether there is a process of the pipeline, whatever it last said of itself, and
-    `span` what stretch of time `points` are of. `found` keeps what was worked out of it, for all
-    who look.
+    `span` what stretch of time `points` are of. `evidence` may be a few seconds older. `found`
+    keeps what was worked out of it, for all who look.
     """
 
     number: int = 0
@@ -39,6 +57,7 @@ class View:
     marks: Sequence[Status] = ()
     dead_letters: Sequence[Status] = ()
     runs: bool = False
+    evidence: Evidence = field(default_factory=Evidence, compare=False, repr=False)
     span: Span = ALL
     found: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -116,31 +135,45 @@ class Feed:
         self._stamp: int | None = None
         self._points: dict[tuple[Any, ...], Status] = {}
         self._view = View()
+        self._labels: int | None = None
+        self._due = float("-inf")
 
-    async def look(self) -> View:
-        """Return the newest view."""
+    async def look(self, *, afresh: bool = False) -> View:
+        """Return the newest view; `afresh`, with all that labels tell by now."""
         async with self._lock:
-            if self._clock() - self._looked >= 0.9 * EVERY:
+            if afresh or self._clock() - self._looked >= 0.9 * EVERY:
                 loop = asyncio.get_running_loop()
-                self._view = await loop.run_in_executor(self._threads, self._read)
+                self._view = await loop.run_in_executor(self._threads, self._read, afresh)
                 self._looked = self._clock()
         return self._view
 
-    def _read(self) -> View:
+    def _read(self, afresh: bool) -> View:
         stamp, reader, runs = self._reader.stamp(), self._reader, self._runs()
-        if stamp == self._stamp:
+        if stamp == self._stamp and not afresh:
             same = runs == self._view.runs
             return self._view if same else replace(self._view, runs=runs)
         self._stamp = stamp
         self._points = reader.numbered_points(known=self._points)
+        documents = reader.documents()
         return View(
             number=self._view.number + 1,
-            documents=reader.documents(),
+            documents=documents,
             points=list(self._points.values()),
             marks=reader.marks(),
             dead_letters=reader.dead_letters(LETTERS),
             runs=runs,
+            evidence=self._weigh(documents, afresh),
         )
+
+    def _weigh(self, documents: Mapping[str, Any], afresh: bool) -> Evidence:
+        """Return what labels tell: read again where more came, and not too often."""
+        labels, began = (documents.get("join") or {}).get("labels"), self._clock()
+        if not afresh and (labels == self._labels or began < self._due):
+            return self._view.evidence
+        told = self._reader.told()
+        self._labels = labels
+        self._due = began + max(SELDOM, (self._clock() - began) / SHARE)
+        return Evidence(told)
 
 
 def page_of(path: str, pipeline: str | None, **more: Any) -> str:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from streamboost.pipelines.service.pages.causes.chance import CHANCE, Share
-from streamboost.pipelines.service.pages.tables import Cell, Column, Table
-from streamboost.pipelines.service.pages.view import page_of
+from streamboost.pipelines.service.pages.tables import Cell
 from streamboost.pipelines.status.reader import Told
 from streamboost.pipelines.wording import NOTHING, percent, plural
 
@@ -23,7 +22,6 @@ __all__ = [
     "in_order",
     "right",
     "shown",
-    "since",
     "worse",
 ]
 
@@ -194,42 +192,6 @@ def worse(found: Sequence[Change], when: str, whole: Change | None = None) -> st
     return said
 
 
-def since(told: Sequence[Told], version: int, pipeline: str, until: int | None = None) -> Table:
-    """Return how often each class was recognised since a version, and in as many labels before.
-
-    `until` is the last version that counts; None: the newest.
-    """
-    then, now = around([one for one in told if until is None or one.version <= until], version)
-    when = f"since version {version}" if until is None else f"from version {version} to {until}"
-    columns = [
-        Column("Class", "words"),
-        Column("Before"),
-        Column("Since" if until is None else "Then"),
-        Column("Change"),
-        Column("Mistaken since" if until is None else "Mistaken then"),
-    ]
-    found = changes(then, now)
-    rows: list[list[str | Cell]] = [
-        [
-            one.name,
-            shown(one.was),
-            shown(one.now),
-            cell(one),
-            _mistaken(one, version, until, pipeline),
-        ]
-        for one in found
-    ]
-    caption = f"Each class {when}"
-    if not rows:
-        return Table(caption, columns, [], "No request that a committee made was answered yet.")
-    by = f"version {version} or a later one" if until is None else f"versions {version} to {until}"
-    of = (
-        f"Compared are {plural(len(now), 'label')} of records that {by} predicted, and the "
-        f"{len(then):,} before."
-    )
-    return Table(caption, columns, rows, f"{worse(found, when)} {of}")
-
-
 def shown(one: Right | None) -> str:
     """Return the share that was right as a text."""
     return NOTHING if one is None else one.text
@@ -240,18 +202,6 @@ def cell(one: Change) -> str | Cell:
     if not one.fell:
         return one.text
     return Cell(one.text, shade=0.6, colour="bad", note="got worse: ")
-
-
-def _mistaken(one: Change, version: int, until: int | None, pipeline: str) -> str | Cell:
-    """Return how many records of a class were mistaken since a version, leading to them."""
-    if one.now is None:
-        return NOTHING
-    text = f"{one.now.wrong:,} of {one.now.told:,}"
-    if not one.now.wrong:
-        return text
-    among = {"true": one.name, "since": version, "until": until, "wrong": "true"}
-    link = page_of("/records", pipeline, **among)
-    return Cell(text, link=link)
 
 
 def in_order(name: str) -> tuple[bool, float, str]:

@@ -16,13 +16,14 @@ from streamboost.pipelines.service.pages.causes.record.missing import Traces, wh
 from streamboost.pipelines.service.pages.causes.record.page import show_missing, show_record
 from streamboost.pipelines.service.pages.causes.records import MOST, show_records
 from streamboost.pipelines.service.pages.causes.steering import Steering
-from streamboost.pipelines.service.pages.causes.versions import Versions, as_copies
+from streamboost.pipelines.service.pages.causes.versions.page import Versions
+from streamboost.pipelines.service.pages.causes.versions.tables import as_copies
 from streamboost.pipelines.service.pages.layout import Header, main
 from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.tables import rolled_back
 from streamboost.pipelines.service.pages.view import EVERY, Feed, View
 from streamboost.pipelines.service.pages.widgets import Tag
-from streamboost.pipelines.status.reader import Choice, Status, Told
+from streamboost.pipelines.status.reader import Choice, Status
 
 __all__ = ["add_causes"]
 
@@ -53,14 +54,17 @@ class _Pages:
         return found
 
     async def open(
-        self, here: str, title: str, served: Served, request: Request
+        self, here: str, title: str, served: Served, request: Request, *, afresh: bool = False
     ) -> tuple[View, Tag, Callable[[Show | None], Awaitable[None]]]:
-        """Begin a page; return the status, its main part, and what keeps the rest of it live."""
+        """Begin a page; return the status, its main part, and what keeps the rest of it live.
+
+        `afresh`, the status has all that labels tell by now.
+        """
         name = served.name
         header = Header(here, name, list(self._pipelines), request.state.person)
         with main(title) as content:
             activity = Activity()
-        view = await self._feeds[name].look()
+        view = await self._feeds[name].look(afresh=afresh)
 
         async def live(show: Show | None = None) -> None:
             async def again() -> None:
@@ -153,23 +157,23 @@ def _add_versions(pages: _Pages) -> None:
         request: Request, pipeline: str | None = None, a: int | None = None, b: str = ""
     ) -> None:
         served = pages.served(pipeline)
-        status = served.status
-
-        def known() -> tuple[list[Status], list[Told]]:
-            return status.versions(), status.told()
-
+        known = served.status.versions
         found = await asyncio.to_thread(known)
-        view, content, live = await pages.open("/versions", "Versions", served, request)
+        # The first line judges by the same labels.
+        view, content, live = await pages.open(
+            "/versions", "Versions", served, request, afresh=True
+        )
         with content:
             steering = Steering(served, request.state.person)
-            shown = Versions(*found, view, a, int(b) if b.isdecimal() else None)
-        steering.choose(shown.sides, as_copies(found[0], rolled_back(view)))
+            until = int(b) if b.isdecimal() else None
+            shown = Versions(found, view.evidence.told, view, a, until)
+        steering.choose(shown.sides, as_copies(found, rolled_back(view)))
 
         async def show(now: View) -> None:
             if shown.is_old(now):
                 found = await asyncio.to_thread(known)
-                shown.update(*found, now)
-                steering.choose(shown.sides, as_copies(found[0], rolled_back(now)))
+                shown.update(found, now.evidence.told, now)
+                steering.choose(shown.sides, as_copies(found, rolled_back(now)))
             steering.show(now)
 
         await live(show)

@@ -8,7 +8,7 @@ from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages import tables
-from streamboost.pipelines.service.pages.causes import letters, records, steering, versions
+from streamboost.pipelines.service.pages.causes import letters, records, steering
 from streamboost.pipelines.service.pages.causes.annotators import contradicted
 from streamboost.pipelines.service.pages.causes.features import page as features
 from streamboost.pipelines.service.pages.causes.record import page as record
@@ -16,6 +16,7 @@ from streamboost.pipelines.service.pages.causes.record.doubts import disagreemen
 from streamboost.pipelines.service.pages.causes.record.missing import Traces, what_became
 from streamboost.pipelines.service.pages.causes.record.nearest import nearest
 from streamboost.pipelines.service.pages.causes.record.story import story
+from streamboost.pipelines.service.pages.causes.versions import tables as versions
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.status.reader import Told

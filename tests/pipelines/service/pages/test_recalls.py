@@ -5,9 +5,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from streamboost.pipelines.service.pages.causes import versions
 from streamboost.pipelines.service.pages.causes.chance import Share, as_many
 from streamboost.pipelines.service.pages.causes.recalls import around, changes, right, worse
+from streamboost.pipelines.service.pages.causes.versions import tables
+from streamboost.pipelines.service.pages.causes.versions.since import (
+    Worse,
+    default_version,
+    got_worse,
+    since,
+)
+from streamboost.pipelines.service.pages.view import Evidence, View
 from streamboost.pipelines.status.reader import Told
 from tests.pipelines.service.pages.test_causes import version
 from tests.pipelines.service.pages.test_tables import texts
@@ -20,7 +27,7 @@ def said(number, truth, n, wrong, chance=0.5):
 
 def test_the_class_that_got_worse_since_a_version_is_named_and_leads_to_its_mistakes():
     told = [*said(4, "a", 60, 3), *said(4, "b", 60, 5), *said(8, "a", 60, 4), *said(9, "b", 60, 35)]
-    table = versions.since(told, 8, "p")
+    table = since(told, 8, "p")
     assert table.summary.startswith(
         "Class b got worse since version 8, by more than chance: of its records 91.7 % were "
         "recognised before and 41.7 % are now, by 60 labels and 60. Compared are 120 labels"
@@ -44,17 +51,17 @@ def test_as_many_labels_before_a_version_are_compared_as_came_since():
 
 def test_a_class_that_got_worse_for_a_while_is_seen_between_two_versions():
     told = [*said(4, "a", 60, 3), *said(8, "a", 60, 35), *said(9, "a", 300, 3)]
-    table = versions.since(told, 8, "p", until=8)
+    table = since(told, 8, "p", until=8)
     assert table.summary.startswith("Class a got worse from version 8 to 8, by more than chance")
     assert "that versions 8 to 8 predicted" in table.summary
     assert table.rows[0][4].link == "/records?pipeline=p&true=a&since=8&until=8&wrong=true"
-    whole = versions.since(told, 9, "p").summary
+    whole = since(told, 9, "p").summary
     assert whole.startswith("No class got worse since version 9 by more than chance")
 
 
 def test_where_chance_explains_every_fall_the_largest_is_named_all_the_same():
     some = [one for n in (4, 8) for one in (*said(n, "a", 80, n), *said(n, "b", 80, 4))]
-    assert versions.since(some, 8, "p").summary.startswith(
+    assert since(some, 8, "p").summary.startswith(
         "No class got worse since version 8 by more than chance. a fell most, by what chance may "
         "explain: -5 points (-16 to +5)."
     )
@@ -63,35 +70,35 @@ def test_where_chance_explains_every_fall_the_largest_is_named_all_the_same():
 def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse():
     few = [*said(4, "a", 3, 0), *said(8, "a", 3, 1)]
     said_of = "Too few labels tell of any class to say whether one got worse since version 8."
-    assert versions.since(few, 8, "p").summary.startswith(said_of)
+    assert since(few, 8, "p").summary.startswith(said_of)
     nothing_before = said(8, "a", 50, 30)
-    assert versions.since(nothing_before, 8, "p").summary.startswith(said_of)
+    assert since(nothing_before, 8, "p").summary.startswith(said_of)
     some = [*said(4, "a", 80, 8), *said(8, "a", 80, 8), *said(8, "b", 2, 2)]
-    assert versions.since(some, 8, "p").summary.startswith(
+    assert since(some, 8, "p").summary.startswith(
         "No class got worse since version 8 by more than chance. Too few labels tell of b."
     )
-    assert [texts(row)[1:4] for row in versions.since(few, 8, "p").rows] == [
+    assert [texts(row)[1:4] for row in since(few, 8, "p").rows] == [
         ["3 of 3", "2 of 3", "too few labels"]
     ]
-    assert "No request that a committee made" in versions.since([], 8, "p").summary
+    assert "No request that a committee made" in since([], 8, "p").summary
 
 
 def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
     """As somebody found it: 1 of 4, which was red below a lead that said nothing can be told."""
     a, b = version(4), version(8)
     few = [*said(4, "a", 90, 0), *said(8, "a", 4, 3)]
-    table = versions.compared(a, b, few)
+    table = tables.compared(a, b, few)
     assert table.summary.startswith("Too few labels tell of any class")
     changed = {texts(row)[0]: row[3] for row in table.rows}
     assert changed["Accuracy"] == changed["Recall of a"] == "too few labels"
     one_for_many = [*said(8, "a", 8, 0, chance=1.0), *said(8, "a", 1, 1, chance=0.005)]
-    table = versions.compared(a, b, [*said(4, "a", 90, 0), *one_for_many])
+    table = tables.compared(a, b, [*said(4, "a", 90, 0), *one_for_many])
     assert {texts(row)[0]: row[3] for row in table.rows}["Accuracy"] == "too few labels"
 
 
 def test_where_only_all_classes_together_got_worse_the_lead_says_so_as_their_row_does():
     told = [one for name in "abcdef" for one in (*said(4, name, 20, 1), *said(8, name, 20, 5))]
-    table = versions.compared(version(4), version(8), told)
+    table = tables.compared(version(4), version(8), told)
     assert table.summary.startswith(
         "All classes together got worse from version 4 to 8, by more than chance, but none by "
         "itself."
@@ -116,9 +123,9 @@ def test_classes_that_got_worse_come_first_then_by_how_far_they_fell_and_the_ope
         *(said(4, "d", 300, 9) + said(8, "d", 300, 60)),
     ]
     told.sort(key=lambda one: one.version)
-    rows = versions.since(told, 8, "p").rows
+    rows = since(told, 8, "p").rows
     assert [texts(row)[0] for row in rows] == ["d", "c", "b", "a"]
-    rows = versions.compared(version(4), version(8), told).rows
+    rows = tables.compared(version(4), version(8), told).rows
     assert [texts(row)[0] for row in rows][-4:] == [f"Recall of {name}" for name in "dcba"]
 
 
@@ -155,7 +162,7 @@ def test_of_classes_that_stay_as_they_are_hardly_any_is_ever_said_to_be_worse():
 def test_two_versions_are_judged_by_what_each_predicted_itself():
     told = [*said(4, "a", 9, 0), *said(6, "a", 9, 9), *said(8, "a", 5, 5), *said(8, "b", 1, 0)]
     a, b = version(4), version(8) | {"predicted": 1_200}
-    table = versions.compared(a, b, told)
+    table = tables.compared(a, b, told)
     rows = {texts(row)[0]: texts(row)[1:] for row in table.rows}
     assert rows["Labels learned"] == ["40", "80", "+40"]
     assert rows["Records predicted"][:2] == ["\u2014", "1,200"]
@@ -168,7 +175,7 @@ def test_two_versions_are_judged_by_what_each_predicted_itself():
 
 
 def test_the_list_says_of_each_version_what_became_of_its_own_predictions():
-    table = versions.listed([version(4), version(8)], said(8, "a", 10, 5), [8], "p")
+    table = tables.listed([version(4), version(8)], said(8, "a", 10, 5), [8], "p")
     assert [texts(row)[4] for row in table.rows][1] == "\u2014"
     assert texts(table.rows[0])[4].startswith("50.0 %")
 
@@ -176,13 +183,13 @@ def test_the_list_says_of_each_version_what_became_of_its_own_predictions():
 def test_a_version_leads_to_itself_beside_the_one_that_was_chosen():
     some = [version(4), version(6), version(8)]
     first = lambda table: table.rows[-1][0].link  # noqa: E731
-    assert first(versions.listed(some, [], [], "p")) == "/versions?pipeline=p&a=4&b=8"
-    assert first(versions.listed(some, [], [], "p", beside=6)) == "/versions?pipeline=p&a=4&b=6"
+    assert first(tables.listed(some, [], [], "p")) == "/versions?pipeline=p&a=4&b=8"
+    assert first(tables.listed(some, [], [], "p", beside=6)) == "/versions?pipeline=p&a=4&b=6"
 
 
 def test_of_more_versions_than_have_a_button_it_is_said_how_to_roll_back_to_the_others():
     some = [version(n) for n in range(1, 11)]
-    said_of = [versions.listed(some, [], range(1, n + 1), "p").summary for n in (6, 10)]
+    said_of = [tables.listed(some, [], range(1, n + 1), "p").summary for n in (6, 10)]
     assert said_of[0] == "6 are kept whole and can serve again."
     assert "to any other once it is compared" in said_of[1]
 
@@ -203,3 +210,38 @@ def test_that_as_many_are_special_is_as_likely_as_all_ways_to_choose_say():
         for k in range(n + 1):
             share = sum(found >= k for found in drawn) / len(drawn)
             assert as_many(k, n, special, total) == pytest.approx(share)
+
+
+def seen_with(told):
+    return View(documents={"pipeline": {"name": "p"}}, evidence=Evidence(told))
+
+
+FELL = [*said(4, "a", 60, 3), *said(4, "b", 60, 5), *said(8, "a", 60, 4), *said(8, "b", 60, 35)]
+
+
+def test_the_first_line_and_the_panel_it_leads_to_say_the_same_of_classes():
+    view = seen_with(FELL)
+    assert got_worse(view) == Worse(8, ["b"])
+    assert since(FELL, 8, "p").summary.startswith("Class b got worse since version 8")
+    assert got_worse(view) is got_worse(View(evidence=view.evidence)), "it is worked out once"
+    for others in (FELL[:120], [*said(4, "a", 3, 0), *said(8, "a", 3, 3)], []):
+        assert got_worse(seen_with(others)) is None
+
+
+def test_the_version_since_which_classes_are_compared_stays_for_a_while_as_labels_come():
+    told = [one for number in range(1, 401) for one in said(number, "a", 5, 1)]
+    chosen = [default_version(told[:n]) for n in range(5, len(told) + 1, 5)]
+    assert len(chosen) == 400
+    assert len(set(chosen)) < 30
+    assert chosen == sorted(chosen)
+    for n, since_then in enumerate(chosen, 1):
+        late = sum(one.version >= since_then for one in told[: 5 * n])
+        assert 0.49 <= late / (5 * n) <= 0.64 or n < 5
+    assert default_version(told, until=100) == default_version(told[:500]) == 50
+
+
+def test_the_version_chosen_has_labels_on_both_sides_where_there_are_two():
+    told = [*said(1_003, "a", 5, 1), *said(1_017, "a", 9, 1), *said(1_018, "a", 2, 1)]
+    assert default_version(told) in range(1_004, 1_018)
+    assert default_version(said(7, "a", 3, 1)) == 7
+    assert default_version([]) is None

@@ -1,5 +1,7 @@
 """The line that says how a pipeline stands never claims what nobody knows."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +9,9 @@ from hypothesis import strategies as st
 from streamboost.pipelines.service.pages import charts, tables
 from streamboost.pipelines.service.pages.causes.annotators import annotators
 from streamboost.pipelines.service.pages.standing import FRESH, SILENT, SOON, STILL, standing
-from streamboost.pipelines.service.pages.view import View
+from streamboost.pipelines.service.pages.view import Evidence, View
 from streamboost.pipelines.status.publisher import BEAT
+from streamboost.pipelines.status.reader import Told
 from streamboost.pipelines.wording import clock
 
 NOW = 1_000_000.0
@@ -174,3 +177,17 @@ def test_no_sentence_denies_the_labels_that_another_one_counts(answered, labels)
     assert ("No label has come back" in said[0]) == (answered == 0)
     assert "oldest" not in said[0], "figures go on past requests that are open"
     assert (f"{labels} label" in charts.committee_size(view).summary) == (labels > 0)
+
+
+def test_a_pipeline_of_which_a_class_got_worse_is_not_ok_and_leads_to_where_that_is_shown():
+    told = [
+        Told(n, name, "x" if i < wrong else name, 0.5) for n, name, wrong in FELL for i in range(60)
+    ]
+    view = replace(seen(), evidence=Evidence(told))
+    found = standing(view, NOW)
+    assert (found.word, found.tone) == ("Worse", "warn")
+    (notice,) = found.notices
+    assert (notice.text, notice.link) == ("b got worse since version 8", "/versions?a=8#since")
+
+
+FELL = ((4, "a", 3), (4, "b", 5), (8, "a", 4), (8, "b", 35))

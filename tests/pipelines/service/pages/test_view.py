@@ -1,9 +1,10 @@
 """A status is read once for however many look."""
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 
-from streamboost.pipelines.service.pages.view import Feed
+from streamboost.pipelines.service.pages.view import SELDOM, Feed
 from streamboost.pipelines.status.file import StatusFile
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -77,3 +78,33 @@ def test_that_a_process_has_gone_is_seen_although_it_said_nothing(tmp_path):
     file.close()
     assert [view.runs for view in views] == [True, False]
     assert views[0].number == views[1].number
+
+
+def labelled(n):
+    """A status in which n labels came, of records that version 3 predicted."""
+    value = json.dumps({"version": 3, "propensity": 0.5, "arrived": 1})
+    records = {str(i): (i, "a", "a", value) for i in range(n)}
+    return {"documents": {"join": (0, json.dumps({"labels": n}))}, "records": records}
+
+
+def test_what_labels_tell_is_read_again_where_more_came_but_not_with_each_look(tmp_path):
+    file, now, seen = StatusFile(tmp_path / "status.db"), [0.0], []
+
+    async def look_on():
+        with ThreadPoolExecutor(1) as threads:
+            feed = Feed(StatusReader(tmp_path), threads, clock=lambda: now[0])
+            for n, seconds, afresh in (
+                (2, 2.0, 0),
+                (3, 2.0, 0),
+                (3, 0.0, 1),
+                (4, 2.0, 0),
+                (4, SELDOM, 0),
+            ):
+                file.write(labelled(n))
+                now[0] += seconds
+                seen.append((await feed.look(afresh=bool(afresh))).evidence)
+
+    asyncio.run(look_on())
+    file.close()
+    assert [len(one.told) for one in seen] == [2, 2, 3, 3, 4]
+    assert seen[0] is seen[1]

@@ -1,0 +1,113 @@
+"""Since which version classes are compared unless one is named, and which got worse since then."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor, log10
+
+from streamboost.pipelines.service.pages.causes.recalls import (
+    Change,
+    around,
+    cell,
+    changes,
+    shown,
+    worse,
+)
+from streamboost.pipelines.service.pages.tables import Cell, Column, Table
+from streamboost.pipelines.service.pages.view import View, page_of
+from streamboost.pipelines.status.reader import Told
+from streamboost.pipelines.wording import NOTHING, plural
+
+__all__ = ["Worse", "default_version", "got_worse", "since"]
+
+
+@dataclass(frozen=True, slots=True)
+class Worse:
+    """The classes that got worse since a version, by more than chance, the worst first."""
+
+    version: int
+    names: Sequence[str]
+
+
+def default_version(told: Sequence[Told], until: int | None = None) -> int | None:
+    """Return the version since which about half of what is told up to `until` came; None: nothing.
+
+    It is a round number where many versions are told of: it stays for a while as labels come.
+    `told` is in the order in which the records came.
+    """
+    versions = [one.version for one in told if until is None or one.version <= until]
+    if not versions:
+        return None
+    middle = versions[len(versions) // 2]
+    step = _round((middle - min(versions)) / 4)
+    return middle // step * step
+
+
+def _round(most: float) -> int:
+    """Return the greatest of 1, 2, 5, 10, 20 and so on that is not more than `most`; at least 1.
+
+    >>> [_round(most) for most in (0, 1.9, 2, 7, 19, 450)]
+    [1, 1, 2, 5, 10, 200]
+    """
+    power: int = 10 ** floor(log10(max(most, 1)))
+    return max(n * power for n in (1, 2, 5) if n == 1 or n * power <= most)
+
+
+def got_worse(view: View) -> Worse | None:
+    """Return which classes got worse, as `since` has it of the default version; None: none did."""
+    evidence = view.evidence
+
+    def judge() -> Worse | None:
+        version = default_version(evidence.told)
+        found = [] if version is None else changes(*around(evidence.told, version))
+        names = [one.name for one in found if one.fell]
+        return Worse(version, names) if version is not None and names else None
+
+    return evidence.once(got_worse, judge)
+
+
+def since(told: Sequence[Told], version: int, pipeline: str, until: int | None = None) -> Table:
+    """Return how often each class was recognised since a version, and in as many labels before.
+
+    `until` is the last version that counts; None: the newest.
+    """
+    then, now = around([one for one in told if until is None or one.version <= until], version)
+    when = f"since version {version}" if until is None else f"from version {version} to {until}"
+    columns = [
+        Column("Class", "words"),
+        Column("Before"),
+        Column("Since" if until is None else "Then"),
+        Column("Change"),
+        Column("Mistaken since" if until is None else "Mistaken then"),
+    ]
+    found = changes(then, now)
+    rows: list[list[str | Cell]] = [
+        [
+            one.name,
+            shown(one.was),
+            shown(one.now),
+            cell(one),
+            _mistaken(one, version, until, pipeline),
+        ]
+        for one in found
+    ]
+    caption = f"Each class {when}"
+    if not rows:
+        return Table(caption, columns, [], "No request that a committee made was answered yet.")
+    by = f"version {version} or a later one" if until is None else f"versions {version} to {until}"
+    of = (
+        f"Compared are {plural(len(now), 'label')} of records that {by} predicted, and the "
+        f"{len(then):,} before."
+    )
+    return Table(caption, columns, rows, f"{worse(found, when)} {of}")
+
+
+def _mistaken(one: Change, version: int, until: int | None, pipeline: str) -> str | Cell:
+    """Return how many records of a class were mistaken since a version, leading to them."""
+    if one.now is None:
+        return NOTHING
+    text = f"{one.now.wrong:,} of {one.now.told:,}"
+    if not one.now.wrong:
+        return text
+    among = {"true": one.name, "since": version, "until": until, "wrong": "true"}
+    link = page_of("/records", pipeline, **among)
+    return Cell(text, link=link)

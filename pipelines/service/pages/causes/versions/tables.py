@@ -1,0 +1,148 @@
+"""Two committees side by side, what they go by, and all that are known, as tables."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from streamboost.pipelines.service.pages.causes.recalls import (
+    Change,
+    cell,
+    changes,
+    right,
+    shown,
+    worse,
+)
+from streamboost.pipelines.service.pages.causes.steering import OFFERED
+from streamboost.pipelines.service.pages.tables import Cell, Column, Table, named
+from streamboost.pipelines.service.pages.view import page_of
+from streamboost.pipelines.status.reader import Status, Told
+from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
+
+__all__ = ["as_copies", "compared", "importances", "listed"]
+
+FEATURES = 15
+"""Features whose importance is compared."""
+
+
+def as_copies(versions: Sequence[Status], again: Mapping[int, int]) -> list[Status]:
+    """Return the versions, the copies among them having learned what they are copies of had.
+
+    `again` has the number of the version that each is a copy of.
+    """
+    known: dict[int, Status] = {}
+    for one in versions:
+        number = int(one["version"])
+        first = known.get(again.get(number, number))
+        known[number] = one if first is None else {**one, "labels": first["labels"]}
+    return list(known.values())
+
+
+def compared(a: Status, b: Status, told: Sequence[Told]) -> Table:
+    """Return what two versions were made of, and how often each was right while it served."""
+    columns = [
+        Column("Figure", "words"),
+        *(Column(f"Version {one['version']}") for one in (a, b)),
+        Column("Change"),
+    ]
+    rows: list[list[str | Cell]] = [
+        ["Served from", *(clock(one.get("began")) for one in (a, b)), ""]
+    ]
+    for title, key in (
+        ("Labels learned", "labels"),
+        ("Trees", "trees"),
+        ("Rounds", "rounds"),
+        ("Records predicted", "predicted"),
+    ):
+        was, now = a.get(key), b.get(key)
+        rows.append([title, amount(was), amount(now), _more(was, now)])
+    then, later = (_predicted_by(told, one) for one in (a, b))
+    whole, classes = Change("Accuracy", right(then), right(later)), changes(then, later)
+    for title, one in (("Accuracy", whole), *((f"Recall of {one.name}", one) for one in classes)):
+        rows.append([title, shown(one.was), shown(one.now), cell(one)])
+    when = f"from version {a['version']} to {b['version']}"
+    of = (
+        "Each is judged by what it predicted itself, of which "
+        f"{plural(len(then), 'label')} and {len(later):,} tell."
+    )
+    summary = f"{worse(classes, when, whole)} {of}" if classes else of
+    return Table("Two versions side by side", columns, rows, summary)
+
+
+def _predicted_by(told: Sequence[Told], version: Status) -> list[Told]:
+    return [one for one in told if one.version == version["version"]]
+
+
+def _more(was: float | None, now: float | None) -> str:
+    return NOTHING if was is None or now is None else f"{now - was:+,}"
+
+
+def importances(a: Status, b: Status) -> Table:
+    """Return what two versions go by, the features first that the second one goes by most."""
+    left, right = (one.get("importances") or {} for one in (a, b))
+    columns = [
+        Column("Feature", "words"),
+        *(Column(f"Version {one['version']}") for one in (a, b)),
+        Column("Change"),
+    ]
+    names = sorted({**left, **right}, key=lambda name: -max(left.get(name, 0), right.get(name, 0)))
+    most = max((*left.values(), *right.values()), default=0.0) or 1.0
+    rows = [
+        [
+            name,
+            *(
+                Cell(percent(one.get(name, 0.0)), bar=one.get(name, 0.0) / most, colour="series-1")
+                for one in (left, right)
+            ),
+            f"{100 * (right.get(name, 0.0) - left.get(name, 0.0)):+.1f} points",
+        ]
+        for name in names[:FEATURES]
+    ]
+    summary = "" if rows else "Only committees of trees tell what they go by."
+    return Table("Importance of features", columns, rows, summary)
+
+
+def listed(
+    versions: Sequence[Status],
+    told: Sequence[Told],
+    kept: Sequence[int],
+    pipeline: str,
+    again: Mapping[int, int] = MappingProxyType({}),
+    beside: int | None = None,
+) -> Table:
+    """Return the versions, the newest first; those that are `kept` can serve again.
+
+    `again` has the number of the version that each is a copy of, which was rolled back to. Each
+    leads to itself and the one `beside`, the newest where that is None.
+    """
+    columns = [
+        Column("Version", "words"),
+        Column("Served from", "words"),
+        Column("Labels"),
+        Column("Trees"),
+        Column("Right while it served"),
+        Column("Kept", "words"),
+    ]
+    other = versions[-1]["version"] if beside is None else beside
+    by: dict[int, list[Told]] = {}
+    for record in told:
+        by.setdefault(record.version, []).append(record)
+    rows: list[list[str | Cell]] = [
+        [
+            Cell(
+                named(int(one["version"]), again),
+                link=page_of("/versions", pipeline, a=one["version"], b=other),
+            ),
+            clock(one.get("began")),
+            amount(one.get("labels")),
+            amount(one.get("trees")),
+            shown(right(by.get(one["version"], ()))),
+            "can serve again" if one["version"] in kept else "no",
+        ]
+        for one in reversed(versions)
+    ]
+    summary = f"{len(kept)} are kept whole and can serve again."
+    if len(kept) > OFFERED + 1:
+        summary += (
+            f" An operator finds buttons above to roll back to the newest {OFFERED} that do not "
+            "serve, and to any other once it is compared, which its number here leads to."
+        )
+    return Table("Versions", columns, rows, summary)
