@@ -4,15 +4,16 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from streamboost.pipelines.status.choice import CHOSEN, Choice
 from streamboost.pipelines.status.file import COUNTED, FILE, RATES, rates
 
-__all__ = ["Choice", "Status", "StatusReader", "Told"]
+__all__ = ["Status", "StatusReader", "Told"]
 
 _BUSY_SECONDS = 1.0
 
@@ -20,25 +21,6 @@ _MARK = ("id", "time", "sequence", "kind", "version", "text")
 
 Status = dict[str, Any]
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Some of the labelled records; None and False leave nothing out.
-
-    They are `truth`, were predicted as `said`, were labelled by `by` among others, were predicted
-    by version `since` or a later one, by `until` or an earlier one, and `wrong`. They are
-    `contested` where the newest labels of two annotators differ, one of them being `by`, if that
-    is named.
-    """
-
-    truth: str | None = None
-    said: str | None = None
-    by: str | None = None
-    since: int | None = None
-    wrong: bool = False
-    contested: bool = False
-    until: int | None = None
 
 
 class Told(NamedTuple):
@@ -52,28 +34,6 @@ class Told(NamedTuple):
     said: str
     chance: float
     arrived: int = 0
-
-
-_SAID_LAST = """(
-    SELECT json_extract(value, '$[2]') AS source, json_extract(value, '$[1]') AS label, max(key)
-    FROM json_each(records.value, '$.labels') GROUP BY 1
-)"""
-"""What each said of a record: of two columns that come with a `max`, the row that has it."""
-
-_CHOSEN = f"""truth IS NOT NULL
-AND (:truth IS NULL OR truth = :truth)
-AND (:said IS NULL OR said = :said)
-AND (NOT :wrong OR said <> truth)
-AND (:since IS NULL OR json_extract(value, '$.version') >= :since)
-AND (:until IS NULL OR json_extract(value, '$.version') <= :until)
-AND (:by IS NULL OR EXISTS (
-    SELECT 1 FROM json_each(records.value, '$.labels') AS one
-    WHERE json_extract(one.value, '$[2]') = :by
-))
-AND (NOT :contested OR EXISTS (
-    SELECT 1 FROM {_SAID_LAST} AS own JOIN {_SAID_LAST} AS other ON own.label <> other.label
-    WHERE :by IS NULL OR own.source = :by
-))"""
 
 
 class _Connection(sqlite3.Connection):
@@ -188,7 +148,7 @@ class StatusReader:
     def chosen(self, choice: Choice, limit: int = 100, offset: int = 0) -> list[Status]:
         """Return the labelled records of a choice, the newest first, after the first `offset`."""
         query = (
-            f"SELECT truth, value FROM records WHERE {_CHOSEN} "
+            f"SELECT truth, value FROM records WHERE {CHOSEN} "
             "ORDER BY time DESC, id LIMIT :limit OFFSET :offset"
         )
         values = {**asdict(choice), "limit": limit, "offset": offset}
@@ -196,8 +156,19 @@ class StatusReader:
 
     def count(self, choice: Choice | None) -> int:
         """Return how many labelled records of a choice are kept; None: how many records are."""
-        query = "SELECT count(*) FROM records" + (f" WHERE {_CHOSEN}" if choice else "")
+        query = "SELECT count(*) FROM records" + (f" WHERE {CHOSEN}" if choice else "")
         return sum(self._read(query, asdict(choice) if choice else {}, lambda row: int(row[0])))
+
+    def tally(self, choice: Choice) -> list[tuple[str, str | None, int]]:
+        """Return what those of a choice are, what each was predicted as, and how many, most first.
+
+        What was not predicted comes with None.
+        """
+        query = (
+            f"SELECT truth, said, count(*) FROM records WHERE {CHOSEN} "
+            "GROUP BY truth, said ORDER BY count(*) DESC, truth, said"
+        )
+        return self._read(query, asdict(choice), lambda row: (row[0], row[1], int(row[2])))
 
     def told(self) -> list[Told]:
         """Return what the answered requests tell of committees, by when their records came."""

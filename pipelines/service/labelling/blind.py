@@ -34,6 +34,10 @@ class Blindfold:
         self._queue = queue
         self._is_on = is_on
 
+    def hides_from(self, person: Person) -> bool:
+        """Whether `person` sees no guess of what they have not answered."""
+        return self._is_on and person.role != "operator"
+
     def seen_by(
         self, person: Person, found: Sequence[Mapping[str, Any]], *, chosen: bool = False
     ) -> list[dict[str, Any]]:
@@ -41,7 +45,7 @@ class Blindfold:
 
         `chosen` by what was predicted: then those are left out of which that is hidden.
         """
-        if not self._is_on or person.role == "operator":
+        if not self.hides_from(person):
             return [dict(one) for one in found]
         known = self._queue.answered(person, (str(one["id"]) for one in found))
         seen = [dict(one) if str(one["id"]) in known else _without_guess(one) for one in found]

@@ -144,8 +144,9 @@ def confusion(view: View) -> Table:
         for i in kept
     ]
     summary = (
-        f"{amount(right)} of {amount(total)} answered requests were predicted rightly. These are "
-        "the hard records: the share says less than the accuracy above."
+        f"Of the newest {plural(total, 'request')} answered in this run, {amount(right)} were "
+        "predicted rightly. These are the hard records: the share says less than the accuracy "
+        "above."
     )
     if len(kept) < len(labels):
         summary += f" The {len(kept)} commonest of {len(labels)} classes are shown."

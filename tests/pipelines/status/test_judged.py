@@ -2,16 +2,22 @@
 
 import json
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.service.pages.causes.record.doubts import is_disputed
 from streamboost.pipelines.service.pages.causes.record.story import story
+from streamboost.pipelines.status.choice import Choice
 from streamboost.pipelines.status.file import FILE, StatusFile
 from streamboost.pipelines.status.judged import notes
 from streamboost.pipelines.status.judged import rows as judged
-from streamboost.pipelines.status.reader import Choice, StatusReader
+from streamboost.pipelines.status.reader import StatusReader
 from tests.pipelines.engine import test_relabelling as relabelling
 from tests.pipelines.publishing import answer, open_in, published, run
 from tests.pipelines.status.test_publisher import replayed
@@ -91,6 +97,9 @@ def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistake
     assert ids(contested=True, by="ann", said="sky") == ["1404"]
     assert ids(contested=True, by="ann", said="grass") == []
     assert [one["id"] for one in reader.chosen(Choice(), 2, 1)] == ["right", "early"]
+    both = [("grass", "sky", 2), ("grass", None, 1), ("grass", "grass", 1)]
+    assert reader.tally(Choice(truth="grass")) == both
+    assert reader.tally(Choice(wrong=True, since=12)) == [("grass", "sky", 1)]
     file.close()
 
 
@@ -112,6 +121,30 @@ def test_a_record_is_contested_by_what_each_said_last(tmp_path):
     assert reader.count(Choice(contested=True, by="ann")) == 2
     assert reader.count(Choice(contested=True, by="bob")) == 1
     file.close()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(["a", "b", "True", "2"]),
+    st.lists(
+        st.tuples(
+            st.integers(0, 9),
+            st.sampled_from(["a", "b", True, 2, None]),
+            st.sampled_from(["ann", "bob", "eve", None]),
+        ),
+        max_size=6,
+    ),
+)
+def test_the_records_chosen_as_disputed_are_those_whose_pages_call_them_so(truth, labels):
+    one = {"labels": labels}
+    with TemporaryDirectory() as folder:
+        file = StatusFile(Path(folder) / FILE)
+        file.write({"records": {"7": (1, truth, "a", json.dumps(one))}})
+        counts = [
+            StatusReader(Path(folder)).count(Choice(disputed=is_it)) for is_it in (True, False)
+        ]
+        file.close()
+    assert counts == ([1, 0] if is_disputed(one | {"truth": truth}) else [0, 1])
 
 
 def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world, reader):

@@ -9,6 +9,9 @@ from streamboost.pipelines.wording import COUNTERS, RECORDS_APART, UNUSABLE, amo
 
 __all__ = ["fates"]
 
+_NAMES = {"answered": "first_labels"}
+"""What is called otherwise here, where requests that were answered are counted, too."""
+
 _NOTHING_CAME_OF = ("late", "expired", "conflicting", "unknown", "void")
 """Labels that were dropped; to come again with the same value is no loss."""
 
@@ -19,9 +22,10 @@ def fates(view: View) -> Table:
     columns = [Column("What", "words"), Column("Number"), Column("What it counts", "words")]
     if not join:
         return Table("Records and labels", columns, [], "Shown once the pipeline runs.")
-    counters = COUNTERS | ({"records": RECORDS_APART} if view.document("workers") else {})
+    counters = {**COUNTERS, "answered": "labels asked for, of records that had none"}
+    counters |= {"records": RECORDS_APART} if view.document("workers") else {}
     rows: Rows = [
-        [key.replace("_", " "), amount(join[key]), what]
+        [_NAMES.get(key, key).replace("_", " "), amount(join[key]), what]
         for key, what in counters.items()
         if join.get(key) and key != "open_requests"
     ]

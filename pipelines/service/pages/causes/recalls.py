@@ -48,10 +48,15 @@ class Right:
     worth: int
 
     @property
+    def counted(self) -> str:
+        """How many of those that tell were right."""
+        return f"{self.told - self.wrong:,} of {self.told:,}"
+
+    @property
     def text(self) -> str:
         """The share that was right, with its 95 % interval, and of how many records; or of few."""
         if self.told < FEWEST:
-            return f"{self.told - self.wrong} of {self.told}"
+            return self.counted
         low, high = self.share.interval()
         of = f"of {self.told:,}" + f" worth {self.worth:,}" * (self.worth < self.told)
         return f"{percent(self.share.value)} ({100 * low:.0f} to {100 * high:.0f}), {of}"

@@ -1,6 +1,7 @@
 """The records behind a figure: of a cell of the confusion matrix, a class, or an annotator."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from streamboost.pipelines.service.pages.causes.record.doubts import is_disputed
@@ -8,7 +9,8 @@ from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, 
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table
-from streamboost.pipelines.status.reader import Choice, Status
+from streamboost.pipelines.status.choice import Choice
+from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.wording import NOTHING, clock, percent, plural
 
 __all__ = ["MOST", "listed", "show_records"]
@@ -19,20 +21,40 @@ MOST = 100
 REASONS = 3
 """Features named, of each."""
 
+NAMED = 10
+"""Classes counted above the list."""
+
+
+Tally = Sequence[tuple[str, str | None, int]]
+"""What records are, what they were predicted as (None: nothing), and how many, most first."""
+
 
 def show_records(
-    found: Sequence[Status], total: int, view: View, choice: Choice, offset: int = 0
+    found: Sequence[Status],
+    total: int,
+    view: View,
+    choice: Choice,
+    offset: int = 0,
+    *,
+    tally: Tally = (),
+    disputed: int = 0,
 ) -> None:
-    """List records of a choice, after the first `offset` of the `total` that are kept."""
+    """List records of a choice, after the first `offset` of the `total` that are kept.
+
+    `tally` counts them by what they are and were predicted as; empty: that is not to be told. So
+    many others would be of the choice, but for a `disputed` label.
+    """
     pipeline = view.document("pipeline").get("name")
     with Tag("section", classes="panel whole", aria_label="Records", id="listed"):
         _filters(view, choice, pipeline)
         Sentence("p", "summary").say(*_what(total, choice))
+        _left_out(disputed, choice, pipeline)
+        _sums(tally, choice, pipeline)
         Tag(
             "p",
             "Of the records that are kept, the newest label first; a record's id leads to all that "
             "is known of it. What was mistaken is tinted; disputed is where its label has no more "
-            "people behind it than another, so that it is open what was right. Features spoke for "
+            "people behind it than another, so that it is open what is right. Features spoke for "
             "what was predicted rather than for what it is, or for the next likeliest class.",
             "about",
         )
@@ -61,6 +83,7 @@ def _filters(view: View, choice: Choice, pipeline: str) -> None:
         for name, title, is_chosen in (
             ("wrong", "Mistakes only", choice.wrong),
             ("contested", "Where people disagree", choice.contested),
+            ("disputed", "Disputed labels only", choice.disputed is True),
         ):
             with Tag("label"):
                 is_checked = _if("checked", is_chosen)
@@ -75,22 +98,73 @@ def _if(name: str, is_so: bool) -> dict[str, Any]:
     return {name: True} if is_so else {}
 
 
+def _address(choice: Choice, pipeline: str, **more: Any) -> str:
+    """Return where the records of a choice are listed."""
+    named = {
+        "true": choice.truth,
+        "predicted": choice.said,
+        "by": choice.by,
+        "since": choice.since,
+        "until": choice.until,
+        "wrong": "true" if choice.wrong else None,
+        "contested": "true" if choice.contested else None,
+        "disputed": "true" if choice.disputed else None,
+    }
+    return page_of("/records", pipeline, **named, **more)
+
+
+def _left_out(disputed: int, choice: Choice, pipeline: str) -> None:
+    """Say how many records are not listed as their label is disputed, and lead to them."""
+    if not disputed:
+        return
+    which = "1 disputed one" if disputed == 1 else f"{disputed:,} disputed ones"
+    with Tag("p", classes="summary", id="left-out"):
+        Tag("a", which, href=_address(replace(choice, disputed=True), pipeline))
+        Tag("span", f" {'is' if disputed == 1 else 'are'} left out: it is open what is right.")
+
+
+def _sums(tally: Tally, choice: Choice, pipeline: str) -> None:
+    """Say what all the records of a choice were predicted as, or what they are, most first."""
+    begins, parts = sums(tally, choice)
+    if not parts:
+        return
+    with Tag("p", classes="summary", id="sums"):
+        Tag("span", begins)
+        for i, ((truth, said, n), (text, *names)) in enumerate(zip(tally, parts, strict=False)):
+            link = _address(replace(choice, truth=truth, said=said), pipeline)
+            # What was not predicted cannot be asked for.
+            with Tag("span") if said is None else Tag("a", href=link):
+                Sentence("span").say(text, *names)
+            Tag("span", f" {n:,}{', ' if i + 1 < len(tally) else '.'}")
+        if rest := sum(n for *_, n in tally[NAMED:]):
+            Tag("span", f"and {rest:,} more.")
+
+
+def sums(tally: Tally, choice: Choice) -> tuple[str, list[tuple[str, ...]]]:
+    """Return how the sentence begins, and in each of its parts a text with the names in it.
+
+    There are none where all is known of each, or nothing was asked for.
+
+    >>> sums([("a", "b", 3), ("a", None, 1)], Choice(truth="a"))
+    ('Predicted as ', [('{}', 'b'), ('nothing yet',)])
+    """
+    some = tally[:NAMED]
+    if choice.truth is None and choice.said is not None:
+        return "They are ", [("{}", truth) for truth, *_ in some]
+    if choice.truth is not None and choice.said is None:
+        return "Predicted as ", [("nothing yet",) if s is None else ("{}", s) for _, s, _ in some]
+    if choice.truth is None and choice.wrong:
+        return "Mistaken most: ", [("{} for {}", t, s) for t, s, _ in some if s is not None]
+    return "", []
+
+
 def _pages(n: int, total: int, choice: Choice, pipeline: str, offset: int) -> None:
     """Say which of the records are listed, and lead to those before and after."""
     if not offset and n >= total:
         return
 
     def link(text: str, to: int) -> None:
-        named = {
-            "true": choice.truth,
-            "predicted": choice.said,
-            "by": choice.by,
-            "since": choice.since,
-            "until": choice.until,
-            "wrong": "true" if choice.wrong else None,
-            "contested": "true" if choice.contested else None,
-        }
-        Tag("a", text, href=page_of("/records", pipeline, **named, after=to or None))
+        Tag("a", text, href=_address(choice, pipeline, after=to or None))
 
     with Tag("nav", classes="paging", aria_label="Further records"):
         Tag("span", f"{offset + 1:,} to {offset + n:,} of {total:,} kept" if n else "No more")
@@ -121,6 +195,8 @@ def _what(n: int, choice: Choice) -> tuple[str, ...]:
         names.append(choice.by)
     elif choice.contested:
         parts.append("about which people disagree")
+    if choice.disputed:
+        parts.append("with disputed labels")
     told = f": {', '.join(parts)}" if parts else ""
     return f"{plural(n, 'labelled record')}{told}.", *names
 
@@ -151,7 +227,7 @@ def _row(one: Status, pipeline: str) -> list[str | Cell]:
     return [
         Cell(str(one["id"]), link=page_of("/record", pipeline, id=one["id"])),
         clock(when),
-        str(one["truth"]),
+        str(one["truth"]) + " (disputed)" * is_disputed(one),
         _prediction(one),
         percent(share),
         str(one.get("version") or NOTHING),
@@ -164,9 +240,7 @@ def _prediction(one: Status) -> str | Cell:
     label = one.get("label")
     if label is None:
         return NOTHING
-    if is_disputed(one):
-        return f"{label} (disputed)"
-    if str(label) == one["truth"]:
+    if str(label) == one["truth"] or is_disputed(one):
         return str(label)
     return Cell(str(label), shade=0.6, colour="bad", note="wrong: ")
 

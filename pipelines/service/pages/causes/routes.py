@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from fastapi import Request
 from nicegui import ui
@@ -23,7 +24,8 @@ from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.tables import rolled_back
 from streamboost.pipelines.service.pages.view import EVERY, Feed, View
 from streamboost.pipelines.service.pages.widgets import Tag
-from streamboost.pipelines.status.reader import Choice, Status
+from streamboost.pipelines.status.choice import Choice
+from streamboost.pipelines.status.reader import Status
 
 __all__ = ["add_causes"]
 
@@ -119,20 +121,31 @@ def _add_records(pages: _Pages) -> None:
         until: int | None = None,
         wrong: bool = False,
         contested: bool = False,
+        disputed: bool = False,
         after: int = 0,
     ) -> None:
         served = pages.served(pipeline)
-        choice = Choice(true or None, predicted or None, by or None, since, wrong, contested, until)
+        # Where it is open what is right nobody knows of a mistake.
+        chosen = disputed or (False if wrong else None)
+        choice = Choice(
+            true or None, predicted or None, by or None, since, wrong, contested, until, chosen
+        )
         offset = min(max(after, 0), FARTHEST)
         found = await asyncio.to_thread(served.status.chosen, choice, MOST, offset)
-        total = await asyncio.to_thread(served.status.count, choice)
+        tally = await asyncio.to_thread(served.status.tally, choice)
+        total, open_ = sum(n for *_, n in tally), 0
+        if choice.disputed is False:
+            left_out = replace(choice, disputed=True)
+            open_ = await asyncio.to_thread(served.status.count, left_out)
         seen = served.blindfold.seen_by
         # What a choice goes by must not tell of a record what is hidden of it.
         by_guess = wrong or any(one is not None for one in (choice.said, since, until))
         found = await asyncio.to_thread(seen, request.state.person, found, chosen=by_guess)
         view, content, live = await pages.open("/records", "Records", served, request)
         with content:
-            show_records(found, total, view, choice, offset)
+            is_hidden = served.blindfold.hides_from(request.state.person)
+            counts: Any = {} if is_hidden else {"tally": tally, "disputed": open_}
+            show_records(found, total, view, choice, offset, **counts)
         await live(None)
 
 

@@ -199,7 +199,8 @@ def test_where_one_voice_stands_against_one_nobody_is_right():
     assert "Nobody says" not in said
     for one in (FOUND, right):
         (row,) = records.listed([one], "p").rows
-        assert row[3] == f"{one['label']} (disputed)"
+        assert texts(row)[2:4] == [f"{one['truth']} (disputed)", one["label"]]
+        assert isinstance(row[3], str), "it is not marked as a mistake"
 
 
 def beside(n, truth, **more):
@@ -261,8 +262,8 @@ def test_the_rival_of_a_record_that_nobody_judged_is_the_second_likeliest():
 def test_a_list_of_records_names_what_spoke_for_each():
     (row,) = records.listed([FOUND], "p").rows
     assert texts(row)[2:] == [
-        "grass",
-        "cement (disputed)",
+        "grass (disputed)",
+        "cement",
         "60.0 %",
         "12",
         "hue +1.20",

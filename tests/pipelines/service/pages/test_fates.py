@@ -18,7 +18,7 @@ def test_what_became_of_labels_is_counted_with_what_that_means():
     assert [row[0] for row in rows] == [
         "records",
         "labels",
-        "answered",
+        "first labels",
         "duplicate",
         "held records",
     ]
@@ -55,6 +55,7 @@ def test_what_became_of_requests_adds_up():
         "answer, 38 open."
     )
     rows = {texts(row)[0]: texts(row)[1:] for row in table.rows}
+    assert [name for name in rows if "answered" in name] == ["requests answered"], "one count"
     counted = ("requests answered", "requests expired", "open requests")
     assert [rows[name][0] for name in counted] == ["534", "26", "38"]
     assert rows["requests"] == [

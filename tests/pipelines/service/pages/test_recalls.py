@@ -88,7 +88,12 @@ def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
     a, b = version(4), version(8)
     few = [*said(4, "a", 90, 0), *said(8, "a", 4, 3)]
     table = tables.compared(a, b, few)
-    assert table.summary.startswith("Too few labels tell of any class")
+    assert table.summary == (
+        "Too few labels tell whether version 8 is better or worse than 4. Each is judged by what "
+        "it predicted itself, of which 90 labels and 4 tell."
+    )
+    accuracy = next(texts(row) for row in table.rows if texts(row)[0] == "Accuracy")
+    assert accuracy[1:] == ["90 of 90", "1 of 4", "too few labels"], "no share invites to compare"
     changed = {texts(row)[0]: row[3] for row in table.rows}
     assert changed["Accuracy"] == changed["Recall of a"] == "too few labels"
     one_for_many = [*said(8, "a", 8, 0, chance=1.0), *said(8, "a", 1, 1, chance=0.005)]

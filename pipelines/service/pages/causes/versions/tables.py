@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from streamboost.pipelines.service.pages.causes.recalls import (
     Change,
+    Right,
     cell,
     changes,
     right,
@@ -57,14 +58,22 @@ def compared(a: Status, b: Status, told: Sequence[Told]) -> Table:
     then, later = (_predicted_by(told, one) for one in (a, b))
     whole, classes = Change("Accuracy", right(then), right(later)), changes(then, later)
     for title, one in (("Accuracy", whole), *((f"Recall of {one.name}", one) for one in classes)):
-        rows.append([title, shown(one.was), shown(one.now), cell(one)])
-    when = f"from version {a['version']} to {b['version']}"
+        sides = [_judged(side, one) for side in (one.was, one.now)]
+        rows.append([title, *sides, cell(one)])
+    first, second = a["version"], b["version"]
+    said = worse(classes, f"from version {first} to {second}", whole)
+    if all(one.is_open for one in (whole, *classes)):
+        said = f"Too few labels tell whether version {second} is better or worse than {first}."
     of = (
         "Each is judged by what it predicted itself, of which "
         f"{plural(len(then), 'label')} and {len(later):,} tell."
     )
-    summary = f"{worse(classes, when, whole)} {of}" if classes else of
-    return Table("Two versions side by side", columns, rows, summary)
+    return Table("Two versions side by side", columns, rows, f"{said} {of}")
+
+
+def _judged(side: Right | None, change: Change) -> str:
+    """Return the share that was right, or where the change is open how many of so few were."""
+    return side.counted if side is not None and change.is_open else shown(side)
 
 
 def _predicted_by(told: Sequence[Told], version: Status) -> list[Told]:

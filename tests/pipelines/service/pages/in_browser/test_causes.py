@@ -5,6 +5,7 @@ from serving import put
 from waiting import until
 
 from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
+from streamboost.pipelines.status.choice import Choice
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     SCRIPT,
@@ -208,6 +209,39 @@ def test_the_mistakes_of_a_class_since_a_version_are_as_many_as_its_records(answ
     page.wait_for_url(f"**since={first}&wrong=true")
     assert f"predicted wrongly by version {first} or later" in text_of(page, ".summary")
     assert page.locator("#content tbody tr").count() == wrong > 0
+
+
+def test_above_a_list_stands_what_all_its_records_were_predicted_as_and_each_leads_on(
+    answered, visit
+):
+    truth = explained(answered)[0]["truth"]
+    page = visit(f"/records?pipeline=segments&true={truth}")
+    first = page.locator("#sums a").first
+    said, n = first.inner_text(), int(text_of(page, "#sums").split()[3].strip(",."))
+    assert (truth, said, n) in answered.status.tally(Choice(truth=truth))
+    by_keys(first)
+    page.wait_for_url(f"**true={truth}&predicted={said}")
+    assert page.locator("#listed tbody tr").count() == n
+    assert page.locator("#sums").count() == 0
+    page.goto(page.url.partition("?")[0] + f"?pipeline=segments&predicted={said}")
+    assert text_of(page, "#sums").startswith("They are ")
+
+
+def test_mistakes_are_listed_without_those_that_are_open_and_these_are_a_link_away(answered, visit):
+    wrong = answered.status.chosen(Choice(wrong=True, disputed=False))[0]
+    put(answered.config, "labels", [{"id": wrong["id"], "label": wrong["label"], "source": "zoe"}])
+    disputed = lambda: answered.status.count(Choice(wrong=True, disputed=True))  # noqa: E731
+    until(disputed)
+    page = visit("/records?pipeline=segments&wrong=true")
+    kept = page.get_by_role("link", name=wrong["id"], exact=True)
+    page.locator("#left-out").wait_for()
+    assert kept.count() == 0
+    page.locator("#left-out a").click()
+    page.wait_for_url("**wrong=true&disputed=true")
+    kept.wait_for()
+    row = page.locator("#listed tbody tr").filter(has=kept)
+    assert f"{wrong['truth']} (disputed)" in row.inner_text()
+    assert page.locator("#listed tbody tr").count() == disputed()
 
 
 def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(job, visit):

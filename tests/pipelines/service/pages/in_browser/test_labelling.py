@@ -360,4 +360,8 @@ def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromi
         page.keyboard.press("1")
         wait_for_record_after(page, id)
         assert "U takes it back for a few seconds. The committee guesses " in text_of(page, ".said")
+        truth = job.truth[int(job.status.confused(limit=1)[0]["id"])]
+        page.goto(f"{link.partition('/login')[0]}/records?true={truth}")
+        page.locator("#listed tbody tr").first.wait_for()
+        assert page.locator("#sums").count() == 0, "it would tell of what others answered"
         context.close()
