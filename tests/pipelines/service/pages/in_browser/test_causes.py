@@ -1,6 +1,10 @@
 """From a figure to its cause in a real browser, by mouse and by keyboard."""
 
+from io import BytesIO
+
+import numpy as np
 import pytest
+from PIL import Image
 from serving import put
 from waiting import until
 
@@ -217,7 +221,8 @@ def test_above_a_list_stands_what_all_its_records_were_predicted_as_and_each_lea
     truth = explained(answered)[0]["truth"]
     page = visit(f"/records?pipeline=segments&true={truth}")
     first = page.locator("#sums a").first
-    said, n = first.inner_text(), int(text_of(page, "#sums").split()[3].strip(",."))
+    said = first.inner_text()
+    n = int(page.locator("#sums a + span").first.inner_text().strip(" ,."))
     assert (truth, said, n) in answered.status.tally(Choice(truth=truth))
     by_keys(first)
     page.wait_for_url(f"**true={truth}&predicted={said}")
@@ -229,7 +234,9 @@ def test_above_a_list_stands_what_all_its_records_were_predicted_as_and_each_lea
 
 def test_mistakes_are_listed_without_those_that_are_open_and_these_are_a_link_away(answered, visit):
     wrong = answered.status.chosen(Choice(wrong=True, disputed=False))[0]
-    put(answered.config, "labels", [{"id": wrong["id"], "label": wrong["label"], "source": "zoe"}])
+    said = {"id": wrong["id"], "label": wrong["label"], "source": "zoe"}
+    again = {"id": wrong["id"], "label": wrong["truth"]}
+    put(answered.config, "labels", [said, again])  # the last one counts, and is not zoe's
     disputed = lambda: answered.status.count(Choice(wrong=True, disputed=True))  # noqa: E731
     until(disputed)
     page = visit("/records?pipeline=segments&wrong=true")
@@ -331,6 +338,31 @@ def test_on_a_phone_a_row_of_records_is_one_line_high_and_what_leads_on_looks_li
     assert drawn == "underline"
     boxes = [one.bounding_box() for one in page.locator(".paging > *").all()]
     assert len({round(box["y"] + box["height"] / 2) for box in boxes}) == 1, "on one line"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_table_that_is_cut_off_has_a_shadow_at_that_side_and_can_be_scrolled_by_keys(
+    answered, visit, theme
+):
+    size = {"width": 390, "height": 844}
+    page = visit("/records?pipeline=segments", viewport=size, color_scheme=theme)
+    table = page.get_by_role("region", name="Table: Records")
+    table.wait_for()
+
+    def shadow():
+        """How far the right end of a row is from what is beside it; the rest is as before."""
+        pixels = np.asarray(Image.open(BytesIO(table.screenshot())).convert("L"), dtype=float)
+        right = pixels[60:, -3:]
+        return abs(np.median(right) - np.median(pixels[60:, -40:]))
+
+    cut = shadow()
+    table.focus()
+    for _ in range(60):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function(
+        "one => one.scrollLeft + one.clientWidth >= one.scrollWidth - 1", arg=table.element_handle()
+    )
+    assert cut > 20 > 3 > shadow()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
