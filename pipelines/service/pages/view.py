@@ -21,7 +21,7 @@ LETTERS = 20
 """Dead letters that are shown."""
 
 
-SELDOM, SHARE = 10.0, 0.01
+SELDOM, SHARE = 10.0, 0.005
 """Seconds between two looks at what labels tell, and the share of time that these may take."""
 
 Found = TypeVar("Found")

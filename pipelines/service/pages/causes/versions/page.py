@@ -83,18 +83,7 @@ class Versions:
             left = before
         self.sides = left, right
         self._show_since(first, a, b, again, told)
-        with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
-            title = f"Version {named(left, again)} beside {named(right, again)}"
-            Tag("h2", title, id="beside-title")
-            for wanted, found in ((first, left), (self._beside, right)):
-                if wanted not in (None, found):
-                    said = f"Of version {wanted} at most predictions are kept: {found} stands here."
-                    Tag("p", said, "summary")
-            show_told(compared(known[left], known[right], told))
-        with Tag("section", classes="panel whole", aria_labelledby="weigh-title", id="weigh"):
-            Tag("h2", "What they go by", id="weigh-title")
-            Tag("p", "What the splits on each feature gain, as a share of all.", "about")
-            show_told(importances(known[left], known[right]))
+        self._show_sides(first, known, again, told)
         with Tag("section", classes="panel whole", aria_labelledby="all-title", id="all"):
             Tag("h2", "All that are known", id="all-title")
             self._summary = Tag("p", "", "summary")
@@ -130,6 +119,28 @@ class Versions:
                     Tag("p", said, "summary")
             show_told(since(told, first, self._pipeline, last))
             Tag("p", _ABOUT, "about")
+
+    def _show_sides(
+        self,
+        first: int,
+        known: Mapping[int, Status],
+        again: Mapping[int, int],
+        told: Sequence[Told],
+    ) -> None:
+        """Have the two beside each other, the left one for version `first`."""
+        left, right = self.sides
+        with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
+            title = f"Version {named(left, again)} beside {named(right, again)}"
+            Tag("h2", title, id="beside-title")
+            for wanted, found in ((first, left), (self._beside, right)):
+                if wanted is not None and wanted not in known:
+                    said = f"Of version {wanted} at most predictions are kept: {found} stands here."
+                    Tag("p", said, "summary")
+            show_told(compared(known[left], known[right], told))
+        with Tag("section", classes="panel whole", aria_labelledby="weigh-title", id="weigh"):
+            Tag("h2", "What they go by", id="weigh-title")
+            Tag("p", "What the splits on each feature gain, as a share of all.", "about")
+            show_told(importances(known[left], known[right]))
 
     @staticmethod
     def stamp(view: View) -> Any:

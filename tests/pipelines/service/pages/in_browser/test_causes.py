@@ -9,6 +9,7 @@ from serving import put
 from waiting import until
 
 from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
+from streamboost.pipelines.service.pages.causes.versions.since import default_version
 from streamboost.pipelines.status.choice import Choice
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
@@ -200,6 +201,25 @@ def test_in_place_of_a_version_of_which_nothing_is_kept_stands_the_nearest_and_s
     page.goto(f"{page.url.partition('/versions')[0]}/versions?pipeline=segments&a=999999")
     newest = page.locator("#version-a").input_value()
     page.get_by_text(f"Nothing is kept of version 999999; {newest} is the nearest.").wait_for()
+
+
+def test_versions_begins_with_one_that_it_names_and_offers_all_that_labels_tell_of(answered, visit):
+    page = visit("/versions?pipeline=segments")
+    chosen = page.locator("#version-a").input_value()
+    assert chosen == str(default_version(answered.status.told()))
+    page.get_by_text(f"No version was chosen: {chosen} is one since which").wait_for()
+    offered = set(map(int, page.locator("#version-a option").all_inner_texts()))
+    assert offered >= {one.version for one in answered.status.told()}
+    gone = sorted(set(range(min(offered), max(offered))) - offered)
+    said = page.get_by_text("Not offered, as no labelled record of theirs is kept")
+    assert said.count() == bool(gone)
+    for number in gone[:1]:  # it may be compared all the same
+        page.goto(f"{page.url}&a={number}")
+        assert text_of(page, "#since-title") == f"Since version {number}"
+        page.get_by_text(f"Of version {number} at most predictions are kept").wait_for()
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url(f"**a={gone[0] if gone else chosen}&b=")
+    assert page.get_by_text("No version was chosen").count() == 0
 
 
 def test_the_mistakes_of_a_class_since_a_version_are_as_many_as_its_records(answered, visit):
