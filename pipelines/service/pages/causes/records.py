@@ -1,7 +1,7 @@
 """The records behind a figure: of a cell of the confusion matrix, a class, or an annotator."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamboost.pipelines.service.pages.causes.record.doubts import is_disputed
@@ -13,7 +13,7 @@ from streamboost.pipelines.status.choice import Choice
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.wording import NOTHING, clock, percent, plural
 
-__all__ = ["MOST", "listed", "show_records"]
+__all__ = ["MOST", "Found", "listed", "show_records"]
 
 MOST = 100
 """Records listed at once."""
@@ -29,27 +29,28 @@ Tally = Sequence[tuple[str, str | None, int]]
 """What records are, what they were predicted as (None: nothing), and how many, most first."""
 
 
-def show_records(
-    found: Sequence[Status],
-    total: int,
-    view: View,
-    choice: Choice,
-    offset: int = 0,
-    *,
-    tally: Tally = (),
-    disputed: int = 0,
-) -> None:
-    """List records of a choice, after the first `offset` of the `total` that are kept.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some of the `total` records of a choice that are kept.
 
-    `tally` counts them by what they are and were predicted as; empty: that is not to be told. So
-    many others would be of the choice, but for a `disputed` label.
+    `tally` counts all of them by what they are and were predicted as; empty: that is not to be
+    told. So many others would be of the choice, but for a `disputed` label.
     """
+
+    records: Sequence[Status]
+    total: int
+    tally: Tally = ()
+    disputed: int = 0
+
+
+def show_records(found: Found, view: View, choice: Choice, offset: int = 0) -> None:
+    """List records of a choice, which are those after the first `offset`."""
     pipeline = view.document("pipeline").get("name")
     with Tag("section", classes="panel whole", aria_label="Records", id="listed"):
         _filters(view, choice, pipeline)
-        Sentence("p", "summary").say(*_what(total, choice))
-        _left_out(disputed, choice, pipeline)
-        _sums(tally, choice, pipeline)
+        Sentence("p", "summary").say(*_what(found.total, choice))
+        _left_out(found.disputed, choice, pipeline)
+        _sums(found.tally, choice, pipeline)
         Tag(
             "p",
             "Of the records that are kept, the newest label first; a record's id leads to all that "
@@ -58,8 +59,8 @@ def show_records(
             "what was predicted rather than for what it is, or for the next likeliest class.",
             "about",
         )
-        _pages(len(found), total, choice, pipeline, offset)
-        show_table(listed(found, pipeline))
+        _pages(len(found.records), found.total, choice, pipeline, offset)
+        show_table(listed(found.records, pipeline))
 
 
 def _filters(view: View, choice: Choice, pipeline: str) -> None:

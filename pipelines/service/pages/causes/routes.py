@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from fastapi import Request
 from nicegui import ui
@@ -15,7 +14,7 @@ from streamboost.pipelines.service.pages.causes.features.page import show_featur
 from streamboost.pipelines.service.pages.causes.letters import show_letters
 from streamboost.pipelines.service.pages.causes.record.missing import Traces, what_became
 from streamboost.pipelines.service.pages.causes.record.page import show_missing, show_record
-from streamboost.pipelines.service.pages.causes.records import MOST, show_records
+from streamboost.pipelines.service.pages.causes.records import MOST, Found, show_records
 from streamboost.pipelines.service.pages.causes.steering import Steering
 from streamboost.pipelines.service.pages.causes.versions.page import Versions
 from streamboost.pipelines.service.pages.causes.versions.tables import as_copies
@@ -125,28 +124,39 @@ def _add_records(pages: _Pages) -> None:
         after: int = 0,
     ) -> None:
         served = pages.served(pipeline)
-        # Where it is open what is right nobody knows of a mistake.
-        chosen = disputed or (False if wrong else None)
         choice = Choice(
-            true or None, predicted or None, by or None, since, wrong, contested, until, chosen
+            truth=true or None,
+            said=predicted or None,
+            by=by or None,
+            since=since,
+            until=until,
+            wrong=wrong,
+            contested=contested,
+            # Where it is open what is right nobody knows of a mistake.
+            disputed=disputed or (False if wrong else None),
         )
         offset = min(max(after, 0), FARTHEST)
-        found = await asyncio.to_thread(served.status.chosen, choice, MOST, offset)
-        tally = await asyncio.to_thread(served.status.tally, choice)
-        total, open_ = sum(n for *_, n in tally), 0
-        if choice.disputed is False:
-            left_out = replace(choice, disputed=True)
-            open_ = await asyncio.to_thread(served.status.count, left_out)
-        seen = served.blindfold.seen_by
-        # What a choice goes by must not tell of a record what is hidden of it.
-        by_guess = wrong or any(one is not None for one in (choice.said, since, until))
-        found = await asyncio.to_thread(seen, request.state.person, found, chosen=by_guess)
+        found = await asyncio.to_thread(_chosen, served, request.state.person, choice, offset)
         view, content, live = await pages.open("/records", "Records", served, request)
         with content:
-            is_hidden = served.blindfold.hides_from(request.state.person)
-            counts: Any = {} if is_hidden else {"tally": tally, "disputed": open_}
-            show_records(found, total, view, choice, offset, **counts)
+            show_records(found, view, choice, offset)
         await live(None)
+
+
+def _chosen(served: Served, person: Person, choice: Choice, offset: int) -> Found:
+    """Return the records of a choice after the first `offset`, for `person` to see."""
+    status, blindfold = served.status, served.blindfold
+    records, tally = status.chosen(choice, MOST, offset), status.tally(choice)
+    # What a choice goes by must not tell of a record what is hidden of it.
+    bounds = choice.said, choice.since, choice.until
+    by_guess = choice.wrong or any(one is not None for one in bounds)
+    seen = blindfold.seen_by(person, records, chosen=by_guess)
+    total = sum(n for *_, n in tally)
+    if blindfold.hides_from(person):
+        return Found(seen, total)
+    is_left_out = choice.disputed is False
+    disputed = status.count(replace(choice, disputed=True)) if is_left_out else 0
+    return Found(seen, total, tally, disputed)
 
 
 def _traces(served: Served, person: Person, id: str) -> Traces:
