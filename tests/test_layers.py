@@ -19,7 +19,7 @@ BELOW = {
     "kernels": set(),
     "trees": {"kernels"},
     "boosting": {"trees", "kernels"},
-    "active": set(),
+    "active": {"kernels"},
     "features": set(),
     "stream": {"boosting", "kernels", "active", "features"},
     "dask": {"boosting", "trees"},

@@ -143,13 +143,8 @@ class Querier:
         by_rank = self.strategy.utility != "random"
         density = np.ones(len(ids))
         if by_rank and not cold and len(ids):
-            at_once = max(1, _AT_ONCE // self.strategy.window)
-            ranks = [
-                self._ranks(X[i : i + at_once], utility[i : i + at_once])
-                for i in range(0, len(ids), at_once)
-            ]
-            density = self._densities.of(np.concatenate(ranks), sure)
-        elif by_rank:
+            density = self._densities.of(self._window.meet(utility).ranks(), sure)
+        if by_rank:
             self._window.extend(X, utility)
         asked, chances = strata.ask(density, draws)
         return Requests(
@@ -160,12 +155,6 @@ class Querier:
             rule=np.ones(len(asked), dtype=bool),
             chances=chances,
         )
-
-    def _ranks(self, X: np.ndarray, utility: np.ndarray) -> np.ndarray:
-        """Return where each record ranks as it arrives, (n, 2), and let it join the window."""
-        ranks = self._window.meet(utility).ranks()
-        self._window.extend(X, utility)
-        return ranks
 
     def ask(self, n: int, *, cold: bool) -> Requests:
         """Ask for the `n` best of the pool now, as far as tokens go; no record arrives.

@@ -95,9 +95,9 @@ class Pace:
 
     def _may(self, met: Meeting, draws: np.ndarray) -> Iterable[int]:
         """Return which records may be asked for: by the best of their ranks, at the most pace."""
-        best = met.best_ranks() if len(draws) >= _MANY else None
-        if best is None:
+        if len(draws) < _MANY:
             return range(len(draws))
+        best = met.ranks()[:, 0]
         limit = 10.0 * self._most * (1.0 - best) ** 9 if self._draws else best < self._most
         return np.flatnonzero(draws < limit + _ROUNDING).tolist()
 

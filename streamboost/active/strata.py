@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.active.budget import Account
+from streamboost.active.window import kernels
 
 __all__ = ["Densities", "Strata"]
 
@@ -251,10 +252,9 @@ class Densities:
 
     def _by_mean(self, doubt: np.ndarray) -> np.ndarray:
         means = np.empty(len(doubt))
-        for i, one in enumerate(doubt.tolist()):
-            self._count = min(self._count + 1, _NEWEST)
-            self._mean += (one - self._mean) / self._count
-            means[i] = self._mean
+        if len(doubt):
+            self._count = kernels().follow_mean(doubt, self._mean, self._count, _NEWEST, means)
+            self._mean = float(means[-1])
         return np.where(means > 0.0, doubt / np.where(means > 0.0, means, 1.0), 1.0)
 
     def state(self) -> list[float]:

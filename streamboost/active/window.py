@@ -1,10 +1,12 @@
 """The utilities of the newest records, against which one more is ranked."""
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Meeting", "UtilityWindow"]
+__all__ = ["Meeting", "UtilityWindow", "kernels"]
 
 
 class UtilityWindow:
@@ -106,8 +108,7 @@ class Meeting:
         self._line = line
         self._count = count
         self._size = size
-        self._low: np.ndarray | None = None  # where the parts begin, and end, once they are known
-        self._high = line
+        self._ranks: np.ndarray | None = None
 
     def known(self, i: int) -> np.ndarray:
         """Return the utilities that record `i` finds, and its own behind them."""
@@ -120,39 +121,28 @@ class Meeting:
         The most useful record stands at 0. Records that tie share the part that they fill
         together, so that none is preferred.
         """
-        if self._low is not None:
-            return float(self._low[i]), float(self._high[i])
+        if self._ranks is not None:
+            low, high = self._ranks[i].tolist()
+            return low, high
         known = self.known(i)
         kept, utility = known[:-1], known[-1]
         above = int(np.count_nonzero(kept > utility))
         ties = int(np.count_nonzero(kept == utility)) + 1
         return above / len(known), (above + ties) / len(known)
 
-    def best_ranks(self) -> np.ndarray | None:
-        """Rank all records together; return where their parts begin, (n,).
-
-        Returns None, and ranks none, if some record finds a window that is not full.
-        """
-        if self._count < self._size:
-            return None
-        line, step = self._line, self._line.itemsize
-        n, others = len(line) - self._size, self._size + 1
-        kept = np.ndarray((n, self._size), line.dtype, line, 0, (step, step))
-        own = line[self._size :, None]
-        above = _count(kept > own)
-        ordered = np.sort(line)
-        any_tie = bool((ordered[1:] == ordered[:-1]).any())
-        ties = _count(kept == own) + 1 if any_tie else 1
-        self._low, self._high = np.asarray(above / others), (above + ties) / others
-        return self._low
-
     def ranks(self) -> np.ndarray:
         """Return what `rank` says of each record that arrives, float64 (n, 2)."""
-        if (low := self.best_ranks()) is not None:
-            return np.column_stack([low, self._high])
-        return np.array([self.rank(i) for i in range(len(self._line) - self._count)])
+        if self._ranks is None:
+            n = len(self._line) - self._count
+            low, high = np.empty(n), np.empty(n)
+            kernels().rank(self._line, self._count, self._size, low, high)
+            self._ranks = np.column_stack([low, high])
+        return self._ranks
 
 
-def _count(table: np.ndarray) -> np.ndarray:
-    """Return how many of each row of a bool table (n, m) are true, uint32 (n,)."""
-    return np.asarray(table.view(np.uint8).sum(axis=1, dtype=np.uint32))
+@cache
+def kernels() -> Any:
+    """Return the kernels, imported when something is to be ranked."""
+    from streamboost.kernels.stream import asking
+
+    return asking

@@ -92,6 +92,20 @@ def test_records_that_tie_have_the_same_density():
     assert density[[0, 2]].mean() == pytest.approx(1.0)
 
 
+def test_doubts_go_by_their_mean_over_the_newest_500_however_many_arrive_together():
+    sure = np.random.default_rng(4).random(1_200)
+    whole, parts, mean, alike = Densities(0.05), Densities(0.05), 0.0, np.full((1_200, 2), 0.5)
+    alike[:, 1] += 0.001
+    found = whole.of(alike, sure)
+    cut = [parts.of(alike[i : i + 7], sure[i : i + 7]) for i in range(0, 1_200, 7)]
+    np.testing.assert_array_equal(found, np.concatenate(cut))
+    assert parts.state() == whole.state()
+    doubt, by_rank = np.sqrt(sure * (1.0 - sure)), Densities(0.05).of(alike[:1], None)[0]
+    for n, one in enumerate(doubt):
+        mean += (one - mean) / min(n + 1, 500)
+        assert found[n] == pytest.approx(0.2 / 0.9 * one / mean + 0.7 / 0.9 * by_rank)
+
+
 def test_a_loan_is_spent_first_and_repaid_by_the_end():
     one, n = querier(budget=0.05, loan=10, expected_records=1_000), 1_000
     asked = [int(i) for i in decide(one, stream(n), cold=True).ids]

@@ -32,6 +32,16 @@ def test_only_the_newest_records_are_ranked_against():
     assert rank(filled([9.0, 9.0, 1.0, 1.0, 1.0, 1.0, 1.0], size=5), 2.0) == (0.0, 1 / 6)
 
 
+@given(st.lists(st.integers(0, 4), max_size=9), st.lists(st.integers(0, 4), max_size=9))
+def test_records_that_arrive_together_rank_as_one_by_one(before, after):
+    window = filled(map(float, before))
+    together = window.meet(np.array(after, dtype=float)).ranks()
+    assert together.shape == (len(after), 2)
+    for utility, (low, high) in zip(after, together.tolist(), strict=True):
+        assert rank(window, float(utility)) == (low, high)
+        window.push(np.zeros(1, dtype=np.float32), float(utility))
+
+
 def test_a_new_version_measures_the_kept_records_again():
     window = filled([1.0, 2.0])
     window.follow(1, lambda X: -X[:, 0].astype(float))

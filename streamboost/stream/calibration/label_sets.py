@@ -98,6 +98,7 @@ class LabelSets:
         self._mass = np.zeros(len(_EDGES) - 1)
         self._expected: list[float] = [0.0, 0]  # sum and number, of the records since a label
         self._mean: float | None = None  # of those before
+        self._drawn: tuple[float, float] | None = None  # the threshold, for which `unseen`
 
     def threshold(self, unseen: float = 0.0) -> float:
         """Return the probability from which on a label is in the set.
@@ -109,6 +110,11 @@ class LabelSets:
         unseen
             The probability that a record's label is one that nobody has named yet.
         """
+        if self._drawn is None or self._drawn[0] != unseen:
+            self._drawn = unseen, self._draw(unseen)
+        return self._drawn[1]
+
+    def _draw(self, unseen: float) -> float:
         total = self._mass.sum()
         if total == 0.0 or self._labels == 0:
             return 0.0
@@ -143,6 +149,7 @@ class LabelSets:
         chance += unseen * reaches(unseen, threshold)
         self._expected[0] += float(chance.sum())
         self._expected[1] += n
+        self._drawn = None
         weight = _DECAY ** np.arange(n - 1, -1, -1)
         mass = (expected * weight[:, None]).ravel()
         self._mass *= _DECAY**n
@@ -165,6 +172,7 @@ class LabelSets:
         if n:
             self._mean, self._expected = total / n, [0.0, 0]
         mean = expected if self._mean is None else self._mean
+        self._drawn = None
         self._labels += 1
         self._weight += weight
         relative = weight * self._labels / self._weight
@@ -188,7 +196,7 @@ class LabelSets:
         self._weight = state["weight"]
         self._mass = np.array(state["mass"], dtype=np.float64)
         self._expected = list(state.get("expected", [0.0, 0]))
-        self._mean = state.get("mean")
+        self._mean, self._drawn = state.get("mean"), None
 
 
 def reaches(probability: Any, threshold: float) -> np.ndarray:

@@ -34,7 +34,7 @@ import numpy as np
 from streamboost.storage import Arrays
 from streamboost.stream.evaluation.tally import Tally
 
-__all__ = ["Estimate", "Question", "difference", "estimate", "naive"]
+__all__ = ["Estimate", "Question", "difference", "estimate", "estimates_by_class", "naive"]
 
 PSEUDO = 10.0
 """Labels by whose number the variance that the probabilities expect counts beside the one seen."""
@@ -63,6 +63,11 @@ class Estimate:
         """Return the figure cut to the range it can have."""
         value, a, b = (float(min(max(x, low), high)) for x in (self.value, self.low, self.high))
         return Estimate(value, a, b)
+
+    def moved_to(self, value: float) -> "Estimate":
+        """Return another figure with as wide an interval."""
+        by = value - self.value
+        return Estimate(value, self.low + by, self.high + by)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,10 +142,48 @@ def estimate(tally: Tally, predictor: int, question: Question) -> Estimate | Non
         doubt=_doubt(sums, predictor, t, w, model),
         falls=question.falls,
     )
-    if found is None:
-        return None
-    moved = question.value - found.value
-    return Estimate(question.value, found.low + moved, found.high + moved)
+    return found and found.moved_to(question.value)
+
+
+def estimates_by_class(
+    tally: Tally, values: np.ndarray, t: np.ndarray, w: np.ndarray, *, falls: bool = False
+) -> list[Estimate | None]:
+    """Return what `estimate` says of the committee's figures on each class, all at once.
+
+    That of class k has the value `values[k]`, and t and w (K,) that are `t[k]` and `w[k]` there and
+    0 elsewhere, so that diagonals are all there is to its sums of squares.
+    """
+    sums = tally.sums
+
+    def own(name: str) -> np.ndarray:
+        return np.asarray(np.einsum("aa->a", sums[name][0]))
+
+    def squares(name: str) -> np.ndarray:
+        whole = np.einsum("aa->a", sums[name])
+        return np.asarray(
+            w**2 * whole - 2.0 * t * w * own(f"{name}_own") + t**2 * own(f"{name}_own")
+        )
+
+    K, model, stands = len(t), squares("model"), sums["stands"][0]
+    P = stands.sum(axis=0)
+    alone = stands.sum(axis=1) / K + (1.0 - 2.0 / K) * own("stands")
+    doubt = w**2 * (P.sum() / K + (1.0 - 2.0 / K) * P) + (t**2 - 2.0 * t * w) * alone - model
+    columns = {
+        "shift": t * own("cells_shift") - w * sums["truth_shift"],
+        "first": t * sums["first_own"][0] - w * sums["first"],
+        "second": squares("second"),
+        "model": model,
+        "doubt": doubt * K / max(K - 1, 1),
+    }
+    whole = {"weight": tally.weight, "weight_square": tally.weight_square}
+    found: list[Estimate | None] = []
+    for value, *row in zip(
+        values.tolist(), *(one.tolist() for one in columns.values()), strict=True
+    ):
+        about = dict(zip(columns, row, strict=True))
+        one = difference(rest=tally.rest, known=0.0, **whole, **about, falls=falls)
+        found.append(one and one.moved_to(value))
+    return found
 
 
 def _squares(t: np.ndarray, w: np.ndarray, whole: np.ndarray, own: np.ndarray) -> float:

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from streamboost.stream.checks import Label
-from streamboost.stream.evaluation.intervals import Estimate, Question, difference, estimate, naive
+from streamboost.stream.evaluation.intervals import (
+    Estimate,
+    Question,
+    difference,
+    estimate,
+    estimates_by_class,
+    naive,
+)
 from streamboost.stream.evaluation.tally import BINS, MEAN_COLUMNS, PREDICTORS, Tally
 
 __all__ = ["Bin", "ClassFigures", "Figures", "Report", "report"]
@@ -152,7 +159,7 @@ def report(tally: Tally, labels: Sequence[Label], waiting: int) -> Report:
         repeat_last=judged[1],
         majority=judged[2],
         log_loss=_mean(loss, 0.0, np.inf),
-        classes=tuple(_class(tally, k, label) for k, label in enumerate(labels)),
+        classes=_classes(tally, labels),
         reliability=tuple(_bin(i, row) for i, row in enumerate(bins)),
         confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
         cost=_mean(tally.cost[0], 0.0, np.inf),
@@ -212,29 +219,31 @@ def _kappa(tally: Tally, j: int, accuracy: Question, truth: np.ndarray) -> Estim
     return found and found.within(-1.0, 1.0)
 
 
-def _class(tally: Tally, k: int, label: Label) -> ClassFigures:
-    sums = tally.sums
+def _classes(tally: Tally, labels: Sequence[Label]) -> tuple[ClassFigures, ...]:
+    """Return how the committee does on each class."""
     cells, truth, n = _cells(tally, 0), _truth(tally), tally.records
     if cells is None or truth is None or not n:
-        return ClassFigures(label, None, None, None)
-    unit = np.zeros(tally.n_classes)
-    unit[k] = 1.0
+        return tuple(ClassFigures(label, None, None, None) for label in labels)
     none = np.zeros(tally.n_classes)
-    share = Question(float(truth[k]) / n, none, -unit / n)
-    right, size = float(cells[k, k]), float(truth[k])
-    recall = None
-    if size > 0.0 and sums["seen"][k] > 0:
-        of_truth = min(max(right / size, 0.0), 1.0)
-        w = of_truth * unit / size
-        recall = _bounded(tally, 0, Question(of_truth, unit / size, w, falls=True))
+    shares = estimates_by_class(tally, truth / n, none, none - 1.0 / n)
+    has_recall = (truth > 0.0) & (tally.sums["seen"] > 0)
+    size = np.where(has_recall, truth, 1.0)
+    recall = np.clip(np.diag(cells) / size, 0.0, 1.0)
+    recalls = estimates_by_class(tally, recall, 1.0 / size, recall / size, falls=True)
     # Of the records predicted as one class the number is known: they are judged by themselves.
-    precision = _mean(tally.means[BINS + 1 + k], 0.0, 1.0, falls=True)
-    return ClassFigures(label, _bounded(tally, 0, share), recall, precision)
+    precisions = [_mean(row, 0.0, 1.0, falls=True) for row in tally.means[BINS + 1 :]]
+    return tuple(
+        ClassFigures(label, _share(shares[k]), _share(recalls[k]) if told else None, precisions[k])
+        for k, (label, told) in enumerate(zip(labels, has_recall.tolist(), strict=True))
+    )
+
+
+def _share(found: Estimate | None) -> Estimate | None:
+    return found and found.within(0.0, 1.0)
 
 
 def _bounded(tally: Tally, j: int, question: Question) -> Estimate | None:
-    found = estimate(tally, j, question)
-    return found and found.within(0.0, 1.0)
+    return _share(estimate(tally, j, question))
 
 
 def _bin(i: int, row: np.ndarray) -> Bin:

@@ -5,7 +5,14 @@ import pytest
 from scipy.stats import t as student
 from stream.evaluation.judging import made
 
-from streamboost.stream.evaluation.intervals import Estimate, difference, naive
+from streamboost.stream.evaluation.intervals import (
+    Estimate,
+    Question,
+    difference,
+    estimate,
+    estimates_by_class,
+    naive,
+)
 from streamboost.stream.evaluation.report import report
 from streamboost.stream.evaluation.tally import MEAN_COLUMNS, Judged, Tally
 from streamboost.stream.evaluation.windows import Evaluation
@@ -78,6 +85,24 @@ def test_the_interval_is_that_of_the_records_linearized_residuals(name, drawn):
     assert found.high - found.value == pytest.approx(quantile * np.sqrt(above), rel=1e-4)
     below = quantile * np.sqrt(max(below, more))
     assert found.value - found.low == pytest.approx(below, rel=1e-4)
+
+
+@pytest.mark.parametrize("falls", [True, False])
+def test_figures_on_each_class_have_the_intervals_they_have_alone(falls):
+    stream = made(5, n=900)
+    tally = Tally(3)
+    truth = np.where(stream.propensity > 0, stream.y, -1)
+    predicted = np.stack([stream.predicted] * 3, axis=1)
+    tally.add(
+        Judged(stream.P, predicted, truth, 1.0 / np.nan_to_num(stream.propensity, nan=0.1) - 1.0)
+    )
+    values, t, w = np.random.default_rng(5).normal(size=(3, 3))
+    together = estimates_by_class(tally, values, t, w, falls=falls)
+    for k, unit in enumerate(np.eye(3)):
+        alone = estimate(tally, 0, Question(values[k], t[k] * unit, w[k] * unit, falls))
+        assert (together[k].value, together[k].low, together[k].high) == pytest.approx(
+            (alone.value, alone.low, alone.high)
+        )
 
 
 def test_a_total_that_mistakes_lower_leaves_room_for_more_of_them_below_alone():
