@@ -14,7 +14,7 @@ from streamboost.pipelines.config.binding import verify
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.endpoints.base import Output, writable
 from streamboost.pipelines.endpoints.kafka import KafkaTopic
-from streamboost.pipelines.endpoints.registry import ENDPOINTS, OUTPUTS
+from streamboost.pipelines.endpoints.registry import ENDPOINTS, OUTPUTS, refuse_unwritable
 from streamboost.pipelines.engine.bootstrap import begin_with, known_beforehand
 from streamboost.pipelines.engine.models.transformer import before
 from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
@@ -257,6 +257,8 @@ def _copied(config: Config) -> str:
 
 
 def _project(config: Config) -> str:
+    """Say where people answer; ConfigurationError where their answers could not be written."""
+    refuse_unwritable(config.sections.labels, "labels")
     studio, choices = label_studio.project_of(config)
     told = f"{studio.where}, choices {', '.join(choices.labels)}"
     refusals = Book(config.state / FILE).refusals()
