@@ -51,9 +51,9 @@ def test_it_names_what_there_is(composed):
         for command, words in re.findall(r"streamboost (\S+)((?: [^;&]+)?)", line):
             known = {way for one in COMMANDS[command].params for way in one.opts}
             assert {word for word in words.split() if word.startswith("--")} <= known, name
-            for file in re.findall(r"/(examples/\S+\.toml)", words):
-                tables = tomllib.loads((ROOT / file).read_text())
-                parse(tables, ROOT, environment=SERVERS)
+        for file in re.findall(r"/(examples/\S+\.toml)", line):
+            tables = tomllib.loads((ROOT / file).read_text())
+            parse(tables, ROOT, environment=SERVERS)
 
 
 def test_its_pipelines_share_neither_topics_nor_a_state(composed):
@@ -66,6 +66,11 @@ def test_its_pipelines_share_neither_topics_nor_a_state(composed):
     here, apart = used
     assert here.name != apart.name
     assert here.state != apart.state
+
+
+def test_prometheus_owns_where_it_keeps_its_figures(composed):
+    prometheus = composed["services"]["prometheus"]
+    assert prometheus["tmpfs"] == [f"/prometheus:uid={prometheus['user']}"]
 
 
 def test_grafana_s_dashboard_reads_what_compose_gives_it():

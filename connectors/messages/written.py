@@ -95,7 +95,7 @@ class Label(_Outgoing, frozen=True, omit_defaults=True):
     """
 
     id: str
-    label: str | int
+    label: str | int | bool
     time: Time = None
     source: str | None = None
 
@@ -113,7 +113,7 @@ class Prediction(_Outgoing, frozen=True, omit_defaults=True):
 
     id: str
     time: Time
-    label: str | int | None
+    label: str | int | bool | None
     probability: float | None
     margin: float | None
     version: int
@@ -122,7 +122,7 @@ class Prediction(_Outgoing, frozen=True, omit_defaults=True):
     partition: int | None = None
     fields: Mapping[str, Any] | msgspec.UnsetType = msgspec.UNSET
     probabilities: Mapping[str | int, float | None] | msgspec.UnsetType = msgspec.UNSET
-    decision: str | int | msgspec.UnsetType | None = msgspec.UNSET
+    decision: str | int | bool | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Request(_Outgoing, frozen=True, omit_defaults=True):
@@ -139,7 +139,7 @@ class Request(_Outgoing, frozen=True, omit_defaults=True):
     id: str
     time: Time
     features: Mapping[str, Any]
-    label: str | int | None
+    label: str | int | bool | None
     probabilities: Mapping[str | int, float | None]
     utility: float
     propensity: float

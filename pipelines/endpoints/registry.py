@@ -8,7 +8,15 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines.endpoints import answers, files, kafka, river, sqlite, within
 from streamboost.pipelines.endpoints.base import Input, Surroundings
 
-__all__ = ["CONNECTORS", "ENDPOINTS", "OUTPUTS", "as_written", "feeder", "sections_for"]
+__all__ = [
+    "CONNECTORS",
+    "ENDPOINTS",
+    "OUTPUTS",
+    "as_written",
+    "feeder",
+    "refuse_unwritable",
+    "sections_for",
+]
 
 OUTPUTS = ("predictions", "requests", "dead_letters")
 ENDPOINTS = ("source", "labels", *OUTPUTS)
@@ -41,6 +49,12 @@ def feeder(section: Input, name: str, around: Surroundings) -> Sink:
 
     Raises ConfigurationError where nothing can be appended to it while the pipeline reads.
     """
+    refuse_unwritable(section, name)
+    return section.sink(around)
+
+
+def refuse_unwritable(section: Input, name: str) -> None:
+    """Raise ConfigurationError where nothing can be appended to the source of `section`."""
     format = getattr(section, "format", "json")
     if name == "source" and format != "json":
         raise ConfigurationError(
@@ -52,4 +66,3 @@ def feeder(section: Input, name: str, around: Surroundings) -> Sink:
             f"[{name}] cannot be written to: {section.closed}; use SQLite, Kafka, or a JSON Lines "
             "file with follow = true"
         )
-    return section.sink(around)

@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 from streamboost.connectors.base import Message, Source, Transaction
 from streamboost.connectors.messages.inference import absent, beginning
+from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import DataError, StreamBoostError
 from streamboost.pipelines.config.binding import verify
+from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.endpoints.base import Output, writable
 from streamboost.pipelines.endpoints.kafka import KafkaTopic
-from streamboost.pipelines.endpoints.registry import ENDPOINTS, OUTPUTS
+from streamboost.pipelines.endpoints.registry import ENDPOINTS, OUTPUTS, refuse_unwritable
 from streamboost.pipelines.engine.bootstrap import begin_with, known_beforehand
 from streamboost.pipelines.engine.models.transformer import before
 from streamboost.pipelines.engine.replay import journalled, made_elsewhere, refuse_elsewhere
@@ -164,22 +166,31 @@ def _standing(config: Config, state: State, transaction: Transaction) -> str:
     return f"goes on after batch {committed.sequence}{missed * (start < committed.sequence)}"
 
 
+def _schema(config: Config, state: State) -> Schema:
+    """Return the schema that the next run begins with, which knows fields that were added."""
+    _, manifest = state.checkpoints.newest() or (None, {})
+    if "schema" in manifest:
+        return Schema.from_json(manifest["schema"])
+    return state.schema() or config.sections.build_schema()
+
+
 def _settled(config: Config, state: State, messages: list[Message]) -> str:
     """Say what the features are; DataError where the records at the start do not fit."""
-    named = config.sections.build_schema()
-    schema = state.schema() or named
+    named, schema = config.sections.build_schema(), _schema(config, state)
     if not messages and not schema.resolved:
         return "what the fields hold will be found out from the first records"
     schema, sentence = schema.infer(made_of(config, schema, messages))
     dead = _few(schema.decode(messages).dead, len(messages))
     if named.resolved and (missing := absent([m.payload for m in messages], named.features)):
         raise DataError(missing)
+    if added := added_fields(config, schema):
+        sentence += f" From the next batch on: {', '.join(added)}, as the file says"
     return f"{dead} {sentence}" if dead else sentence
 
 
 def _models(config: Config, state: State, messages: list[Message]) -> str:
     """Say what models there are; ConfigurationError where one cannot be made."""
-    schema = state.schema() or config.sections.build_schema()
+    schema = _schema(config, state)
     if messages and not schema.resolved:
         schema, _ = schema.infer(made_of(config, schema, messages))
     records = schema.decode(messages).records if schema.resolved else None
@@ -211,7 +222,7 @@ def _known(state: State, records: list[Message], config: Config, connectors: Con
     """Say how many known records are there; DataError where most of them cannot be used."""
     assert connectors.bootstrap is not None
     messages = first_messages(connectors.bootstrap)
-    schema = state.schema() or config.sections.build_schema()
+    schema = _schema(config, state)
     if not schema.resolved and records:
         schema, _ = schema.infer(made_of(config, schema, records))
     if not messages or not schema.resolved:
@@ -228,7 +239,7 @@ def _begun_with(config: Config, state: State, records: list[Message]) -> str:
     """Say what the pipeline begins with; ConfigurationError where it does not fit the records."""
     begun = begun_with(config, state)
     assert begun is not None
-    schema, committee = state.schema() or config.sections.build_schema(), begun.committee
+    schema, committee = _schema(config, state), begun.committee
     said = (
         f"{committee.n_rounds} rounds, {len(committee.classes)} classes, "
         f"{committee.n_features} columns, SHA-256 {begun.digest}"
@@ -257,6 +268,8 @@ def _copied(config: Config) -> str:
 
 
 def _project(config: Config) -> str:
+    """Say where people answer; ConfigurationError where their answers could not be written."""
+    refuse_unwritable(config.sections.labels, "labels")
     studio, choices = label_studio.project_of(config)
     told = f"{studio.where}, choices {', '.join(choices.labels)}"
     refusals = Book(config.state / FILE).refusals()

@@ -259,7 +259,9 @@ def written():
     yield msgspec.structs.replace(
         prediction, time=5, label=2**53 + 1, fields=more, probabilities={"a": 0.5}, decision=None
     )
+    yield msgspec.structs.replace(prediction, label=True, decision=False)
     yield Request("7", 1.5, more, None, {}, 0.5, 1.0, None, 12, not_by=["ann"])
+    yield Request("7", 1.5, more, True, {"true": 0.5}, 0.5, 1.0, None, 12)
     bad = message(b"\xff")
     yield DeadLetter.of(bad, "bad_json", "what", source="records", time=5)
 

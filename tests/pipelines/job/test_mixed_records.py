@@ -9,6 +9,7 @@ import pytest
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import StateError
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.job.check import check
 from streamboost.pipelines.job.inspect import describe, in_words
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.folder import State
@@ -86,6 +87,11 @@ class Made:
     def written(self, stream):
         with closing(SqliteSource(self.folder / "state" / "log.db", stream)) as source:
             return [json.loads(message.payload) for message in source.poll(1_000_000)]
+
+    @property
+    def checked(self):
+        (finding,) = [one for one in check(load(self.file)) if one.part == "schema"]
+        return finding.text
 
     @property
     def found(self):
@@ -167,9 +173,12 @@ def test_fields_that_come_later_and_odd_values_are_counted_and_shown(made):
 
 def test_a_field_added_to_the_file_is_learned_from_then_on(made):
     made.run()
+    assert made.checked == "5 fields to learn from, as settled before."
     made.write('city = "category"')
+    assert made.checked.endswith("before. From the next batch on: city, as the file says")
     made.feed(payments(300, 400, city="Rome"))
     made.run()
+    assert made.checked == "6 fields to learn from, as settled before."
     made.feed(payments(400, 450, city="Oslo"))
     made.run()
     assert made.written("requests")[-1]["features"].keys() > {"city"}
