@@ -104,7 +104,7 @@ def _notices(view: View) -> list[Notice]:
         more = f", as did {others[0] if len(others) == 1 else len(others)}" * bool(others)
         more += " other classes" * (len(others) > 1)
         link = f"{page_of('/versions', name, a=fell.version)}#since"
-        found.append(Notice("Worse", f"{first} got worse since version {fell.version}{more}", link))
+        found.append(Notice("Worse", f"{first} got worse{more}", link))
     if moved := shifted(view):
         link = page_of("/features", name, feature=moved[0])
         found.append(Notice("Shifted", shifted_in_words(view), link))

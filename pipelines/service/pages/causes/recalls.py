@@ -141,8 +141,8 @@ class Change:
             return NOTHING
         if self.is_open:
             return "too few labels"
-        low, high = self.ends
-        return f"{self.points:+.0f} points ({100 * low:+.0f} to {100 * high:+.0f})"
+        points, low, high = (round(one) for one in (self.points, *(100 * end for end in self.ends)))
+        return f"{points:+d} points ({low:+d} to {high:+d})"
 
 
 def changes(was: Sequence[Told], now: Sequence[Told]) -> list[Change]:

@@ -290,4 +290,6 @@ def accuracy_since(one: Mapping[str, Any], told: Sequence[Told]) -> str:
     low, high = change.ends
     if low <= 0 <= high:
         return f"{figures}: no change beyond chance."
-    return f"{figures}: it {'fell' if change.fell else 'rose'} by more than chance explains."
+    if not change.fell:
+        return f"{figures}: it rose by more than chance explains."
+    return f"{figures}: it fell by more than chance explains, by this shift or by something else."
