@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.active.budget import Account
-from streamboost.active.window import kernels
+from streamboost.active.compiled import kernels
 
 __all__ = ["Densities", "Strata"]
 

@@ -1,12 +1,12 @@
 """The utilities of the newest records, against which one more is ranked."""
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 import numpy as np
 
-__all__ = ["Meeting", "UtilityWindow", "kernels"]
+from streamboost.active.compiled import kernels
+
+__all__ = ["Meeting", "UtilityWindow"]
 
 
 class UtilityWindow:
@@ -138,11 +138,3 @@ class Meeting:
             kernels().rank(self._line, self._count, self._size, low, high)
             self._ranks = np.column_stack([low, high])
         return self._ranks
-
-
-@cache
-def kernels() -> Any:
-    """Return the kernels, imported when something is to be ranked."""
-    from streamboost.kernels.stream import asking
-
-    return asking

@@ -20,11 +20,23 @@ EVERY = 1.0
 LETTERS = 20
 """Dead letters that are shown."""
 
-
 SELDOM, SHARE = 10.0, 0.005
 """Seconds between two looks at what labels tell, and the share of time that these may take."""
 
+_NEVER = float("-inf")
+
 Found = TypeVar("Found")
+
+
+class _Once(dict[Any, Any]):
+    """What was worked out of something, for all who ask."""
+
+    def once(self, key: Any, make: Callable[[], Found]) -> Found:
+        """Return what `make` makes, made once for all who ask for `key`."""
+        if key not in self:
+            self[key] = make()
+        found: Found = self[key]
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,19 +44,12 @@ class Evidence:
     """What labels tell of versions, by when the records came, and what was worked out of that."""
 
     told: Sequence[Told] = ()
-    found: dict[Any, Any] = field(default_factory=dict, repr=False)
-
-    def once(self, key: Any, make: Callable[[], Found]) -> Found:
-        """Return what `make` makes, made once for all who ask for `key`."""
-        if key not in self.found:
-            self.found[key] = make()
-        found: Found = self.found[key]
-        return found
+    found: _Once = field(default_factory=_Once, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A status as it was at one moment; `number` differs from that of every other moment.
+    """A status as it was at one moment; `number` differs from that of every other status.
 
     `runs` says whether there is a process of the pipeline, whatever it last said of itself, and
     `span` what stretch of time `points` are of. `evidence` may be a few seconds older. `found`
@@ -59,7 +64,7 @@ class View:
     runs: bool = False
     evidence: Evidence = field(default_factory=Evidence, compare=False, repr=False)
     span: Span = ALL
-    found: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    found: _Once = field(default_factory=_Once, compare=False, repr=False)
 
     @property
     def open_requests(self) -> int:
@@ -92,16 +97,13 @@ class View:
         """Return the same with the points to draw of a stretch of time."""
 
         def make() -> View:
-            return replace(self, points=span.of(self.points), span=span, found={})
+            return replace(self, points=span.of(self.points), span=span, found=_Once())
 
         return self.once(span, make)
 
     def once(self, key: Any, make: Callable[[], Found]) -> Found:
         """Return what `make` makes, made once for all who ask for `key`."""
-        if key not in self.found:
-            self.found[key] = make()
-        found: Found = self.found[key]
-        return found
+        return self.found.once(key, make)
 
     def document(self, name: str) -> Any:
         """Return the document `name`, empty where there is none."""
@@ -109,7 +111,7 @@ class View:
 
 
 class Feed:
-    """Looks at a status at most once in `EVERY` seconds, and only while somebody asks.
+    """Looks at a status while somebody asks, mostly once in `EVERY` seconds.
 
     Parameters
     ----------
@@ -131,12 +133,12 @@ class Feed:
         self._runs = runs
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._looked = float("-inf")
+        self._looked = self._due = _NEVER
         self._stamp: int | None = None
         self._points: dict[tuple[Any, ...], Status] = {}
         self._view = View()
-        self._labels: int | None = None
-        self._due = float("-inf")
+        self._labels: Any = _NEVER  # by how many labels was told last; none count as none
+        self._told: int | None = None  # at which stamp
 
     async def look(self, *, afresh: bool = False) -> View:
         """Return the newest view; `afresh`, with all that labels tell by now."""
@@ -149,9 +151,11 @@ class Feed:
 
     def _read(self, afresh: bool) -> View:
         stamp, reader, runs = self._reader.stamp(), self._reader, self._runs()
-        if stamp == self._stamp and not afresh:
-            same = runs == self._view.runs
-            return self._view if same else replace(self._view, runs=runs)
+        if stamp == self._stamp:
+            view = self._view if runs == self._view.runs else replace(self._view, runs=runs)
+            if afresh and self._told != stamp:
+                view = replace(view, evidence=self._weigh(view.documents, True), found=_Once())
+            return view
         self._stamp = stamp
         self._points = reader.numbered_points(known=self._points)
         documents = reader.documents()
@@ -171,7 +175,8 @@ class Feed:
         if not afresh and (labels == self._labels or began < self._due):
             return self._view.evidence
         told = self._reader.told()
-        self._labels = labels
+        # Where nothing could be read it is tried again.
+        self._labels, self._told = labels if told else _NEVER, self._stamp
         self._due = began + max(SELDOM, (self._clock() - began) / SHARE)
         return Evidence(told)
 

@@ -24,33 +24,34 @@ REASONS = 3
 NAMED = 10
 """Classes counted above the list."""
 
-
-Tally = Sequence[tuple[str, str | None, int]]
+Sums = Sequence[tuple[str, str | None, int]]
 """What records are, what they were predicted as (None: nothing), and how many, most first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Some of the `total` records of a choice that are kept.
+    """Some of the `total` records of a choice that are kept, and whether there are `more` behind.
 
-    `tally` counts all of them by what they are and were predicted as; empty: that is not to be
-    told. So many others would be of the choice, but for a `disputed` label.
+    `sums` counts all of them by what they are and were predicted as; empty: that is not to be
+    told. So many others would be of the choice, but for a `disputed` label. None: their number is
+    not to be told, as the choice goes by predictions that are hidden.
     """
 
     records: Sequence[Status]
-    total: int
-    tally: Tally = ()
-    disputed: int = 0
+    total: int | None
+    more: bool = False
+    sums: Sums = ()
+    disputed: int | None = 0
 
 
 def show_records(found: Found, view: View, choice: Choice, offset: int = 0) -> None:
-    """List records of a choice, which are those after the first `offset`."""
+    """List the records found of a choice, of which so many come before them."""
     pipeline = view.document("pipeline").get("name")
     with Tag("section", classes="panel whole", aria_label="Records", id="listed"):
         _filters(view, choice, pipeline)
         Sentence("p", "summary").say(*_what(found.total, choice))
         _left_out(found.disputed, choice, pipeline)
-        _sums(found.tally, choice, pipeline)
+        _show_sums(found.sums, choice, pipeline)
         Tag(
             "p",
             "Of the records that are kept, the newest label first; a record's id leads to all that "
@@ -59,7 +60,7 @@ def show_records(found: Found, view: View, choice: Choice, offset: int = 0) -> N
             "what was predicted rather than for what it is, or for the next likeliest class.",
             "about",
         )
-        _pages(len(found.records), found.total, choice, pipeline, offset)
+        _pages(found, choice, pipeline, offset)
         show_table(listed(found.records, pipeline))
 
 
@@ -114,42 +115,44 @@ def _address(choice: Choice, pipeline: str, **more: Any) -> str:
     return page_of("/records", pipeline, **named, **more)
 
 
-def _left_out(disputed: int, choice: Choice, pipeline: str) -> None:
+def _left_out(disputed: int | None, choice: Choice, pipeline: str) -> None:
     """Say how many records are not listed as their label is disputed, and lead to them."""
-    if not disputed:
+    if disputed == 0:
         return
-    which = "1 disputed one" if disputed == 1 else f"{disputed:,} disputed ones"
+    which = "Disputed ones"
+    if disputed is not None:
+        which = "1 disputed one" if disputed == 1 else f"{disputed:,} disputed ones"
     with Tag("p", classes="summary", id="left-out"):
         Tag("a", which, href=_address(replace(choice, disputed=True), pipeline))
         Tag("span", f" {'is' if disputed == 1 else 'are'} left out: it is open what is right.")
 
 
-def _sums(tally: Tally, choice: Choice, pipeline: str) -> None:
+def _show_sums(sums: Sums, choice: Choice, pipeline: str) -> None:
     """Say what all the records of a choice were predicted as, or what they are, most first."""
-    begins, parts = sums(tally, choice)
+    begins, parts = summed(sums, choice)
     if not parts:
         return
     with Tag("p", classes="summary", id="sums"):
         Tag("span", begins)
-        for i, ((truth, said, n), (text, *names)) in enumerate(zip(tally, parts, strict=False)):
+        for i, ((truth, said, n), (text, *names)) in enumerate(zip(sums, parts, strict=False)):
             link = _address(replace(choice, truth=truth, said=said), pipeline)
             # What was not predicted cannot be asked for.
             with Tag("span") if said is None else Tag("a", href=link):
                 Sentence("span").say(text, *names)
-            Tag("span", f" {n:,}{', ' if i + 1 < len(tally) else '.'}")
-        if rest := sum(n for *_, n in tally[NAMED:]):
+            Tag("span", f" {n:,}{', ' if i + 1 < len(sums) else '.'}")
+        if rest := sum(n for *_, n in sums[NAMED:]):
             Tag("span", f"and {rest:,} more.")
 
 
-def sums(tally: Tally, choice: Choice) -> tuple[str, list[tuple[str, ...]]]:
+def summed(sums: Sums, choice: Choice) -> tuple[str, list[tuple[str, ...]]]:
     """Return how the sentence begins, and in each of its parts a text with the names in it.
 
     There are none where all is known of each, or nothing was asked for.
 
-    >>> sums([("a", "b", 3), ("a", None, 1)], Choice(truth="a"))
+    >>> summed([("a", "b", 3), ("a", None, 1)], Choice(truth="a"))
     ('Predicted as ', [('{}', 'b'), ('nothing yet',)])
     """
-    some = tally[:NAMED]
+    some = sums[:NAMED]
     if choice.truth is None and choice.said is not None:
         return "They are ", [("{}", truth) for truth, *_ in some]
     if choice.truth is not None and choice.said is None:
@@ -159,23 +162,26 @@ def sums(tally: Tally, choice: Choice) -> tuple[str, list[tuple[str, ...]]]:
     return "", []
 
 
-def _pages(n: int, total: int, choice: Choice, pipeline: str, offset: int) -> None:
+def _pages(found: Found, choice: Choice, pipeline: str, offset: int) -> None:
     """Say which of the records are listed, and lead to those before and after."""
-    if not offset and n >= total:
+    if not offset and not found.more:
         return
 
     def link(text: str, to: int) -> None:
         Tag("a", text, href=_address(choice, pipeline, after=to or None))
 
     with Tag("nav", classes="paging", aria_label="Further records"):
-        Tag("span", f"{offset + 1:,} to {offset + n:,} of {total:,} kept" if n else "No more")
+        if found.total is not None:
+            end = offset + len(found.records)
+            none = end == offset
+            Tag("span", "No more" if none else f"{offset + 1:,} to {end:,} of {found.total:,} kept")
         if offset:
             link("Newer ones", max(offset - MOST, 0))
-        if offset + MOST < total:
+        if found.more:
             link("Older ones", offset + MOST)
 
 
-def _what(n: int, choice: Choice) -> tuple[str, ...]:
+def _what(n: int | None, choice: Choice) -> tuple[str, ...]:
     """Say what is listed, in a sentence with the names that go into it."""
     parts: list[str] = []
     names: list[str] = []
@@ -199,6 +205,8 @@ def _what(n: int, choice: Choice) -> tuple[str, ...]:
     if choice.disputed:
         parts.append("with disputed labels")
     told = f": {', '.join(parts)}" if parts else ""
+    if n is None:
+        return f"Labelled records{told}. Of those that you did not label none is listed.", *names
     return f"{plural(n, 'labelled record')}{told}.", *names
 
 

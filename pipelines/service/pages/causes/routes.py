@@ -35,6 +35,9 @@ LIKE = 2_000
 FARTHEST = 1_000_000
 """Records that may be passed over: more than are ever kept."""
 
+LAST = 10**15
+"""A version beyond all that any pipeline comes to."""
+
 Show = Callable[[View], Awaitable[None]]
 
 
@@ -54,18 +57,19 @@ class _Pages:
             raise HTTPException(404, "there is no pipeline of that name")
         return found
 
-    async def open(
-        self, here: str, title: str, served: Served, request: Request, *, afresh: bool = False
-    ) -> tuple[View, Tag, Callable[[Show | None], Awaitable[None]]]:
-        """Begin a page; return the status, its main part, and what keeps the rest of it live.
+    async def afresh(self, served: Served) -> View:
+        """Return the status with all that labels tell by now."""
+        return await self._feeds[served.name].look(afresh=True)
 
-        `afresh`, the status has all that labels tell by now.
-        """
+    async def open(
+        self, here: str, title: str, served: Served, request: Request
+    ) -> tuple[View, Tag, Callable[[Show | None], Awaitable[None]]]:
+        """Begin a page; return the status, its main part, and what keeps the rest of it live."""
         name = served.name
         header = Header(here, name, list(self._pipelines), request.state.person)
         with main(title) as content:
             activity = Activity()
-        view = await self._feeds[name].look(afresh=afresh)
+        view = await self._feeds[name].look()
 
         async def live(show: Show | None = None) -> None:
             async def again() -> None:
@@ -128,8 +132,8 @@ def _add_records(pages: _Pages) -> None:
             truth=true or None,
             said=predicted or None,
             by=by or None,
-            since=since,
-            until=until,
+            since=_version(since),
+            until=_version(until),
             wrong=wrong,
             contested=contested,
             # Where it is open what is right nobody knows of a mistake.
@@ -143,20 +147,27 @@ def _add_records(pages: _Pages) -> None:
         await live(None)
 
 
+def _version(number: int | None) -> int | None:
+    """Return a version's number, or one beyond all there are: SQLite has none above 64 bits."""
+    return None if number is None else min(max(number, 0), LAST)
+
+
 def _chosen(served: Served, person: Person, choice: Choice, offset: int) -> Found:
     """Return the records of a choice after the first `offset`, for `person` to see."""
     status, blindfold = served.status, served.blindfold
-    records, tally = status.chosen(choice, MOST, offset), status.tally(choice)
+    records, sums = status.chosen(choice, MOST, offset), status.tally(choice)
     # What a choice goes by must not tell of a record what is hidden of it.
     bounds = choice.said, choice.since, choice.until
     by_guess = choice.wrong or any(one is not None for one in bounds)
     seen = blindfold.seen_by(person, records, chosen=by_guess)
-    total = sum(n for *_, n in tally)
-    if blindfold.hides_from(person):
-        return Found(seen, total)
+    total = sum(n for *_, n in sums)
+    more = offset + MOST < total
     is_left_out = choice.disputed is False
+    if blindfold.hides_from(person):
+        disputed = None if is_left_out else 0
+        return Found(seen, None if by_guess else total, more, disputed=disputed)
     disputed = status.count(replace(choice, disputed=True)) if is_left_out else 0
-    return Found(seen, total, tally, disputed)
+    return Found(seen, total, more, sums, disputed)
 
 
 def _traces(served: Served, person: Person, id: str) -> Traces:
@@ -182,19 +193,18 @@ def _add_versions(pages: _Pages) -> None:
         served = pages.served(pipeline)
         known = served.status.versions
         found = await asyncio.to_thread(known)
-        # The first line judges by the same labels.
-        view, content, live = await pages.open(
-            "/versions", "Versions", served, request, afresh=True
-        )
+        await pages.afresh(served)  # the first line judges by the same labels
+        view, content, live = await pages.open("/versions", "Versions", served, request)
         with content:
             steering = Steering(served, request.state.person)
-            until = int(b) if b.isdecimal() else None
+            until = int(b) if b.isdecimal() and len(b) < len(str(LAST)) else None
             shown = Versions(found, view.evidence.told, view, a, until)
         steering.choose(shown.sides, as_copies(found, rolled_back(view)))
 
         async def show(now: View) -> None:
             if shown.is_old(now):
                 found = await asyncio.to_thread(known)
+                now = await pages.afresh(served)
                 shown.update(found, now.evidence.told, now)
                 steering.choose(shown.sides, as_copies(found, rolled_back(now)))
             steering.show(now)

@@ -108,3 +108,39 @@ def test_what_labels_tell_is_read_again_where_more_came_but_not_with_each_look(t
     file.close()
     assert [len(one.told) for one in seen] == [2, 2, 3, 3, 4]
     assert seen[0] is seen[1]
+
+
+def test_looking_afresh_at_what_did_not_change_reads_what_labels_tell_once(tmp_path):
+    file, now, seen = StatusFile(tmp_path / "status.db"), [0.0], []
+
+    async def look_on():
+        with ThreadPoolExecutor(1) as threads:
+            feed = Feed(StatusReader(tmp_path), threads, clock=lambda: now[0])
+            for n, afresh in ((2, False), (3, False), (None, True), (None, True), (None, False)):
+                if n is not None:
+                    file.write(labelled(n))
+                now[0] += 2.0
+                seen.append(await feed.look(afresh=afresh))
+
+    asyncio.run(look_on())
+    file.close()
+    assert [len(one.evidence.told) for one in seen] == [2, 2, 3, 3, 3]
+    assert [one.number for one in seen] == [1, 2, 2, 2, 2], "nobody need draw it again"
+    assert seen[2] is seen[3] is seen[4]
+
+
+def test_what_labels_tell_is_looked_for_again_where_nothing_could_be_read(tmp_path):
+    file, now, seen = StatusFile(tmp_path / "status.db"), [0.0], []
+    unread = {"documents": labelled(3)["documents"]}
+
+    async def look_on():
+        with ThreadPoolExecutor(1) as threads:
+            feed = Feed(StatusReader(tmp_path), threads, clock=lambda: now[0])
+            for written in (unread, labelled(3)):
+                file.write(written)
+                now[0] += SELDOM
+                seen.append((await feed.look()).evidence.told)
+
+    asyncio.run(look_on())
+    file.close()
+    assert [len(one) for one in seen] == [0, 3]

@@ -62,7 +62,7 @@ def got_worse(view: View) -> Worse | None:
         names = [one.name for one in found if one.fell]
         return Worse(version, names) if version is not None and names else None
 
-    return evidence.once(got_worse, judge)
+    return evidence.found.once(got_worse, judge)
 
 
 def since(told: Sequence[Told], version: int, pipeline: str, until: int | None = None) -> Table:

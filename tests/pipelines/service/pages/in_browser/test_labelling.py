@@ -1,5 +1,6 @@
 """The labelling page in a real browser: answered by keys, alone or beside others."""
 
+import re
 import sqlite3
 from contextlib import closing
 
@@ -364,4 +365,11 @@ def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromi
         page.goto(f"{link.partition('/login')[0]}/records?true={truth}")
         page.locator("#listed tbody tr").first.wait_for()
         assert page.locator("#sums").count() == 0, "it would tell of what others answered"
+        assert re.match(r"[1-9]\d* labelled record", text_of(page, "#listed .summary"))
+        for choice in (f"predicted={truth}", "wrong=true", f"since={10**30}", "until=9"):
+            page.goto(f"{link.partition('/login')[0]}/records?true={truth}&{choice}")
+            said = text_of(page, "#listed .summary")
+            assert said.startswith("Labelled records: "), "a number would tell of them, too"
+            assert said.endswith("Of those that you did not label none is listed.")
+            assert page.locator("nav.paging span").count() == 0
         context.close()
