@@ -88,12 +88,13 @@ class _Pages:
 def add_causes(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
     """Add the pages."""
     pages = _Pages(pipelines, feeds)
+    _add_record(pages)
     _add_records(pages)
     _add_versions(pages)
     _add_others(pages)
 
 
-def _add_records(pages: _Pages) -> None:
+def _add_record(pages: _Pages) -> None:
     @ui.page("/record", title="Record | streamboost", response_timeout=PATIENCE)
     async def record(request: Request, id: str = "", pipeline: str | None = None) -> None:
         served = pages.served(pipeline)
@@ -113,6 +114,8 @@ def _add_records(pages: _Pages) -> None:
                 show_missing(what_became(id, traces, view), alike, served.name)
         await live(None)
 
+
+def _add_records(pages: _Pages) -> None:
     @ui.page("/records", title="Records | streamboost", response_timeout=PATIENCE)
     async def records(
         request: Request,
