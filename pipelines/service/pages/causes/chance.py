@@ -1,10 +1,11 @@
 """How far a share may be off that few tell of, and how far two such shares may lie apart."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, hypot, lgamma, sqrt
+from math import exp, hypot, lgamma, log, sqrt
 from statistics import NormalDist
 
-__all__ = ["CHANCE", "Share", "as_many"]
+__all__ = ["CHANCE", "Share", "as_many", "fell_from"]
 
 CHANCE = 0.05
 """How often an interval misses what it is of, at most."""
@@ -64,3 +65,28 @@ def as_many(k: int, n: int, of: int, total: int) -> float:
 def _ways(n: int, k: int) -> float:
     """Return the logarithm of the ways to choose `k` of `n`."""
     return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+
+
+def fell_from(hits: Sequence[bool]) -> int | None:
+    """Return the place from which on hits are rarer, where they fell once; None: nowhere.
+
+    It is the likeliest place of one change of a share (Hinkley and Hinkley 1970).
+
+    >>> fell_from([True, True, False, True, True, False, False, True, False])
+    5
+    """
+    n, total, right = len(hits), sum(hits), 0
+    best, place = -1e-9 + _likelihood(total, n), None
+    for i, hit in enumerate(hits[:-1], 1):
+        right += hit
+        if right * (n - i) <= (total - right) * i:  # they rose there, or stayed
+            continue
+        found = _likelihood(right, i) + _likelihood(total - right, n - i)
+        if found > best:
+            best, place = found, i
+    return place
+
+
+def _likelihood(right: int, n: int) -> float:
+    """Return the greatest logarithmic likelihood of so many hits of n."""
+    return sum(k * log(k / n) for k in (right, n - right) if k)
