@@ -4,6 +4,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamboost.pipelines.service.pages.causes.chance import Share, as_many
 from streamboost.pipelines.service.pages.causes.recalls import around, changes, right, worse
@@ -250,3 +252,30 @@ def test_the_version_chosen_has_labels_on_both_sides_where_there_are_two():
     assert default_version(told) in range(1_004, 1_018)
     assert default_version(said(7, "a", 3, 1)) == 7
     assert default_version([]) is None
+
+
+def test_the_version_chosen_leaves_labels_to_compare_whoever_predicted_most():
+    """As somebody found it: all mistaken since version 2, and no alarm."""
+    told = [*said(1, "a", 60, 0), *said(2, "a", 40, 40)]
+    assert default_version(told) == 2
+    assert got_worse(seen_with(told)) == Worse(2, ["a"])
+    assert default_version([*said(1, "a", 1, 0), *told[10:60], *said(2, "a", 50, 0)]) == 2
+    straggler = [
+        Told(3, "a", "a", 0.5),
+        *(Told(900 + i // 10, "a", "a", 0.5) for i in range(1_000)),
+    ]
+    assert default_version(straggler) in range(925, 951)
+    few_before = [*said(1, "a", 1, 0), *said(2, "a", 60, 0), *said(3, "a", 40, 0)]
+    assert default_version(few_before) == 3
+
+
+@given(st.lists(st.integers(1, 60), min_size=1), st.integers(1, 60))
+def test_no_other_version_would_leave_more_to_compare_or_a_quarter_is_left(numbers, shift):
+    told = [Told(shift + number, "a", "a", 0.5) for number in numbers]
+
+    def smaller(version):
+        since = sum(one.version >= version for one in told)
+        return min(since, len(told) - since)
+
+    most = max(smaller(one.version) for one in told)
+    assert smaller(default_version(told)) >= min(most, len(told) / 4)

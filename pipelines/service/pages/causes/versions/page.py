@@ -15,6 +15,7 @@ from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import DataTable, Tag, show_told
 from streamboost.pipelines.status.reader import Status, Told
+from streamboost.pipelines.wording import plural
 
 __all__ = ["Versions"]
 
@@ -110,7 +111,7 @@ class Versions:
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
             Tag("h2", span, id="since-title")
             self._choose(first, last)
-            for text in (_chosen(first, a, told), _missing(self._offered | {first})):
+            for text in (_chosen(first, a, last, told), _missing(self._offered | {first})):
                 if text:
                     Tag("p", text, "about")
             for wanted, found in ((a, first), (b, last)):
@@ -204,13 +205,16 @@ def _nearest(wanted: int, numbers: Iterable[int]) -> int:
     return min(sorted(numbers), key=lambda n: abs(n - wanted))
 
 
-def _chosen(first: int, a: int | None, told: Sequence[Told]) -> str:
+def _chosen(first: int, a: int | None, last: int | None, told: Sequence[Told]) -> str:
     """Say why the comparison begins with version `first`, where nobody asked for it."""
-    if a is not None or not told:
+    versions = [one.version for one in told if last is None or one.version <= last]
+    if a is not None or not versions:
         return ""
+    since = sum(version >= first for version in versions)
     return (
-        f"No version was chosen: {first} is one since which about half of the labels came. It "
-        'stays for a while, and moves on as more come; "Compare" keeps it in the page\'s address.'
+        f"No version was chosen: {first} is one since which {since:,} of the "
+        f"{plural(len(versions), 'label')} came that count here. It stays for a while, and moves "
+        'on as more come; "Compare" keeps it in the page\'s address.'
     )
 
 
