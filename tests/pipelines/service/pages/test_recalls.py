@@ -82,7 +82,10 @@ def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse(
     assert [texts(row)[1:4] for row in since(few, 8, "p").rows] == [
         ["3 of 3", "2 of 3", "too few labels"]
     ]
-    assert "No request that a committee made" in since([], 8, "p").summary
+    assert since([], 8, "p").summary == "No label that counts here tells of any committee yet."
+    assert since(few, 6, "p", until=7).summary == (
+        "No label that counts here tells of what versions 6 to 7 predicted."
+    )
 
 
 def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():

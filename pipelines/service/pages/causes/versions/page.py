@@ -111,12 +111,14 @@ class Versions:
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
             Tag("h2", span, id="since-title")
             self._choose(first, last)
-            for text in (_chosen(first, a, last, told), _missing(self._offered | {first})):
-                if text:
-                    Tag("p", text, "about")
-            for wanted, found in ((a, first), (b, last)):
-                if wanted not in (None, found):
-                    said = f"Nothing is kept of version {wanted}; {found} is the nearest."
+            ends = {number for number in (first, last) if number is not None}
+            about = _chosen(first, a, last, told), _missing(self._offered | ends)
+            for text in filter(None, about):
+                Tag("p", text, "about")
+            for wanted, found in {a: first, b: last}.items():
+                if wanted is not None and wanted not in self._offered:
+                    nearest = "" if wanted == found else f"; {found} is the nearest"
+                    said = f"Nothing that counts here is kept of version {wanted}{nearest}."
                     Tag("p", said, "summary")
             show_told(since(told, first, self._pipeline, last))
             Tag("p", _ABOUT, "about")
@@ -131,6 +133,11 @@ class Versions:
         """Have the two beside each other, the left one for version `first`."""
         left, right = self.sides
         with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
+            if left == right:
+                Tag("h2", "Side by side", id="beside-title")
+                said = f"Nothing stands beside version {right}: for both it is the nearest known."
+                Tag("p", said, "summary empty")
+                return
             title = f"Version {named(left, again)} beside {named(right, again)}"
             Tag("h2", title, id="beside-title")
             for wanted, found in ((first, left), (self._beside, right)):
@@ -227,4 +234,4 @@ def _missing(offered: Collection[int]) -> str:
     named = ", ".join(map(str, gone[:NAMED])) + f" and {len(gone) - NAMED:,} more" * (
         len(gone) > NAMED
     )
-    return f"Not offered, as no labelled record of theirs is kept: {named}."
+    return f"Not offered, as nothing that counts here is kept of them: {named}."

@@ -97,9 +97,10 @@ def since(told: Sequence[Told], version: int, pipeline: str, until: int | None =
         for one in found
     ]
     caption = f"Each class {when}"
-    if not rows:
-        return Table(caption, columns, [], "No request that a committee made was answered yet.")
     by = f"version {version} or a later one" if until is None else f"versions {version} to {until}"
+    if not rows:
+        whose = f"of what {by} predicted" if told else "of any committee yet"
+        return Table(caption, columns, [], f"No label that counts here tells {whose}.")
     of = (
         f"Compared are {plural(len(now), 'label')} of records that {by} predicted, and the "
         f"{len(then):,} before."
