@@ -164,6 +164,32 @@ def test_a_label_that_was_taken_back_disputes_nothing():
     assert is_disputed({"truth": "b", "labels": [*taken_back, [4, "a", "ann"]]})
 
 
+def test_labels_tell_of_versions_as_many_mistakes_as_are_listed_and_no_disputed_ones(tmp_path):
+    def row(time, truth, said, *labels):
+        value = {"version": 1 + time % 2, "propensity": 0.5, "labels": labels}
+        return time, truth, said, json.dumps(value)
+
+    disputed = [1, "a", "ann"], [2, "b", "bob"]
+    rows = {
+        "wrong": row(1, "a", "b", [1, "a", "ann"]),
+        "right": row(2, "a", "a", [1, "a", "ann"]),
+        "open": row(3, "b", "a", *disputed),
+        "open, too": row(4, "b", "b", *disputed),
+        "settled": row(5, "b", "a", *disputed, [3, "b", "eve"]),
+        "taken back": row(6, "b", "a", [1, "a", "ann"], [2, None, "ann"], [3, "b", "eve"]),
+    }
+    file = StatusFile(tmp_path / FILE)
+    file.write({"records": rows})
+    reader = StatusReader(tmp_path)
+    told = reader.told()
+    for version in (1, 2):
+        choice = Choice(wrong=True, since=version, until=version, disputed=False)
+        mistakes = [one for one in told if one.version == version and one.said != one.truth]
+        assert len(mistakes) == reader.count(choice) > 0
+    assert len(told) == len(rows) - 2
+    file.close()
+
+
 def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world, reader):
     world, _ = judged_world
     sent = {one["id"]: one for one in world.read("predictions")}

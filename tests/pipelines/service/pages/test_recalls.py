@@ -88,6 +88,28 @@ def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse(
     )
 
 
+def test_of_labels_worth_enough_whose_interval_is_wide_it_is_open_and_none_calls_them_few():
+    """As somebody found it: too few labels, beside a share of 102 of them."""
+    wide = [*said(4, "b", 12, 6), *said(8, "b", 12, 6)]
+    sure = [*said(4, "a", 80, 8), *said(8, "a", 80, 8)]
+    told = sorted([*wide, *sure], key=lambda one: one.version)
+    table = since(told, 8, "p")
+    assert table.summary.startswith(
+        "No class got worse since version 8 by more than chance. It is open for b. Compared"
+    )
+    assert [texts(row)[3] for row in table.rows][1] == "open"
+    table = tables.compared(version(4), version(8), wide)
+    assert table.summary.startswith("It is open whether version 8 is better or worse than 4.")
+    accuracy = next(texts(row) for row in table.rows if texts(row)[0] == "Accuracy")
+    assert accuracy[1].startswith("50.0 % (")
+    assert accuracy[3] == "open"
+    assert since(wide, 8, "p").summary.startswith(
+        "It is open whether a class got worse since version 8. Compared"
+    )
+    few = sorted([*told, *said(4, "c", 2, 0)], key=lambda one: one.version)
+    assert "Too few labels tell of c. It is open for b." in since(few, 8, "p").summary
+
+
 def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
     """As somebody found it: 1 of 4, which was red below a lead that said nothing can be told."""
     a, b = version(4), version(8)

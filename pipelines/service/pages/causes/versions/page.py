@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamboost.pipelines.service.pages.causes.recalls import FEWEST
+from streamboost.pipelines.service.pages.causes.recalls import FEWEST, WIDE
 from streamboost.pipelines.service.pages.causes.versions.since import default_version, since
 from streamboost.pipelines.service.pages.causes.versions.tables import (
     as_copies,
@@ -26,11 +26,13 @@ _ABOUT = (
     "Of the records of each class, the share that was predicted as it on arrival (its recall), "
     f"with its 95 % interval, and of how many labels; of fewer than {FEWEST}, how many. Only "
     "labels that were asked for count, each by its chance of being asked for, so that they speak "
-    "for all records; what was predicted before the first committee does not count. Where some "
-    "stand for many more records than others, they tell less: 82 worth 19 tell as much as 19 that "
-    "stand for as many each. A change has in brackets what chance leaves possible, for all classes "
-    f"together; of labels worth fewer than {FEWEST} none is judged. Those that got worse come "
-    "first, then the others by how far they fell, last those of which too few labels tell."
+    "for all records; what was predicted before the first committee does not count, nor do records "
+    "whose label is disputed, of which it is open what is right. Where some stand for many more "
+    "records than others, they tell less: 82 worth 19 tell as much as 19 that stand for as many "
+    "each. A change has in brackets what chance leaves possible, for all classes together; it is "
+    f"open where that spans more than {100 * WIDE:.0f} points, and none is judged of labels worth "
+    f"fewer than {FEWEST}. Those that got worse come first, then the others by how far they fell, "
+    "last those that are open or of which too few labels tell."
 )
 
 

@@ -236,9 +236,7 @@ def test_the_mistakes_of_a_class_since_a_version_are_as_many_as_its_records(answ
     by_keys(link)
     page.wait_for_url(f"**since={first}&wrong=true")
     assert f"predicted wrongly by version {first} or later" in text_of(page, ".summary")
-    left_out = page.locator("#left-out a").all_inner_texts()
-    listed = page.locator("#content tbody tr").count()
-    assert listed + sum(int(text.split()[0]) for text in left_out) == wrong > 0
+    assert page.locator("#content tbody tr").count() == wrong > 0
 
 
 def test_above_a_list_stands_what_all_its_records_were_predicted_as_and_each_leads_on(
@@ -260,9 +258,9 @@ def test_above_a_list_stands_what_all_its_records_were_predicted_as_and_each_lea
 
 def test_mistakes_are_listed_without_those_that_are_open_and_these_are_a_link_away(answered, visit):
     wrong = answered.status.chosen(Choice(wrong=True, disputed=False))[0]
-    said = {"id": wrong["id"], "label": wrong["label"], "source": "zoe"}
+    said = [{"id": wrong["id"], "label": wrong["label"], "source": name} for name in ("zoe", "yan")]
     again = {"id": wrong["id"], "label": wrong["truth"]}
-    put(answered.config, "labels", [said, again])  # the last one counts, and is not zoe's
+    put(answered.config, "labels", [*said, again])  # the last one counts, and is not theirs
     disputed = lambda: [  # noqa: E731
         one["id"] for one in answered.status.chosen(Choice(wrong=True, disputed=True))
     ]
