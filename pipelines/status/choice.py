@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["CHOSEN", "Choice"]
+__all__ = ["CHOSEN", "DISPUTED", "Choice"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,21 @@ _SAID_LAST = """(
     SELECT json_extract(value, '$[2]') AS source, max(key), CASE json_type(value, '$[1]')
         WHEN 'true' THEN 'True' WHEN 'false' THEN 'False'
         ELSE CAST(json_extract(value, '$[1]') AS TEXT) END AS label
-    FROM json_each(records.value, '$.labels') GROUP BY 1
+    FROM json_each(records.value, '$.labels') WHERE key > coalesce((
+        SELECT max(key) FROM json_each(records.value, '$.labels')
+        WHERE json_type(value, '$[1]') = 'null'
+    ), -1) GROUP BY source, CASE WHEN source IS NULL THEN key END
 )"""
-"""What each said of a record, as text: columns beside a `max` are of the row that has it."""
+"""What each said of a record, as text, as `votes_of` has it: all that was said without a name.
+
+Columns beside a `max` are of the row that has it.
+"""
+
+DISPUTED = f"""EXISTS (
+    SELECT 1 FROM {_SAID_LAST} AS other WHERE other.label <> truth GROUP BY other.label
+    HAVING count(*) >= max(1, (SELECT count(*) FROM {_SAID_LAST} AS own WHERE own.label = truth))
+)"""
+"""Whether a row of ``records`` is disputed."""
 
 CHOSEN = f"""truth IS NOT NULL
 AND (:truth IS NULL OR truth = :truth)
@@ -48,8 +60,5 @@ AND (NOT :contested OR EXISTS (
     SELECT 1 FROM {_SAID_LAST} AS own JOIN {_SAID_LAST} AS other ON own.label <> other.label
     WHERE :by IS NULL OR own.source = :by
 ))
-AND (:disputed IS NULL OR :disputed = EXISTS (
-    SELECT 1 FROM {_SAID_LAST} AS other WHERE other.label <> truth GROUP BY other.label
-    HAVING count(*) >= max(1, (SELECT count(*) FROM {_SAID_LAST} AS own WHERE own.label = truth))
-))"""
+AND (:disputed IS NULL OR :disputed = {DISPUTED})"""
 """What a choice asks of a row of ``records``, with its fields as named values."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from streamboost.pipelines.status.choice import CHOSEN, Choice
+from streamboost.pipelines.status.choice import CHOSEN, DISPUTED, Choice
 from streamboost.pipelines.status.file import COUNTED, FILE, RATES, rates
 
 __all__ = ["Status", "StatusReader", "Told"]
@@ -171,13 +171,16 @@ class StatusReader:
         return self._read(query, asdict(choice), lambda row: (row[0], row[1], int(row[2])))
 
     def told(self) -> list[Told]:
-        """Return what the answered requests tell of committees, by when their records came."""
+        """Return what the answered requests tell of committees, by when their records came.
+
+        Those whose label is disputed tell nothing: it is open what is right.
+        """
         query = (
             "SELECT json_extract(value, '$.version') AS version, truth, said, "
             "json_extract(value, '$.propensity') AS chance, "
             "coalesce(json_extract(value, '$.arrived'), 0) AS arrived FROM records "
             "WHERE truth IS NOT NULL AND said IS NOT NULL AND version > 0 AND chance > 0 "
-            "ORDER BY arrived, id"
+            f"AND NOT {DISPUTED} ORDER BY arrived, id"
         )
         return self._read(query, (), lambda row: Told(*row))
 

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.service.pages.causes.record.doubts import is_disputed
+from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, is_disputed
 from streamboost.pipelines.service.pages.causes.record.story import story
 from streamboost.pipelines.status.choice import Choice
 from streamboost.pipelines.status.file import FILE, StatusFile
 from streamboost.pipelines.status.judged import notes
 from streamboost.pipelines.status.judged import rows as judged
+from streamboost.pipelines.status.judged.annotators import votes_of
 from streamboost.pipelines.status.reader import StatusReader
 from tests.pipelines.engine import test_relabelling as relabelling
 from tests.pipelines.publishing import answer, open_in, published, run
@@ -123,6 +124,9 @@ def test_a_record_is_contested_by_what_each_said_last(tmp_path):
     file.close()
 
 
+NAMES = ("ann", "bob", "eve", "somebody unnamed", "", None)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(["a", "b", "True", "2"]),
@@ -130,21 +134,60 @@ def test_a_record_is_contested_by_what_each_said_last(tmp_path):
         st.tuples(
             st.integers(0, 9),
             st.sampled_from(["a", "b", True, 2, None]),
-            st.sampled_from(["ann", "bob", "eve", None]),
+            st.sampled_from(NAMES),
         ),
-        max_size=6,
+        max_size=7,
     ),
 )
-def test_the_records_chosen_as_disputed_are_those_whose_pages_call_them_so(truth, labels):
-    one = {"labels": labels}
+def test_what_is_chosen_as_disputed_or_contested_is_what_its_page_calls_so(truth, labels):
+    found = {"labels": labels, "truth": truth}
+    votes = votes_of(labels)
+    differ = [
+        name
+        for name in NAMES
+        if any(a.source == name and a.label != b.label for a in votes for b in votes)
+    ]
     with TemporaryDirectory() as folder:
         file = StatusFile(Path(folder) / FILE)
-        file.write({"records": {"7": (1, truth, "a", json.dumps(one))}})
-        counts = [
-            StatusReader(Path(folder)).count(Choice(disputed=is_it)) for is_it in (True, False)
-        ]
+        file.write({"records": {"7": (1, truth, "a", json.dumps({"labels": labels}))}})
+        count = StatusReader(Path(folder)).count
+        assert count(Choice(disputed=True)) == is_disputed(found) != count(Choice(disputed=False))
+        assert count(Choice(contested=True)) == (disagreement(found) is not None) == bool(differ)
+        for name in set(NAMES) - {None}:
+            assert count(Choice(contested=True, by=name)) == (name in differ)
         file.close()
-    assert counts == ([1, 0] if is_disputed(one | {"truth": truth}) else [0, 1])
+
+
+def test_a_label_that_was_taken_back_disputes_nothing():
+    taken_back = [[1, "a", "ann"], [2, None, "bob"], [3, "b", "eve"]]
+    assert not is_disputed({"truth": "b", "labels": taken_back})
+    assert is_disputed({"truth": "b", "labels": [*taken_back, [4, "a", "ann"]]})
+
+
+def test_labels_tell_of_versions_as_many_mistakes_as_are_listed_and_no_disputed_ones(tmp_path):
+    def row(time, truth, said, *labels):
+        value = {"version": 1 + time % 2, "propensity": 0.5, "labels": labels}
+        return time, truth, said, json.dumps(value)
+
+    disputed = [1, "a", "ann"], [2, "b", "bob"]
+    rows = {
+        "wrong": row(1, "a", "b", [1, "a", "ann"]),
+        "right": row(2, "a", "a", [1, "a", "ann"]),
+        "open": row(3, "b", "a", *disputed),
+        "open, too": row(4, "b", "b", *disputed),
+        "settled": row(5, "b", "a", *disputed, [3, "b", "eve"]),
+        "taken back": row(6, "b", "a", [1, "a", "ann"], [2, None, "ann"], [3, "b", "eve"]),
+    }
+    file = StatusFile(tmp_path / FILE)
+    file.write({"records": rows})
+    reader = StatusReader(tmp_path)
+    told = reader.told()
+    for version in (1, 2):
+        choice = Choice(wrong=True, since=version, until=version, disputed=False)
+        mistakes = [one for one in told if one.version == version and one.said != one.truth]
+        assert len(mistakes) == reader.count(choice) > 0
+    assert len(told) == len(rows) - 2
+    file.close()
 
 
 def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world, reader):

@@ -4,7 +4,7 @@ A record counts by its chance of being asked about, so that those that were aske
 hard ones, speak for all. Predictions before there was a committee count for none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -113,17 +113,17 @@ class Change:
     @property
     def fell(self) -> bool:
         """Whether it fell by more than chance makes one of so many classes fall."""
-        return self.ends is not None and not self._is_of_few and self.ends[1] < 0.0
+        return self.ends is not None and not self.is_of_few and self.ends[1] < 0.0
 
     @property
-    def _is_of_few(self) -> bool:
+    def is_of_few(self) -> bool:
         """Whether the labels, then or now, are worth too few for their interval to be trusted."""
         return any(one is None or one.worth < FEWEST for one in (self.was, self.now))
 
     @property
     def is_open(self) -> bool:
-        """Whether too few labels tell of it to say that it did not fall."""
-        if self.ends is None or self._is_of_few:
+        """Whether it cannot be said that it did not fall: of too few labels, or for chance."""
+        if self.ends is None or self.is_of_few:
             return True
         return not self.fell and self.ends[1] - self.ends[0] > WIDE
 
@@ -140,7 +140,7 @@ class Change:
         if self.ends is None:
             return NOTHING
         if self.is_open:
-            return "too few labels"
+            return "too few labels" if self.is_of_few else "open"
         points, low, high = (round(one) for one in (self.points, *(100 * end for end in self.ends)))
         return f"{points:+d} points ({low:+d} to {high:+d})"
 
@@ -148,7 +148,7 @@ class Change:
 def changes(was: Sequence[Told], now: Sequence[Told]) -> list[Change]:
     """Return how each class changed: by how far they fell, of those first that surely did.
 
-    Last are those of which too few labels tell.
+    Last are those that are open.
     """
     then, since = _by_class(was), _by_class(now)
     among = max(len(then.keys() & since.keys()), 1)
@@ -173,7 +173,7 @@ def worse(found: Sequence[Change], when: str, whole: Change | None = None) -> st
 
     Where none did, but all of them together, which is the `whole`, that is said before.
     """
-    fell, open_ = [one for one in found if one.fell], [one for one in found if one.is_open]
+    fell = [one for one in found if one.fell]
     if fell and (first := fell[0]).was and first.now:
         was, now = first.was, first.now
         more = "".join(f" So did {one.name} ({one.text})." for one in fell[1:])
@@ -184,17 +184,25 @@ def worse(found: Sequence[Change], when: str, whole: Change | None = None) -> st
         )
     elif whole is not None and whole.fell:
         said = f"All classes together got worse {when}, by more than chance, but none by itself."
-    elif len(open_) == len(found):
+    elif all(one.is_of_few for one in found):
         return f"Too few labels tell of any class to say whether one got worse {when}."
+    elif all(one.is_open for one in found):
+        return f"It is open whether a class got worse {when}."
     else:
         said = f"No class got worse {when} by more than chance."
         if (most := found[0]).points < 0:
             said += f" {most.name} fell most, by what chance may explain: {most.text}."
-    if open_:
-        names = sorted((one.name for one in open_), key=in_order)
-        others = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
-        said += f" Too few labels tell of {', '.join(names[:NAMED])}{others}."
-    return said
+    few = _named(one for one in found if one.is_of_few)
+    wide = _named(one for one in found if one.is_open and not one.is_of_few)
+    said += f" Too few labels tell of {few}." * bool(few)
+    return said + f" It is open for {wide}." * bool(wide)
+
+
+def _named(found: Iterable[Change]) -> str:
+    """Return the names of classes for a sentence, of many the first; empty: there are none."""
+    names = sorted((one.name for one in found), key=in_order)
+    others = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
+    return ", ".join(names[:NAMED]) + others
 
 
 def shown(one: Right | None) -> str:

@@ -339,12 +339,15 @@ def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell
 
     assert "no change beyond chance" in said(92, 91)
     assert said(92, 91).startswith("Accuracy of what came since then: 91.0 %")
-    assert "before: 92.0 %" in said(92, 91)
+    assert "of 100 undisputed labels; before: 92.0 %" in said(92, 91)
     assert "it fell by more than chance" in said(92, 60)
     assert "it rose by more than chance" in said(60, 92)
     few = [Told(1, "a", "a", 1.0, 1), Told(1, "a", "b", 1.0, 2)]
     assert "Too few" in features.accuracy_since({"began": 2}, few)
     assert features.accuracy_since({"began": 2}, few[:1]) == "", "none came since then"
+    wide = [Told(1, "a", "ab"[i % 2], 1.0, 1 + i // 12) for i in range(24)]
+    text = features.accuracy_since({"began": 2}, wide)
+    assert text.endswith("of 12. It is open whether that is chance.")
     worth_few = [Told(1, "a", "a", 1.0, 1)] * 90 + [Told(1, "a", "a", 1.0, 2)] * 8
     worth_few.append(Told(1, "a", "b", 0.005, 2))
     assert "Too few" in features.accuracy_since({"began": 2}, worth_few), "one speaks for 200"

@@ -4,6 +4,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamboost.pipelines.service.pages.causes.chance import Share, as_many
 from streamboost.pipelines.service.pages.causes.recalls import around, changes, right, worse
@@ -80,7 +82,32 @@ def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse(
     assert [texts(row)[1:4] for row in since(few, 8, "p").rows] == [
         ["3 of 3", "2 of 3", "too few labels"]
     ]
-    assert "No request that a committee made" in since([], 8, "p").summary
+    assert since([], 8, "p").summary == "No label that counts here tells of any committee yet."
+    assert since(few, 6, "p", until=7).summary == (
+        "No label that counts here tells of what versions 6 to 7 predicted."
+    )
+
+
+def test_of_labels_worth_enough_whose_interval_is_wide_it_is_open_and_none_calls_them_few():
+    """As somebody found it: too few labels, beside a share of 102 of them."""
+    wide = [*said(4, "b", 12, 6), *said(8, "b", 12, 6)]
+    sure = [*said(4, "a", 80, 8), *said(8, "a", 80, 8)]
+    told = sorted([*wide, *sure], key=lambda one: one.version)
+    table = since(told, 8, "p")
+    assert table.summary.startswith(
+        "No class got worse since version 8 by more than chance. It is open for b. Compared"
+    )
+    assert [texts(row)[3] for row in table.rows][1] == "open"
+    table = tables.compared(version(4), version(8), wide)
+    assert table.summary.startswith("It is open whether version 8 is better or worse than 4.")
+    accuracy = next(texts(row) for row in table.rows if texts(row)[0] == "Accuracy")
+    assert accuracy[1].startswith("50.0 % (")
+    assert accuracy[3] == "open"
+    assert since(wide, 8, "p").summary.startswith(
+        "It is open whether a class got worse since version 8. Compared"
+    )
+    few = sorted([*told, *said(4, "c", 2, 0)], key=lambda one: one.version)
+    assert "Too few labels tell of c. It is open for b." in since(few, 8, "p").summary
 
 
 def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
@@ -250,3 +277,30 @@ def test_the_version_chosen_has_labels_on_both_sides_where_there_are_two():
     assert default_version(told) in range(1_004, 1_018)
     assert default_version(said(7, "a", 3, 1)) == 7
     assert default_version([]) is None
+
+
+def test_the_version_chosen_leaves_labels_to_compare_whoever_predicted_most():
+    """As somebody found it: all mistaken since version 2, and no alarm."""
+    told = [*said(1, "a", 60, 0), *said(2, "a", 40, 40)]
+    assert default_version(told) == 2
+    assert got_worse(seen_with(told)) == Worse(2, ["a"])
+    assert default_version([*said(1, "a", 1, 0), *told[10:60], *said(2, "a", 50, 0)]) == 2
+    straggler = [
+        Told(3, "a", "a", 0.5),
+        *(Told(900 + i // 10, "a", "a", 0.5) for i in range(1_000)),
+    ]
+    assert default_version(straggler) in range(925, 951)
+    few_before = [*said(1, "a", 1, 0), *said(2, "a", 60, 0), *said(3, "a", 40, 0)]
+    assert default_version(few_before) == 3
+
+
+@given(st.lists(st.integers(1, 60), min_size=1), st.integers(1, 60))
+def test_no_other_version_would_leave_more_to_compare_or_a_quarter_is_left(numbers, shift):
+    told = [Told(shift + number, "a", "a", 0.5) for number in numbers]
+
+    def smaller(version):
+        since = sum(one.version >= version for one in told)
+        return min(since, len(told) - since)
+
+    most = max(smaller(one.version) for one in told)
+    assert smaller(default_version(told)) >= min(most, len(told) / 4)

@@ -284,9 +284,10 @@ def accuracy_since(one: Mapping[str, Any], told: Sequence[Told]) -> str:
     change = Change("Accuracy", was, now)
     if now is None or was is None or change.ends is None:
         return ""
-    figures = f"Accuracy of what came since then: {now.text} labels; before: {was.text}"
+    figures = f"Accuracy of what came since then: {now.text} undisputed labels; before: {was.text}"
     if change.is_open:
-        return f"{figures}. Too few labels tell whether that is chance."
+        begins = "Too few labels tell" if change.is_of_few else "It is open"
+        return f"{figures}. {begins} whether that is chance."
     low, high = change.ends
     if low <= 0 <= high:
         return f"{figures}: no change beyond chance."

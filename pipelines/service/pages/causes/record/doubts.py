@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streamboost.pipelines.status.judged.annotators import votes_of
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.wording import percent
 
@@ -25,16 +26,18 @@ def who_says(found: Found) -> str:
     >>> who_says({"truth": "a", "labels": [[1, "a", "ann"], [2, "b", "bob"]]})
     'ann'
     """
-    said = [
-        source for _, label, source in found.get("labels") or () if str(label) == found["truth"]
-    ]
-    return str(said[-1] or _NOBODY) if said else _NOBODY
+    said = [name for name, label in voices(found) if label == found["truth"]]
+    return said[-1] if said else _NOBODY
 
 
-def voices(found: Found) -> dict[str, str]:
-    """Return what each who labelled a record says of it, by their newest label."""
-    newest = {str(source or _NOBODY): label for _, label, source in found.get("labels") or ()}
-    return {name: str(label) for name, label in newest.items() if label is not None}
+def voices(found: Found) -> list[tuple[str, str]]:
+    """Return who says what of a record: of each who is named the newest label, and all others'.
+
+    >>> voices({"labels": [[1, "a", "ann"], [2, None, "bob"], [3, "b", None], [4, "b", "eve"]]})
+    [('somebody unnamed', 'b'), ('eve', 'b')]
+    """
+    votes = votes_of(found.get("labels") or ())
+    return [(_NOBODY if one.source is None else one.source, one.label) for one in votes]
 
 
 def is_disputed(found: Found) -> bool:
@@ -45,7 +48,7 @@ def is_disputed(found: Found) -> bool:
     >>> is_disputed({"truth": "b", "labels": [[1, "a", "ann"], [2, "b", "bob"], [3, "b", "eve"]]})
     False
     """
-    said = list(voices(found).values())
+    said = [label for _, label in voices(found)]
     others = (said.count(one) for one in set(said) if one != found.get("truth"))
     return max(others, default=0) >= max(said.count(str(found.get("truth"))), 1)
 
@@ -57,11 +60,11 @@ def disagreement(found: Found) -> tuple[str, ...] | None:
     >>> disagreement({"labels": [[1, "a", "ann"], [2, "b", "bob"]]})
     ('People disagree: {} says {}, {} says {}.', 'ann', 'a', 'bob', 'b')
     """
-    said = voices(found)
-    if len(set(said.values())) < 2:
+    said = list(dict.fromkeys(voices(found)))
+    if len({label for _, label in said}) < 2:
         return None
     text = ", ".join(["{} says {}"] * len(said))
-    return f"People disagree: {text}.", *(part for one in said.items() for part in one)
+    return f"People disagree: {text}.", *(part for one in said for part in one)
 
 
 def looks_wrong(found: Found, near: Sequence[tuple[float, Status]]) -> tuple[str, ...] | None:

@@ -57,7 +57,7 @@ def _verdict(found: Found, against: Collection[str]) -> list[tuple[str, ...]]:
             "It is open what it is: its label has no more people behind it than another. The "
             "pipeline goes by it: {} says it is {}."
         )
-        if label is not None and str(label) not in voices(found).values():
+        if label is not None and str(label) not in (said for _, said in voices(found)):
             text += " Nobody says that it is what was predicted."
         return [(text, who_says(found), str(truth))]
     return _judged(found) + _alone(found, against)
@@ -74,7 +74,7 @@ def _judged(found: Found) -> list[tuple[str, ...]]:
 
 def _alone(found: Found, against: Collection[str]) -> list[tuple[str, ...]]:
     """Say whether one whose labels go `against` the others' is the only one who says so."""
-    sources = [name for name, label in voices(found).items() if label == found["truth"]]
+    sources = [name for name, label in voices(found) if label == found["truth"]]
     if len(sources) != 1 or sources[0] not in against:
         return []
     text = "Only {} says so, whose labels go against the others' more often than chance explains."

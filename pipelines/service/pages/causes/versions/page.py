@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamboost.pipelines.service.pages.causes.recalls import FEWEST
+from streamboost.pipelines.service.pages.causes.recalls import FEWEST, WIDE
 from streamboost.pipelines.service.pages.causes.versions.since import default_version, since
 from streamboost.pipelines.service.pages.causes.versions.tables import (
     as_copies,
@@ -15,6 +15,7 @@ from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import DataTable, Tag, show_told
 from streamboost.pipelines.status.reader import Status, Told
+from streamboost.pipelines.wording import plural
 
 __all__ = ["Versions"]
 
@@ -25,11 +26,13 @@ _ABOUT = (
     "Of the records of each class, the share that was predicted as it on arrival (its recall), "
     f"with its 95 % interval, and of how many labels; of fewer than {FEWEST}, how many. Only "
     "labels that were asked for count, each by its chance of being asked for, so that they speak "
-    "for all records; what was predicted before the first committee does not count. Where some "
-    "stand for many more records than others, they tell less: 82 worth 19 tell as much as 19 that "
-    "stand for as many each. A change has in brackets what chance leaves possible, for all classes "
-    f"together; of labels worth fewer than {FEWEST} none is judged. Those that got worse come "
-    "first, then the others by how far they fell, last those of which too few labels tell."
+    "for all records; what was predicted before the first committee does not count, nor do records "
+    "whose label is disputed, of which it is open what is right. Where some stand for many more "
+    "records than others, they tell less: 82 worth 19 tell as much as 19 that stand for as many "
+    "each. A change has in brackets what chance leaves possible, for all classes together; it is "
+    f"open where that spans more than {100 * WIDE:.0f} points, and none is judged of labels worth "
+    f"fewer than {FEWEST}. Those that got worse come first, then the others by how far they fell, "
+    "last those that are open or of which too few labels tell."
 )
 
 
@@ -110,12 +113,14 @@ class Versions:
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
             Tag("h2", span, id="since-title")
             self._choose(first, last)
-            for text in (_chosen(first, a, told), _missing(self._offered | {first})):
-                if text:
-                    Tag("p", text, "about")
-            for wanted, found in ((a, first), (b, last)):
-                if wanted not in (None, found):
-                    said = f"Nothing is kept of version {wanted}; {found} is the nearest."
+            ends = {number for number in (first, last) if number is not None}
+            about = _chosen(first, a, last, told), _missing(self._offered | ends)
+            for text in filter(None, about):
+                Tag("p", text, "about")
+            for wanted, found in {a: first, b: last}.items():
+                if wanted is not None and wanted not in self._offered:
+                    nearest = "" if wanted == found else f"; {found} is the nearest"
+                    said = f"Nothing that counts here is kept of version {wanted}{nearest}."
                     Tag("p", said, "summary")
             show_told(since(told, first, self._pipeline, last))
             Tag("p", _ABOUT, "about")
@@ -130,6 +135,11 @@ class Versions:
         """Have the two beside each other, the left one for version `first`."""
         left, right = self.sides
         with Tag("section", classes="panel whole", aria_labelledby="beside-title", id="beside"):
+            if left == right:
+                Tag("h2", "Side by side", id="beside-title")
+                said = f"Nothing stands beside version {right}: for both it is the nearest known."
+                Tag("p", said, "summary empty")
+                return
             title = f"Version {named(left, again)} beside {named(right, again)}"
             Tag("h2", title, id="beside-title")
             for wanted, found in ((first, left), (self._beside, right)):
@@ -204,13 +214,16 @@ def _nearest(wanted: int, numbers: Iterable[int]) -> int:
     return min(sorted(numbers), key=lambda n: abs(n - wanted))
 
 
-def _chosen(first: int, a: int | None, told: Sequence[Told]) -> str:
+def _chosen(first: int, a: int | None, last: int | None, told: Sequence[Told]) -> str:
     """Say why the comparison begins with version `first`, where nobody asked for it."""
-    if a is not None or not told:
+    versions = [one.version for one in told if last is None or one.version <= last]
+    if a is not None or not versions:
         return ""
+    since = sum(version >= first for version in versions)
     return (
-        f"No version was chosen: {first} is one since which about half of the labels came. It "
-        'stays for a while, and moves on as more come; "Compare" keeps it in the page\'s address.'
+        f"No version was chosen: {first} is one since which {since:,} of the "
+        f"{plural(len(versions), 'label')} came that count here. It stays for a while, and moves "
+        'on as more come; "Compare" keeps it in the page\'s address.'
     )
 
 
@@ -223,4 +236,4 @@ def _missing(offered: Collection[int]) -> str:
     named = ", ".join(map(str, gone[:NAMED])) + f" and {len(gone) - NAMED:,} more" * (
         len(gone) > NAMED
     )
-    return f"Not offered, as no labelled record of theirs is kept: {named}."
+    return f"Not offered, as nothing that counts here is kept of them: {named}."

@@ -1,5 +1,6 @@
 """Since which version classes are compared unless one is named, and which got worse since then."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
@@ -29,17 +30,22 @@ class Worse:
 
 
 def default_version(told: Sequence[Told], until: int | None = None) -> int | None:
-    """Return the version since which about half of what is told up to `until` came; None: nothing.
+    """Return the version to compare since, of what is told up to `until`; None: nothing is.
 
-    It is a round number where many versions are told of: it stays for a while as labels come.
-    `told` is in the order in which the records came.
+    From a quarter to a half of that came before it; where one version predicted too much for that,
+    the smaller side has as much as can be. It is a round number where many versions are told of: it
+    stays for a while as labels come.
     """
-    versions = [one.version for one in told if until is None or one.version <= until]
-    if not versions:
+    versions = sorted(one.version for one in told if until is None or one.version <= until)
+    n = len(versions)
+    if not n:
         return None
-    middle = versions[len(versions) // 2]
-    step = _round((middle - min(versions)) / 4)
-    return middle // step * step
+    quarter, middle = versions[n // 4], versions[n // 2]
+    if quarter < middle:
+        step = _round((middle - quarter) / 2)
+        return middle // step * step
+    before, after = bisect_left(versions, middle), bisect_right(versions, middle)
+    return versions[after] if n - after > before else middle
 
 
 def _round(most: float) -> int:
@@ -91,9 +97,10 @@ def since(told: Sequence[Told], version: int, pipeline: str, until: int | None =
         for one in found
     ]
     caption = f"Each class {when}"
-    if not rows:
-        return Table(caption, columns, [], "No request that a committee made was answered yet.")
     by = f"version {version} or a later one" if until is None else f"versions {version} to {until}"
+    if not rows:
+        whose = f"of what {by} predicted" if told else "of any committee yet"
+        return Table(caption, columns, [], f"No label that counts here tells {whose}.")
     of = (
         f"Compared are {plural(len(now), 'label')} of records that {by} predicted, and the "
         f"{len(then):,} before."

@@ -62,8 +62,11 @@ def compared(a: Status, b: Status, told: Sequence[Told]) -> Table:
         rows.append([title, *sides, cell(one)])
     first, second = a["version"], b["version"]
     said = worse(classes, f"from version {first} to {second}", whole)
-    if all(one.is_open for one in (whole, *classes)):
-        said = f"Too few labels tell whether version {second} is better or worse than {first}."
+    judged = (whole, *classes)
+    if all(one.is_open for one in judged):
+        few = all(one.is_of_few for one in judged)
+        begins = "Too few labels tell" if few else "It is open"
+        said = f"{begins} whether version {second} is better or worse than {first}."
     of = (
         "Each is judged by what it predicted itself, of which "
         f"{plural(len(then), 'label')} and {len(later):,} tell."
@@ -72,8 +75,8 @@ def compared(a: Status, b: Status, told: Sequence[Told]) -> Table:
 
 
 def _judged(side: Right | None, change: Change) -> str:
-    """Return the share that was right, or where the change is open how many of so few were."""
-    return side.counted if side is not None and change.is_open else shown(side)
+    """Return the share that was right, or where too few labels tell how many of these were."""
+    return side.counted if side is not None and change.is_of_few else shown(side)
 
 
 def _predicted_by(told: Sequence[Told], version: Status) -> list[Told]:
@@ -122,32 +125,22 @@ def listed(
     `again` has the number of the version that each is a copy of, which was rolled back to. Each
     leads to itself and the one `beside`, the newest where that is None.
     """
-    columns = [
-        Column("Version", "words"),
-        Column("Served from", "words"),
-        Column("Labels"),
-        Column("Trees"),
-        Column("Right while it served"),
-        Column("Kept", "words"),
-    ]
+    words = Column("Version", "words"), Column("Served from", "words")
+    figures = (Column(text) for text in ("Labels", "Trees", "Right while it served"))
+    columns = [*words, *figures, Column("Kept", "words")]
     other = versions[-1]["version"] if beside is None else beside
     by: dict[int, list[Told]] = {}
     for record in told:
         by.setdefault(record.version, []).append(record)
-    rows: list[list[str | Cell]] = [
-        [
-            Cell(
-                named(int(one["version"]), again),
-                link=page_of("/versions", pipeline, a=one["version"], b=other),
-            ),
-            clock(one.get("began")),
-            amount(one.get("labels")),
-            amount(one.get("trees")),
-            shown(right(by.get(one["version"], ()))),
-            "can serve again" if one["version"] in kept else "no",
-        ]
-        for one in reversed(versions)
-    ]
+    rows: list[list[str | Cell]] = []
+    for one in reversed(versions):
+        number = int(one["version"])
+        link = page_of("/versions", pipeline, a=number, b=other)
+        made = (amount(one.get(key)) for key in ("labels", "trees"))
+        share = shown(right(by.get(number, ())))
+        serves = "can serve again" if number in kept else "no"
+        name = Cell(named(number, again), link=link)
+        rows.append([name, clock(one.get("began")), *made, share, serves])
     summary = f"{len(kept)} are kept whole and can serve again."
     if len(kept) > OFFERED + 1:
         summary += (
