@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamboost.pipelines.service.pages.causes.chance import Share, as_many
+from streamboost.pipelines.service.pages.causes.chance import Share, as_many, fell_from
 from streamboost.pipelines.service.pages.causes.recalls import around, changes, right, worse
 from streamboost.pipelines.service.pages.causes.versions import tables
 from streamboost.pipelines.service.pages.causes.versions.since import (
@@ -18,6 +18,7 @@ from streamboost.pipelines.service.pages.causes.versions.since import (
 )
 from streamboost.pipelines.service.pages.view import Evidence, View
 from streamboost.pipelines.status.reader import Told
+from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_causes import version
 from tests.pipelines.service.pages.test_tables import texts
 
@@ -32,7 +33,8 @@ def test_the_class_that_got_worse_since_a_version_is_named_and_leads_to_its_mist
     table = since(told, 8, "p")
     assert table.summary.startswith(
         "Class b got worse since version 8, by more than chance: of its records 91.7 % were "
-        "recognised before and 41.7 % are now, by 60 labels and 60. Compared are 120 labels"
+        "recognised before and 41.7 % are now, by 60 labels and 60. b most likely got worse with "
+        "version 9. Compared are 120 labels"
     )
     worst, other = table.rows
     assert texts(worst)[0] == "b"
@@ -224,6 +226,23 @@ def test_of_more_versions_than_have_a_button_it_is_said_how_to_roll_back_to_the_
     said_of = [tables.listed(some, [], range(1, n + 1), "p").summary for n in (6, 10)]
     assert said_of[0] == "6 are kept whole and can serve again."
     assert "to any other once it is compared" in said_of[1]
+
+
+def test_when_a_class_got_worse_is_said_by_the_likeliest_place_of_the_change():
+    random, found = np.random.default_rng(3), []
+    for _ in range(100):
+        hits = [*(random.random(60) < 0.95), *(random.random(60) < 0.45)]
+        found.append(fell_from(hits))
+    assert sum(abs(place - 60) <= 5 for place in found) >= 85
+    assert fell_from([False, False, True, True]) is None, "they rose"
+    assert fell_from([True] * 9) is fell_from([]) is None
+    told = [
+        Told(version, "a", "a" if version < 7 else "b", 0.5, 1_000 * i)
+        for i, version in enumerate([4] * 30 + [5] * 30 + [7] * 30, 1)
+    ]
+    said_of = since(told, 5, "p").summary
+    assert f"a most likely got worse from about {clock(61_000)} on, with version 7." in said_of
+    assert "most likely" not in since(told[:60], 5, "p").summary
 
 
 def test_an_interval_of_a_difference_holds_as_often_as_it_says():

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
+from streamboost.pipelines.service.pages.causes.chance import fell_from
 from streamboost.pipelines.service.pages.causes.recalls import (
     Change,
     around,
@@ -16,7 +17,7 @@ from streamboost.pipelines.service.pages.causes.recalls import (
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.status.reader import Told
-from streamboost.pipelines.wording import NOTHING, plural
+from streamboost.pipelines.wording import NOTHING, clock, plural
 
 __all__ = ["Worse", "default_version", "got_worse", "since"]
 
@@ -105,7 +106,19 @@ def since(told: Sequence[Told], version: int, pipeline: str, until: int | None =
         f"Compared are {plural(len(now), 'label')} of records that {by} predicted, and the "
         f"{len(then):,} before."
     )
-    return Table(caption, columns, rows, f"{worse(found, when)} {of}")
+    summary = f"{worse(found, when)}{_onset(found[0], [*then, *now])} {of}"
+    return Table(caption, columns, rows, summary)
+
+
+def _onset(most: Change, told: Sequence[Told]) -> str:
+    """Say since when the class that fell most was mistaken more often; empty: none fell."""
+    own = [one for one in told if one.truth == most.name]
+    place = fell_from([one.said == one.truth for one in own]) if most.fell else None
+    if place is None:
+        return ""
+    first = own[place]
+    at = f" from about {clock(first.arrived)} on," if first.arrived else ""
+    return f" {most.name} most likely got worse{at} with version {first.version}."
 
 
 def _mistaken(one: Change, version: int, until: int | None, pipeline: str) -> str | Cell:
