@@ -17,9 +17,6 @@ from streamboost.errors import ConfigurationError
 
 __all__ = ["Querier"]
 
-_AT_ONCE = 2**16
-"""Utilities compared together: 0.5 MB."""
-
 
 @dataclass(slots=True)
 class _Asked:
@@ -121,11 +118,7 @@ class Querier:
         if self._pool is not None:
             self._collect(asked, self.budget, self._pool, ids, X, utility, cold=cold)
             return asked.requests()
-        at_once = max(1, _AT_ONCE // self.strategy.window)
-        for start in range(0, len(ids), at_once):
-            part = slice(start, start + at_once)
-            known = ids[part], X[part], utility[part], draws[part]
-            self._rate(asked, self.budget, *known, cold=cold)
+        self._rate(asked, self.budget, ids, X, utility, draws, cold=cold)
         return asked.requests()
 
     def _draw(

@@ -159,10 +159,8 @@ def estimates_by_class(
         return np.asarray(np.einsum("aa->a", sums[name][0]))
 
     def squares(name: str) -> np.ndarray:
-        whole = np.einsum("aa->a", sums[name])
-        return np.asarray(
-            w**2 * whole - 2.0 * t * w * own(f"{name}_own") + t**2 * own(f"{name}_own")
-        )
+        whole, alone = np.einsum("aa->a", sums[name]), own(f"{name}_own")
+        return np.asarray(w**2 * whole - 2.0 * t * w * alone + t**2 * alone)
 
     K, model, stands = len(t), squares("model"), sums["stands"][0]
     P = stands.sum(axis=0)
