@@ -221,10 +221,10 @@ def _add_others(pages: _Pages) -> None:
         request: Request, pipeline: str | None = None, feature: str | None = None
     ) -> None:
         served = pages.served(pipeline)
-        told = await asyncio.to_thread(served.status.told)
+        await pages.afresh(served)  # what labels tell is shown, too
         view, content, live = await pages.open("/features", "Features", served, request)
         with content:
-            show_features(view, feature, told)
+            show_features(view, feature, view.evidence.told)
         await live(None)
 
     @ui.page("/letters", title="Dead letters | streamboost", response_timeout=PATIENCE)
