@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import astuple
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from streamboost.connectors.base import Message, Source, Transaction
@@ -35,6 +35,7 @@ from streamboost.pipelines.state.folder import State
 
 __all__ = ["Finding", "check", "guarantee"]
 
+_Begins = Callable[[], Schema]
 
 _APART = (
     "exactly once: each scorer commits predictions, requests and progress of its partitions with "
@@ -60,6 +61,7 @@ def check(config: Config) -> Iterator[Finding]:
     Only at the address of copies a file is written and removed: nothing else tells whether one can.
     """
     state = State(config.state)
+    schema = cache(partial(_schema, config, state))  # of a checkpoint, which may be large
     if config.sections.kafka is not None:
         found = _try(config, "kafka", partial(refuse_missing_topics, config))
         yield found
@@ -79,16 +81,16 @@ def check(config: Config) -> Iterator[Finding]:
             yield _try(config, "schema_registry", partial(_registered, config))
         yield _try(config, "state", partial(_standing, config, state, connectors.transaction))
         yield _try(config, "source", read_records)
-        yield _try(config, "schema", partial(_settled, config, state, messages))
+        yield _try(config, "schema", partial(_settled, config, schema, messages))
         if named(config):
-            yield _try(config, "models", partial(_models, config, state, messages))
+            yield _try(config, "models", partial(_models, config, schema, messages))
         if config.scores_apart:
             yield _try(config, "scoring", partial(shares, config))
         yield _try(config, "labels", partial(_labels, config, connectors.labels))
         if connectors.bootstrap is not None:
-            yield _try(config, "bootstrap", partial(_known, state, messages, config, connectors))
+            yield _try(config, "bootstrap", partial(_known, schema, messages, config, connectors))
         if config.sections.bootstrap.committee is not None:
-            yield _try(config, "committee", partial(_begun_with, config, state, messages))
+            yield _try(config, "committee", partial(_begun_with, config, state, schema, messages))
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
             yield _try(config, name, partial(section.tried, config.surroundings))
@@ -174,9 +176,9 @@ def _schema(config: Config, state: State) -> Schema:
     return state.schema() or config.sections.build_schema()
 
 
-def _settled(config: Config, state: State, messages: list[Message]) -> str:
+def _settled(config: Config, begins: _Begins, messages: list[Message]) -> str:
     """Say what the features are; DataError where the records at the start do not fit."""
-    named, schema = config.sections.build_schema(), _schema(config, state)
+    named, schema = config.sections.build_schema(), begins()
     if not messages and not schema.resolved:
         return "what the fields hold will be found out from the first records"
     schema, sentence = schema.infer(made_of(config, schema, messages))
@@ -188,9 +190,9 @@ def _settled(config: Config, state: State, messages: list[Message]) -> str:
     return f"{dead} {sentence}" if dead else sentence
 
 
-def _models(config: Config, state: State, messages: list[Message]) -> str:
+def _models(config: Config, begins: _Begins, messages: list[Message]) -> str:
     """Say what models there are; ConfigurationError where one cannot be made."""
-    schema = _schema(config, state)
+    schema = begins()
     if messages and not schema.resolved:
         schema, _ = schema.infer(made_of(config, schema, messages))
     records = schema.decode(messages).records if schema.resolved else None
@@ -218,11 +220,11 @@ def _labels(config: Config, source: Source) -> str:
     return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
 
 
-def _known(state: State, records: list[Message], config: Config, connectors: Connectors) -> str:
+def _known(begins: _Begins, records: list[Message], config: Config, connectors: Connectors) -> str:
     """Say how many known records are there; DataError where most of them cannot be used."""
     assert connectors.bootstrap is not None
     messages = first_messages(connectors.bootstrap)
-    schema = _schema(config, state)
+    schema = begins()
     if not schema.resolved and records:
         schema, _ = schema.infer(made_of(config, schema, records))
     if not messages or not schema.resolved:
@@ -235,11 +237,11 @@ def _known(state: State, records: list[Message], config: Config, connectors: Con
     return f"{_amount(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
 
 
-def _begun_with(config: Config, state: State, records: list[Message]) -> str:
+def _begun_with(config: Config, state: State, begins: _Begins, records: list[Message]) -> str:
     """Say what the pipeline begins with; ConfigurationError where it does not fit the records."""
     begun = begun_with(config, state)
     assert begun is not None
-    schema, committee = _schema(config, state), begun.committee
+    schema, committee = begins(), begun.committee
     said = (
         f"{committee.n_rounds} rounds, {len(committee.classes)} classes, "
         f"{committee.n_features} columns, SHA-256 {begun.digest}"
