@@ -181,6 +181,8 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
         _silent.discard(servers)
     except kafka_errors.KafkaTimeoutError as error:
         reasons = [one for one in refusals.found if not isinstance(one, type(error))]
+        # The last try may only have had no time left: that says less than what those before met.
+        reasons = [one for one in reasons if not _is_of_time(one)] or reasons
         for reason in reasons:
             if isinstance(reason, _CREDENTIALS):
                 raise reason from None
@@ -200,6 +202,11 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
     finally:
         for log in logs:
             log.removeHandler(refusals)
+
+
+def _is_of_time(reason: Exception) -> bool:
+    """Tell whether a connection was given up for the time alone, which the library renames."""
+    return isinstance(reason.__context__, kafka_errors.KafkaTimeoutError)
 
 
 def _is_of_settings(reason: Exception) -> bool:

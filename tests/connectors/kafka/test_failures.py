@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import os
+import socket
 import threading
 import time
 from contextlib import closing
@@ -239,6 +240,32 @@ def test_a_cluster_that_cannot_be_reached_may_be_later(servers, reason):
     cluster = KafkaCluster(servers, {"bootstrap_timeout_ms": 500})
     with pytest.raises(UnavailableError, match=f"{servers}.*{reason}"):
         KafkaSource(cluster, "records").poll(1)
+
+
+@pytest.fixture
+def falls_silent():
+    """The address of a port that refuses the first connection, and leaves all after it waiting."""
+    with socket.socket() as server, socket.socket() as waiting:
+        server.bind(("127.0.0.1", 0))
+
+        class AtTheFirst(logging.Handler):
+            def emit(self, record):
+                if "ECONNREFUSED" in record.getMessage() and not waiting.getsockname()[1]:
+                    server.listen(0)
+                    waiting.connect(server.getsockname())  # nobody accepts it: the queue is full
+
+        handler = AtTheFirst()
+        logging.getLogger("kafka.net.manager").addHandler(handler)
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        logging.getLogger("kafka.net.manager").removeHandler(handler)
+
+
+def test_what_a_connection_failed_of_is_said_rather_than_that_time_ran_out(falls_silent):
+    cluster = KafkaCluster(falls_silent, {"bootstrap_timeout_ms": 1_500})
+    with pytest.raises(UnavailableError, match="ECONNREFUSED"):
+        cluster.admin()
+    with pytest.raises(UnavailableError, match="timed out"):
+        cluster.admin()  # there is nothing else to say
 
 
 def test_who_waits_hears_at_once_that_nobody_is_there_and_once_until_somebody_is(broker, caplog):

@@ -92,7 +92,7 @@ def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(made, mak
 def test_inspect_shows_what_the_state_tells_where_no_broker_answers(
     made, broker, make_records, streamboost_command
 ):
-    made = made("bootstrap_timeout_ms = 500")
+    made = made("bootstrap_timeout_ms = 2000")
     _, said = streamboost_command("inspect", "p.toml", code=1)
     assert "has not begun: `streamboost run` does" in said
     put(made, make_records(40)[0])
