@@ -11,6 +11,7 @@ variance of that (Horvitz and Thompson 1952). For every figure used here, a reco
 with t and w (K,) that depend on the figure alone, so that K x K sums serve all figures.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -105,13 +106,21 @@ class Tally:
     """Additive sums over records with K classes: O(K²) numbers, whatever the records' number."""
 
     def __init__(self, n_classes: int = 0) -> None:
+        self._lay_out(n_classes)
+
+    def _lay_out(self, n_classes: int) -> None:
+        """Have all numbers be 0, in one array that is added up at once; the rest are its parts."""
         self.n_classes = n_classes
-        self.sums: Arrays = {
-            name: np.zeros(_shape(kinds, n_classes)) for name, kinds in _SHAPES.items()
-        }
+        self._all = np.zeros(sum(math.prod(shape) for shape in _shapes(n_classes).values()))
+        self.sums: Arrays = {}
+        start = 0
+        for name, shape in _shapes(n_classes).items():
+            end = start + math.prod(shape)
+            self.sums[name] = self._all[start:end].reshape(shape)
+            start = end
         # Rows: the reliability curve's bins, log loss, and being right by predicted class.
-        self.means = np.zeros((BINS + 1 + n_classes, len(MEAN_COLUMNS)))
-        self.cost = np.zeros((1, len(MEAN_COLUMNS)))  # of decisions
+        self.means = self.sums.pop("means")
+        self.cost = self.sums.pop("cost")  # of decisions
 
     @property
     def records(self) -> float:
@@ -135,19 +144,13 @@ class Tally:
 
     def widen(self, n_classes: int) -> None:
         """Make room for `n_classes` classes."""
-        for name, kinds in _SHAPES.items():
-            grown = np.zeros(_shape(kinds, n_classes))
-            grown[tuple(slice(length) for length in self.sums[name].shape)] = self.sums[name]
-            self.sums[name] = grown
-        self.means = np.pad(self.means, [(0, n_classes - self.n_classes), (0, 0)])
-        self.n_classes = n_classes
+        before = self.state()
+        self._lay_out(n_classes)
+        self._take(before)
 
     def merge(self, other: "Tally", times: float = 1.0) -> None:
         """Add so many `times` the sums of `other`, which has as many classes."""
-        for name, total in self.sums.items():
-            total += times * other.sums[name]
-        self.means += times * other.means
-        self.cost += times * other.cost
+        self._all += other._all if times == 1.0 else times * other._all
 
     def weigh_model(self, others: float) -> None:
         """Let the records added so far stand for so many `others` each, in what P expects."""
@@ -155,7 +158,7 @@ class Tally:
             self.sums[name] *= others
         self.means[:, MEAN_COLUMNS.index("model")] *= others
         # What stands for what was not kept apart from the records themselves.
-        self.sums["stands"] = others * self.sums["cells"]
+        self.sums["stands"][:] = others * self.sums["cells"]
 
     def add(self, judged: Judged) -> None:
         """Add a run of records."""
@@ -177,11 +180,17 @@ class Tally:
     def resume(cls, arrays: Arrays) -> "Tally":
         """Go on from what `state` returned."""
         tally = cls(len(arrays["truth"]))
-        tally.sums |= {name: arrays[name].copy() for name in _SHAPES if name in arrays}
-        for name, total in (("means", tally.means), ("cost", tally.cost)):
-            if name in arrays:  # earlier releases had no costs, and fewer columns
-                total[:, : arrays[name].shape[1]] = arrays[name]
+        tally._take(arrays)
         return tally
+
+    def __reduce__(self) -> Any:
+        return Tally.resume, (self.state(),)  # copied one by one, the parts would be parts no more
+
+    def _take(self, arrays: Arrays) -> None:
+        """Take the sums of at most as many classes over; what is not among them stays 0."""
+        for name, total in self.state().items():
+            if name in arrays:  # earlier releases had no costs, and fewer columns
+                total[tuple(slice(length) for length in arrays[name].shape)] = arrays[name]
 
 
 @cache
@@ -192,6 +201,9 @@ def _kernels() -> Any:
     return tallying
 
 
-def _shape(kinds: str, n_classes: int) -> tuple[int, ...]:
+@cache
+def _shapes(n_classes: int) -> dict[str, tuple[int, ...]]:
     sizes = {"4": 4, "J": _J, "K": n_classes}
-    return tuple(sizes[kind] for kind in kinds)
+    shapes = {name: tuple(sizes[kind] for kind in kinds) for name, kinds in _SHAPES.items()}
+    width = len(MEAN_COLUMNS)
+    return {**shapes, "means": (BINS + 1 + n_classes, width), "cost": (1, width)}
