@@ -1,9 +1,10 @@
 """What an evaluation holds, and the figures that follow from it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from streamboost.storage import Arrays, part
@@ -120,8 +121,8 @@ class Accounts:
         """Return both reports and the requests without an answer, as JSON can hold them."""
         since_start, recent = self.both()
         return {
-            "since_start": asdict(since_start),
-            "recent": asdict(recent),
+            "since_start": msgspec.to_builtins(since_start),
+            "recent": msgspec.to_builtins(recent),
             "pending": self.pending,
             "unanswered": self.unanswered,
         }
