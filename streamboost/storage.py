@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,23 @@ def write_arrays(
     ModelFileError
         When the file cannot be written; an older one of that name stays.
     """
-    write_bytes(path, seal(arrays, kind=kind, manifest=manifest))
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    with _in_one_step(path) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode  # what `save_file` writes is its owner's alone
+        try:
+            save_file(_contiguous(arrays), temporary, metadata=_metadata(kind, manifest))
+        except SafetensorError as error:
+            raise _unwritten(path, error) from error
+        temporary.chmod(mode)
+        with temporary.open("r+b") as file:  # never whole in memory: checkpoints are large
+            digest = hashlib.file_digest(file, "sha256").hexdigest().encode()
+            file.seek(0)
+            length = int.from_bytes(file.read(8), "little")
+            file.seek(8 + file.read(length).index(_BLANK.encode()))
+            file.write(digest)
 
 
 def seal(
@@ -109,42 +126,64 @@ def seal(
     """Return `arrays` and `manifest` as the bytes of a sealed file."""
     from safetensors.numpy import save
 
-    header = {"sha256": _BLANK, "format": FORMAT, "kind": kind, "manifest": dict(manifest or {})}
-    text = {"streamboost": json.dumps(header)}  # the digest stands first: its zeros are found first
-    blob = save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata=text)
+    blob = save(_contiguous(arrays), metadata=_metadata(kind, manifest))
     digest = hashlib.sha256(blob).hexdigest().encode()
     return blob.replace(_BLANK.encode(), digest, 1)
 
 
+def _contiguous(arrays: Mapping[str, np.ndarray]) -> Arrays:
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def _metadata(kind: str, manifest: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return what the header says; the digest stands first: its zeros are found first."""
+    header = {"sha256": _BLANK, "format": FORMAT, "kind": kind, "manifest": dict(manifest or {})}
+    return {"streamboost": json.dumps(header)}
+
+
 def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
     """Write `blob` to `path`, atomically and durably.
-
-    The bytes go to a temporary file beside `path`, are forced to disk, and take the name in one
-    step: a reader finds the old file or the new one, never a part.
 
     Raises
     ------
     ModelFileError
         When the file cannot be written; an older one of that name stays.
     """
+    with _in_one_step(path) as temporary:
+        temporary.write_bytes(blob)
+
+
+@contextmanager
+def _in_one_step(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary file's path beside `path`; what is written there takes the name at the end.
+
+    It is forced to disk before: a reader finds the old file or the new one, never a part.
+    """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("wb") as file:
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
+        _force(temporary)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise ModelFileError(
-            f"{path}: cannot be written: {error.strerror or error}; name a place that can"
-        ) from error
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
+        raise _unwritten(path, error.strerror or error) from error
     finally:
-        os.close(folder)
+        with suppress(OSError):
+            temporary.unlink()
+    _force(path.parent)
+
+
+def _force(path: Path) -> None:
+    """Have what is in a file or folder be on the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _unwritten(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+    return ModelFileError(f"{path}: cannot be written: {reason}; name a place that can")
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dict[str, Any]]:

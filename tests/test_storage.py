@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from streamboost.errors import ModelFileError
-from streamboost.storage import pack_json, read_arrays, unpack_json, write_arrays
+from streamboost.storage import pack_json, read_arrays, seal, unpack_json, write_arrays
 
 
 def test_arrays_and_manifest_come_back(tmp_path):
@@ -86,3 +86,17 @@ def test_headers_that_are_none_are_refused(tmp_path, header):
     (tmp_path / "file").write_bytes(len(header).to_bytes(8, "little") + header)
     with pytest.raises(ModelFileError, match="not a streamboost file"):
         read_arrays(tmp_path / "file", kind="test")
+
+
+def test_a_file_is_written_as_it_is_sealed_and_may_be_read_by_others(tmp_path):
+    arrays = {
+        "every other": np.arange(30.0)[::2],
+        "none": np.zeros((0, 3)),
+        "columns": np.asfortranarray(np.arange(20, dtype=np.float32).reshape(4, 5)),
+    }
+    made, plain = tmp_path / "made", tmp_path / "plain"
+    write_arrays(made, arrays, kind="test", manifest={"zeros": "0" * 64})
+    assert made.read_bytes() == seal(arrays, kind="test", manifest={"zeros": "0" * 64})
+    plain.touch()
+    assert made.stat().st_mode == plain.stat().st_mode
+    assert sorted(tmp_path.iterdir()) == [made, plain]

@@ -137,7 +137,13 @@ def test_a_full_disk_keeps_no_run_from_starting(
     while not any("log.db cannot grow" in line for line in said):
         said.append(process.stderr.readline())
         assert said[-1], "".join(said)
-    assert describe(small_disk)["running"]
+    try:
+        stands = describe(small_disk)["running"]
+    except UnavailableError as error:
+        # Whoever opens a killed run's log makes its companion anew, and here the status may have
+        # taken a page of that one's room: then nobody can read it, and is told why.
+        stands = end == signal.SIGKILL and "make room on its disk" in str(error)
+    assert stands
     filler.unlink()
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
