@@ -52,10 +52,7 @@ AND (:said IS NULL OR said = :said)
 AND (NOT :wrong OR said <> truth)
 AND (:since IS NULL OR json_extract(value, '$.version') >= :since)
 AND (:until IS NULL OR json_extract(value, '$.version') <= :until)
-AND (:by IS NULL OR EXISTS (
-    SELECT 1 FROM json_each(records.value, '$.labels') AS one
-    WHERE json_extract(one.value, '$[2]') = :by
-))
+AND (:by IS NULL OR EXISTS (SELECT 1 FROM {_SAID_LAST} AS own WHERE own.source = :by))
 AND (NOT :contested OR EXISTS (
     SELECT 1 FROM {_SAID_LAST} AS own JOIN {_SAID_LAST} AS other ON own.label <> other.label
     WHERE :by IS NULL OR own.source = :by

@@ -121,6 +121,7 @@ def test_a_record_is_contested_by_what_each_said_last(tmp_path):
     assert reader.count(Choice(contested=True)) == 2
     assert reader.count(Choice(contested=True, by="ann")) == 2
     assert reader.count(Choice(contested=True, by="bob")) == 1
+    assert reader.count(Choice(by="ann")) == reader.count(Choice(by="bob")) == 3
     file.close()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamboost.pipelines.service.pages.causes.record.doubts import is_disputed
+from streamboost.pipelines.service.pages.causes.record.doubts import is_disputed, voices
 from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
@@ -241,7 +241,7 @@ def _row(one: Status, pipeline: str) -> list[str | Cell]:
         percent(share),
         str(one.get("version") or NOTHING),
         _reasons(one.get("why"), str(label), one["truth"]),
-        _sources(one.get("labels") or ()),
+        _sources(one),
     ]
 
 
@@ -254,12 +254,12 @@ def _prediction(one: Status) -> str | Cell:
     return Cell(str(label), shade=0.6, colour="bad", note="wrong: ")
 
 
-def _sources(labels: Sequence[Sequence[Any]]) -> str:
+def _sources(one: Status) -> str:
     """Return who labelled a record, and what each said where they differ."""
-    said = {str(source or "nobody named"): str(label) for _, label, source in labels}
-    if len({*said.values()}) > 1:
-        return ", ".join(f"{source} ({label})" for source, label in said.items())
-    return ", ".join(said) or "nobody named"
+    said = dict.fromkeys(voices(one))
+    if len({label for _, label in said}) > 1:
+        return ", ".join(f"{source} ({label})" for source, label in said)
+    return ", ".join(source for source, _ in said) or NOTHING
 
 
 def _reasons(why: Mapping[str, Any] | None, label: str, truth: str) -> str:

@@ -275,10 +275,16 @@ def test_a_list_of_records_names_what_spoke_for_each():
 def test_a_mistake_is_marked_and_differing_labels_are_named():
     (row,) = records.listed([AGREED], "p").rows
     assert (row[3].colour, row[3].note) == ("bad", "wrong: ")
-    assert row[-1] == "ann (sky), bob (grass), eve (grass)"
+    assert row[-1] == "ann (sky), eve (grass), bob (grass)"  # by when each spoke last
     right = FOUND | {"label": "grass", "labels": [[1, "grass", "ann"], [2, "grass", None]]}
     (row,) = records.listed([right], "p").rows
-    assert (row[3], row[-1]) == ("grass", "ann, nobody named")
+    assert (row[3], row[-1]) == ("grass", "ann, somebody unnamed")
+
+
+def test_who_took_a_label_back_said_nothing_of_a_record():
+    labels = [[1, "sky", "ann"], [2, None, "ann"], [3, "grass", "bob"]]
+    (row,) = records.listed([FOUND | {"label": "grass", "labels": labels}], "p").rows
+    assert row[-1] == "bob"
 
 
 def test_nearness_takes_numbers_by_their_spread_and_words_as_they_are():
