@@ -60,7 +60,7 @@ def test_weights_make_up_for_what_was_asked_about():
 
 def test_the_order_of_classes_and_their_sum_stay():
     temperature = Temperature()
-    temperature.value = 3.0
+    temperature.resume(temperature.state() | {"value": 3.0})
     P = np.random.default_rng(35).dirichlet(np.full(5, 0.1), size=50)
     P[0] = [1.0, 0.0, 0.0, 0.0, 0.0]
     cooled = temperature.apply(P)

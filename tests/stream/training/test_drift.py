@@ -191,7 +191,8 @@ def test_a_temperature_that_moves_is_no_drift():
     scored = learner.score(X[:300])
     learner.query(X[:300], scored, [str(i) for i in range(300)])
     own = learner.snapshot()["drift.margin"]
-    learner.judge.temperature.value = 4.0
+    temperature = learner.judge.temperature
+    temperature.resume(temperature.state() | {"value": 4.0})
     warm = learner.score(X[:300])
     assert warm.probabilities.max() < scored.probabilities.max()
     learner.query(X[:300], warm, [str(i) for i in range(300, 600)])
