@@ -26,7 +26,7 @@ def idle(site, n, source="127.0.0.1"):
 def has_ended(connection):
     connection.settimeout(0.001)
     try:
-        return connection.recv(1) == b""
+        return connection.recv(4096) == b""
     except TimeoutError:
         return False
     except ConnectionError:
