@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streamboost.connectors.base import Message
+from streamboost.connectors.messages.inference import is_nameable
 from streamboost.connectors.messages.labels import LONGEST_ID, LabelKind
-from streamboost.connectors.messages.written import DeadLetter, Reason, Time
+from streamboost.connectors.messages.values import time_of
+from streamboost.connectors.messages.written import DeadLetter, Reason, Time, milliseconds
+from streamboost.features.paths import getter
 
-__all__ = ["Decoded", "DecodedLabels", "Labels", "Records"]
-
-
-_TOGETHER = 2**24
-"""Bytes that are put together to be decoded, at most."""
+__all__ = ["Decoded", "DecodedLabels", "Labels", "Records", "time_reader"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,21 +130,17 @@ class Desk:
 
     def parse(
         self,
-        decoder: msgspec.json.Decoder[Any],
+        decode: Callable[[bytes], Any],
         astuple: Callable[[Any], tuple[Any, ...]],
         required: dict[str, Reason],
     ) -> tuple[list[int], list[tuple[Any, ...]]]:
         """Decode every message: the indices of the usable ones, and their values as tuples.
 
-        `astuple` makes those of what `decoder` gives, and may raise msgspec's ValidationError. The
+        `astuple` makes those of what `decode` gives, and may raise msgspec's ValidationError. The
         first of them must be there and not be empty text: `required` gives, in their order, what
         each is called and the reason when it is not. The very first is the id, in whose place the
         message's key stands where records are named by it.
         """
-        together = self._together(decoder, astuple, len(required))
-        if together is not None:
-            return list(range(len(together))), together
-        decode = decoder.decode
         kept: list[int] = []
         parsed: list[tuple[Any, ...]] = []
         first = slice(len(required))
@@ -174,40 +170,6 @@ class Desk:
             kept.append(index)
             parsed.append(values)
         return kept, parsed
-
-    def _together(
-        self,
-        decoder: msgspec.json.Decoder[Any],
-        astuple: Callable[[Any], tuple[Any, ...]],
-        n_required: int,
-    ) -> list[tuple[Any, ...]] | None:
-        """Return the values of all messages, decoded as lines; None where one may be unusable.
-
-        Between braces a line break ends a value or is an error, so that where there are as many
-        values as payloads, each is of one payload alone, whatever stands in them.
-        """
-        payloads = [
-            one.payload
-            for one in self._messages
-            if one.damage is None
-            and one.size <= min(self._max_bytes, len(one.payload))
-            and one.payload.startswith(b"{")
-            and one.payload.endswith(b"}")
-        ]
-        is_large = sum(map(len, payloads)) > _TOGETHER
-        if self.by_key or is_large or len(payloads) < len(self._messages):
-            return None
-        lines = b"\n".join(payloads)
-        try:
-            if not lines.isascii():
-                codecs.utf_8_decode(lines, "strict", True)
-            found = [astuple(value) for value in decoder.decode_lines(lines)]
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None
-        needed = [value for values in found for value in values[:n_required]]
-        too_long = any(type(one[0]) is str and len(one[0]) > self._longest_id for one in found)
-        is_usable = len(found) == len(payloads) and None not in needed and "" not in needed
-        return found if is_usable and not too_long else None
 
     def _explain_id(self, id: str, required: dict[str, Reason]) -> str:
         name = self._called(next(iter(required)))
@@ -240,6 +202,30 @@ def _text_of(key: bytes | None) -> str | None:
         raise msgspec.ValidationError(
             f"The key {key!r:.80} is not UTF-8 and names no record: write keys as text"
         ) from None
+
+
+def time_reader(field: str | None) -> Callable[[Message], float | None]:
+    """Return what gives a message's time in milliseconds since the epoch, None where it has none.
+
+    That is when it was written, where its source knows, and otherwise what its `field` says.
+    """
+    if field is None:
+        return attrgetter("time")
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(dict[str, Any]).decode
+    get: Callable[[Any], Any] = getter(field)
+    if is_nameable(field) and "." not in field:
+        struct = msgspec.defstruct("Timed", [("time", Time, None)], rename={"time": field})
+        decode, get = msgspec.json.Decoder(struct).decode, attrgetter("time")
+
+    def read(message: Message) -> float | None:
+        if message.time is not None:
+            return message.time
+        try:
+            return milliseconds(time_of(get(decode(message.payload))))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None  # decoding it in its batch says what is wrong
+
+    return read
 
 
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)

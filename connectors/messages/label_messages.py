@@ -119,10 +119,10 @@ class LabelMessages:
         return self.names.id or "id"
 
     @cached_property
-    def _reader(self) -> tuple[msgspec.json.Decoder[Any], Callable[[Any], tuple[Any, ...]]]:
+    def _reader(self) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
         """Return what decodes a message, and what makes id, label, time and source of that."""
         if (self.names, self.record_id) != (LabelFields(), "id") or self.label not in _TYPES:
-            return msgspec.json.Decoder(dict[str, Any]), self._along_paths()
+            return msgspec.json.Decoder(dict[str, Any]).decode, self._along_paths()
         fields = [
             ("id", str | int | None, None),
             ("label", _TYPES[self.label] | msgspec.UnsetType, msgspec.UNSET),
@@ -130,7 +130,7 @@ class LabelMessages:
             ("source", str | None, None),
         ]
         struct = msgspec.defstruct("Label", fields, gc=False)
-        return msgspec.json.Decoder(struct), _told_apart
+        return msgspec.json.Decoder(struct).decode, _told_apart
 
     def _along_paths(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
         get_id, get_label = id_reader(self._id), getter(self.names.label)

@@ -33,7 +33,7 @@ class Numbers:
     def decode(self, desk: Desk, messages: Sequence[Message]) -> Records:
         """Decode records; one in which something else stands becomes a dead letter."""
         kept, rows = desk.parse(
-            self._decoder, msgspec.structs.astuple, {self.id or "id": "missing_id"}
+            self._decoder.decode, msgspec.structs.astuple, {self.id or "id": "missing_id"}
         )
         records = Records(
             ids=[str(row[0]) for row in rows],
@@ -90,7 +90,7 @@ class Mixed:
         """Decode records, noting fields that are not `known`."""
         take, id_of = values_reader(self.names), _nothing if self.id is None else id_reader(self.id)
         kept, rows = desk.parse(
-            msgspec.json.Decoder(dict[str, Any]),
+            msgspec.json.Decoder(dict[str, Any]).decode,
             lambda record: (id_of(record), record),
             {self.id or "id": "missing_id"},
         )
@@ -100,7 +100,7 @@ class Mixed:
             X=np.empty((len(rows), 0), dtype=np.float32),
             messages=[messages[index] for index in kept],
             values=[take(record) for _, record in rows],
-            unknown=known.unknown([record for _, record in rows]),
+            unknown=known.unknown(record for _, record in rows),
         )
 
     def _times(self, records: Iterable[Mapping[str, Any]]) -> list[Time]:

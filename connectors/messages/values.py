@@ -3,17 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from streamboost.connectors.base import Message
-from streamboost.connectors.messages.inference import is_nameable
-from streamboost.connectors.messages.written import Time, milliseconds
+from streamboost.connectors.messages.written import Time
 from streamboost.features.paths import flat, getter, lies_in
 
-__all__ = ["Known", "id_reader", "time_of", "time_reader", "values_reader"]
+__all__ = ["Known", "id_reader", "time_of", "values_reader"]
 
 _KINDS = {bool: "bool", float: "float", list: "array", dict: "object"}
 
@@ -35,30 +32,6 @@ def id_reader(path: str) -> Callable[[Mapping[str, Any]], str | int | None]:
 def time_of(value: Any) -> Time:
     """Return `value` where it can be a time, and None where not."""
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
-
-
-def time_reader(field: str | None) -> Callable[[Message], float | None]:
-    """Return what gives a message's time in milliseconds since the epoch, None where it has none.
-
-    That is when it was written, where its source knows, and otherwise what its `field` says.
-    """
-    if field is None:
-        return attrgetter("time")
-    decode: Callable[[bytes], Any] = msgspec.json.Decoder(dict[str, Any]).decode
-    get: Callable[[Any], Any] = getter(field)
-    if is_nameable(field) and "." not in field:
-        struct = msgspec.defstruct("Timed", [("time", Time, None)], rename={"time": field})
-        decode, get = msgspec.json.Decoder(struct).decode, attrgetter("time")
-
-    def read(message: Message) -> float | None:
-        if message.time is not None:
-            return message.time
-        try:
-            return milliseconds(time_of(get(decode(message.payload))))
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None  # decoding it in its batch says what is wrong
-
-    return read
 
 
 def values_reader(paths: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
@@ -98,12 +71,10 @@ class Known:
         for path in self._paths | self._whole:
             self._branch.add(path)
 
-    def unknown(self, records: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    def unknown(self, records: Iterable[Mapping[str, Any]]) -> Counter[str]:
         """Return how many of `records` have a value in each field that is not known."""
         found: Counter[str] = Counter()
         leaves = self._branch.leaves
-        if all(map(leaves.issuperset, records)):
-            return found
         for record in records:
             if not record.keys() <= leaves:
                 self._look(record, self._branch, "", found)

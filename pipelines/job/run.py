@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 from streamboost.connectors.base import Committed, Transaction
+from streamboost.connectors.messages.decoded import time_reader
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import time_reader
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.environment import environment
 from streamboost.pipelines.apart.learning import LearningPipeline

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.connectors.base import Message
+from streamboost.connectors.messages.decoded import time_reader
 from streamboost.connectors.messages.labels import LabelFields
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import time_reader
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.features.fields import Field
 
