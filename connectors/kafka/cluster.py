@@ -274,5 +274,7 @@ def discard(producer: KafkaProducer) -> None:
     try:
         producer.close(timeout=0)
     except kafka_errors.KafkaError:
-        # It gives up where it cannot flush, and its thread would go on sending.
+        # It gives up where it cannot flush: its thread would go on sending, and the producer would
+        # flush once more, and complain, whenever Python clears it away.
         producer._sender.force_close()
+        producer._closed = True

@@ -11,10 +11,11 @@ import time
 from contextlib import closing
 
 import pytest
+from kafka.errors import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
-from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.cluster import KafkaCluster, discard
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
@@ -115,6 +116,25 @@ def test_a_slow_network_is_lived_with(broker, proxied, name):
         transaction.commit(1, [(KafkaSink(cluster, name), [b"1", b"2"])], {}, b"entry")
         assert [sequence for sequence, _ in transaction.journal()] == [1]
     assert payloads(broker, name) == [b"1", b"2"]
+
+
+def test_a_producer_that_is_let_go_of_with_a_message_on_its_way_does_not_wait_for_it_later(
+    proxied, name, monkeypatch
+):
+    cluster, proxy = proxied
+    producer = cluster.producer()
+    producer.partitions_for(name)
+    proxy.delay = 2.0
+    message = producer.send(name, b"1")
+    discard(producer)
+    waited = []
+    monkeypatch.setattr(producer, "flush", waited.append)
+    producer.close(timeout=1)  # as the library does when Python clears the producer away
+    assert not waited
+    with pytest.raises(KafkaError, match="closed forcefully"):
+        message.get(timeout=30)
+    producer._sender.join(30)
+    assert not producer._sender.is_alive()
 
 
 @pytest.mark.slow
