@@ -79,15 +79,11 @@ def suited(estimator: Trainable, n_rows: int) -> Trainable:
     """
     if n_rows < _MANY:
         return estimator
-    few = default_estimator()
-    # Not by get_params, which takes longer than growing a tree on so many rows.
-    if type(estimator) is not type(few) or any(
-        getattr(estimator, name) != getattr(few, name) for name in (*_FOR_MANY, "n_estimators")
-    ):
-        return estimator
-    many = copy(estimator)
-    vars(many).update(_FOR_MANY)
-    return many
+    few, given = default_estimator().get_params(), estimator.get_params()
+    is_default = type(estimator).__name__ == "SketchLogitBoostClassifier" and all(
+        given[name] == few[name] for name in (*_FOR_MANY, "n_estimators")
+    )
+    return copy(estimator).set_params(**_FOR_MANY) if is_default else estimator
 
 
 def every_label_estimator() -> Trainable:
