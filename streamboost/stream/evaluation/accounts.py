@@ -1,10 +1,9 @@
 """What an evaluation holds, and the figures that follow from it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from streamboost.storage import Arrays, part
@@ -121,8 +120,8 @@ class Accounts:
         """Return both reports and the requests without an answer, as JSON can hold them."""
         since_start, recent = self.both()
         return {
-            "since_start": msgspec.to_builtins(since_start),
-            "recent": msgspec.to_builtins(recent),
+            "since_start": asdict(since_start),
+            "recent": asdict(recent),
             "pending": self.pending,
             "unanswered": self.unanswered,
         }
