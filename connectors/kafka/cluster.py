@@ -181,8 +181,6 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
         _silent.discard(servers)
     except kafka_errors.KafkaTimeoutError as error:
         reasons = [one for one in refusals.found if not isinstance(one, type(error))]
-        # The last try may only have had no time left: that says less than what those before met.
-        reasons = [one for one in reasons if not _is_of_time(one)] or reasons
         for reason in reasons:
             if isinstance(reason, _CREDENTIALS):
                 raise reason from None
@@ -197,7 +195,9 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
             ) from error
         # What a broker says right before it hangs up, the client does not always read.
         hint = ", or hangs up on these credentials" if guarded else ""
-        last = _said(reasons[-1] if reasons else error)
+        # The last try may only have had no time left: that says less than what those before met.
+        met = [one for one in reasons if not _is_of_time(one)] or reasons or [error]
+        last = _said(met[-1])
         raise UnavailableError(f"{servers} cannot be reached{hint}: {last}") from error
     finally:
         for log in logs:

@@ -9,7 +9,7 @@ __all__ = ["CHOSEN", "DISPUTED", "Choice"]
 class Choice:
     """Some of the labelled records; None, and False but for one, leave nothing out.
 
-    They are `truth`, were predicted as `said`, were labelled by `by` among others, were predicted
+    They are `truth`, were predicted as `said`, have a label of `by` that stands, were predicted
     by version `since` or a later one, by `until` or an earlier one, and `wrong`. They are
     `contested` where the newest labels of two annotators differ, one of them being `by`, if that
     is named, and `disputed` where as many say that they are something else as say `truth`: False

@@ -7,7 +7,7 @@ from streamboost.pipelines.status.judged.annotators import votes_of
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.wording import percent
 
-__all__ = ["disagreement", "is_disputed", "looks_wrong", "voices", "who_says"]
+__all__ = ["UNNAMED", "disagreement", "is_disputed", "looks_wrong", "voices", "who_says"]
 
 Found = Mapping[str, Any]
 
@@ -17,7 +17,8 @@ CONFIDENT = 0.7
 FEWEST = 3
 """Neighbours of which more than half have to agree with it."""
 
-_NOBODY = "somebody unnamed"
+UNNAMED = "somebody unnamed"
+"""Who gave a label that names nobody."""
 
 
 def who_says(found: Found) -> str:
@@ -27,7 +28,7 @@ def who_says(found: Found) -> str:
     'ann'
     """
     said = [name for name, label in voices(found) if label == found["truth"]]
-    return said[-1] if said else _NOBODY
+    return said[-1] if said else UNNAMED
 
 
 def voices(found: Found) -> list[tuple[str, str]]:
@@ -37,7 +38,7 @@ def voices(found: Found) -> list[tuple[str, str]]:
     [('somebody unnamed', 'b'), ('eve', 'b')]
     """
     votes = votes_of(found.get("labels") or ())
-    return [(_NOBODY if one.source is None else one.source, one.label) for one in votes]
+    return [(UNNAMED if one.source is None else one.source, one.label) for one in votes]
 
 
 def is_disputed(found: Found) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.service.pages.causes.annotators import contradicted
 from streamboost.pipelines.service.pages.causes.record.doubts import (
+    UNNAMED,
     disagreement,
     looks_wrong,
 )
@@ -95,7 +96,11 @@ def show_missing(said: tuple[str, ...], alike: Sequence[str], pipeline: str) -> 
 def _labels(found: Found) -> Table:
     columns = [Column(text, "words") for text in ("When", "Label", "Who said so")]
     rows = [
-        [clock(when), "taken back" if label is None else str(label), str(source or "nobody named")]
+        [
+            clock(when),
+            "taken back" if label is None else str(label),
+            UNNAMED if source is None else source,
+        ]
         for when, label, source in reversed(found.get("labels") or [])
     ]
     return Table("Labels, the newest first", columns, rows, "")
