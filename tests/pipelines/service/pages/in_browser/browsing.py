@@ -1,6 +1,10 @@
-"""What the tests in a browser share: a pipeline to look at, and what is seen of it."""
+"""What the tests in a browser share: a pipeline to look at, and what is seen of it.
+
+Set STREAMBOOST_SCREENSHOTS to a folder to have pictures of the pages.
+"""
 
 import json
+import os
 import re
 import shutil
 from dataclasses import dataclass, field
@@ -114,3 +118,12 @@ def assert_accessible(page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="this needs axe")
     found = axe.Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
+
+
+def assert_fits(page, name):
+    """Look at a page from wide to a phone; nobody waits for pictures that nobody asked for."""
+    for width in (1280, 768, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        if folder := os.environ.get("STREAMBOOST_SCREENSHOTS"):
+            page.screenshot(path=Path(folder) / f"{name}-{width}.png", full_page=True)

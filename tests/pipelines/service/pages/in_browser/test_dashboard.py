@@ -1,11 +1,6 @@
-"""The dashboard in a real browser, and what holds for every page.
+"""The dashboard in a real browser, and what holds for every page."""
 
-Set STREAMBOOST_SCREENSHOTS to a folder to keep the pictures that are taken.
-"""
-
-import os
 import signal
-from pathlib import Path
 
 import pytest
 from slow import slow
@@ -17,6 +12,7 @@ from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     SCRIPT,
     assert_accessible,
+    assert_fits,
     in_a_browser,
     tile,
 )
@@ -207,9 +203,7 @@ def test_an_unknown_pipeline_is_a_plain_404(job, chromium):
     ("path", "theme"),
     [(DASHBOARD, "light"), ("/label", "dark"), *slow((DASHBOARD, "dark"), ("/label", "light"))],
 )
-def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, visit, tmp_path):
-    folder = Path(os.environ.get("STREAMBOOST_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
+def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, visit):
     page = visit(path, color_scheme=theme, bypass_csp=True)  # axe brings styles of its own
     page.wait_for_selector("canvas" if path == DASHBOARD else ".choice")
     assert_accessible(page)
@@ -217,11 +211,7 @@ def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, vi
         "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
     )
     assert (min(brightness) > 200) if theme == "light" else (max(brightness) < 60)
-    for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 844})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        name = f"{'dashboard' if path == DASHBOARD else 'labelling'}-{theme}-{width}.png"
-        page.screenshot(path=folder / name, full_page=True)
+    assert_fits(page, f"{'dashboard' if path == DASHBOARD else 'labelling'}-{theme}")
 
 
 def test_images_that_a_text_holds_are_shown_on_the_pages_of_records_alone(visit):

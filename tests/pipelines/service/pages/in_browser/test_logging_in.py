@@ -1,13 +1,11 @@
 """In by a link that asks, out by a button, in a real browser."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     assert_accessible,
+    assert_fits,
     in_a_browser,
     text_of,
 )
@@ -73,14 +71,10 @@ def test_a_link_that_another_page_opens_replaces_nobody_unasked(come, job):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_that_asks_is_accessible_and_fits_a_phone(come, theme, tmp_path):
-    folder = Path(os.environ.get("STREAMBOOST_SCREENSHOTS", tmp_path))
+def test_the_page_that_asks_is_accessible_and_fits_a_phone(come, theme):
     page = come("ann", color_scheme=theme, bypass_csp=True)
     assert_accessible(page)
-    for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 844})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.screenshot(path=folder / f"login-{theme}-{width}.png")
+    assert_fits(page, f"login-{theme}")
 
 
 @pytest.mark.parametrize("path", [DASHBOARD, "/label?pipeline=segments"])
