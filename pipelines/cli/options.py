@@ -64,12 +64,15 @@ def stop_on_signals(said: bytes) -> "Stop":
     """
     from streamboost.pipelines.stop import Stop
 
-    stop = Stop()
+    stop, is_asked = Stop(), False
 
     def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal is_asked
+        # Not by another handler: the next signal may come before this one could set it.
+        if is_asked:
+            return
+        is_asked = True
         for each in (signal.SIGINT, signal.SIGTERM):
-            # Not SIG_IGN: Python would complain of the other one, where both came at once.
-            signal.signal(each, _ignore)
             # An ending interpreter takes the handler away: the next one would kill the process.
             atexit.register(signal.signal, each, signal.SIG_IGN)
         # Past Python's buffers, which the interrupted line may be writing to.
@@ -80,10 +83,6 @@ def stop_on_signals(said: bytes) -> "Stop":
     signal.signal(signal.SIGINT, ask)
     signal.signal(signal.SIGTERM, ask)
     return stop
-
-
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Do nothing about a signal."""
 
 
 def exit_code(error: StreamBoostError) -> int:

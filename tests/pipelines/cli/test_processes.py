@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 import time
 from contextlib import closing
 
@@ -212,21 +213,47 @@ def test_further_signals_are_ignored_while_it_stops(streamboost_command, tmp_pat
     assert list((tmp_path / "state" / "checkpoints").iterdir())
 
 
+@pytest.fixture
+def handlers():
+    """Put back what happens on signals."""
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    before = {number: signal.getsignal(number) for number in kinds}
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
 def test_two_signals_at_once_stop_it_without_a_word_about_the_second():
     """A worker of `run --workers` hears of Ctrl-C from the terminal and from its parent."""
     both = {signal.SIGINT, signal.SIGTERM}
-    before = {number: signal.getsignal(number) for number in {*both, signal.SIGALRM}}
     stop = stop_on_signals(b"")
+    signal.pthread_sigmask(signal.SIG_BLOCK, both)
+    for number in both:
+        signal.raise_signal(number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+    assert stop.requested
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_that_comes_before_the_first_is_answered_is_ignored(capfd):
+    stop = stop_on_signals(b"stopping\n")
+
+    def raise_another(frame, event, arg):
+        """Raise a signal before the first line of what handles the one before."""
+        if frame.f_code.co_name == "ask":
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGINT)
+
+    before = sys.gettrace()
+    sys.settrace(raise_another)
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, both)
-        for number in both:
-            signal.raise_signal(number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
-        assert stop.requested
+        signal.raise_signal(signal.SIGINT)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        sys.settrace(before)
+    assert stop.requested
+    assert capfd.readouterr().err == "stopping\n"
 
 
 def test_it_waits_for_the_first_records_to_find_the_schema(streamboost_command, tmp_path):
