@@ -124,7 +124,8 @@ def assert_fits(page, name):
     """Look at a page from wide to a phone; nobody waits for pictures that nobody asked for."""
     for width in (1280, 768, 390):
         page.set_viewport_size({"width": width, "height": 844})
-        # Not evaluated once: a page that was too busy to answer its server is loaded again.
-        page.wait_for_function("n => document.documentElement.scrollWidth <= n", arg=width)
+        # Not `evaluate`, which fails where a page that was too busy for its server is loaded again.
+        found = page.wait_for_function("document.documentElement.scrollWidth").json_value()
+        assert found <= width, name
         if folder := os.environ.get("STREAMBOOST_SCREENSHOTS"):
             page.screenshot(path=Path(folder) / f"{name}-{width}.png", full_page=True)
