@@ -2,7 +2,9 @@
 
 import os
 import socket
+from collections import Counter
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 # scikit-learn's array-API checks run only under this, and scipy reads it when it is imported.
@@ -62,6 +64,19 @@ def pytest_xdist_make_scheduler(config, log):
 
     config.option.loadscopereorder = False  # they begin in the order above
     return ByPart(config, log)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Print how long the tests of each part took, added up over the workers."""
+    seconds = Counter()
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            path = report.nodeid.partition("::")[0]
+            kind = path.endswith(".py") and part_of(config.rootpath / path)
+            seconds[kind or "/".join(path.split("/")[:2])] += report.duration
+    if len(seconds) > 1:
+        parts = ", ".join(f"{part} {taken:.0f} s" for part, taken in seconds.most_common(12))
+        terminalreporter.write_line(f"time by part, all workers together: {parts}")
 
 
 @pytest.fixture(scope="session", autouse=True)
