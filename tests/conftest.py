@@ -85,18 +85,15 @@ def _each_kernel_is_compiled_once(request, tmp_path_factory):
     if not hasattr(request.config, "workerinput"):
         yield
         return
-    from numba.core import event
-
     from streamboost.kernels.binning import code_values
-    from tests.compiling import OneAtATime
+    from tests.compiling import each_kernel_once
 
     assert not code_values.signatures, "a module trains while every worker collects its tests"
 
-    with (tmp_path_factory.getbasetemp().parent / "compiling").open("a") as file:
-        listener = OneAtATime(file)
-        event.register("numba:compiler_lock", listener)
+    folder = tmp_path_factory.getbasetemp().parent / "compiling"
+    folder.mkdir(exist_ok=True)
+    with each_kernel_once(folder):
         yield
-        event.unregister("numba:compiler_lock", listener)
 
 
 class KafkaSocket(socket.socket):
