@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 LABEL_STUDIO = .cache/label-studio
 
-.PHONY: demo test test-slow test-apart lint check docs dist bench soak format clean
+.PHONY: demo test test-slow test-apart lint check docs dist bench record soak format clean
 
 # SERVE=1 lets it go on, to be watched and answered in a browser.
 demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
@@ -82,6 +82,10 @@ bench: $(VENV)/bench-ready
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.status
 	$(BIN)/python -m benchmarks.drift --labels 0 --records 500000
+
+# Ten figures of speed, compared with those of the newest release.
+record: $(VENV)/ready
+	$(BIN)/python -m benchmarks.record --against benchmarks/record.json
 
 # Looks for new counterexamples, kills a pipeline so many times (and its broker, and lets another
 # take over), reads a backlog of so many records, and lets a pipeline run for so many minutes.

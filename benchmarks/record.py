@@ -1,7 +1,7 @@
 """Ten figures of speed in one file, to compare two states of the project.
 
     python -m benchmarks.record [--out FILE] [--against FILE] [--turns 5] [--figures NAME ...]
-    python -m benchmarks.record --page docs/pages/figures/benchmarks.md --from FILE
+    python -m benchmarks.record --page FILE.md --from benchmarks/record.json
 
 Each turn measures every figure once, each in a process of its own. A figure is a cost: lower is
 better. Every sample stands between two samples of a fixed calibration load that uses none of this

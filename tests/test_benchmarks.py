@@ -2,12 +2,14 @@
 
 import ast
 import importlib
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import record
 from benchmarks.paper_tables import results
 
 ROOT = Path(__file__).parents[1]
@@ -110,3 +112,24 @@ def test_a_strategy_in_bounds_buys_what_it_chooses_and_nothing_that_was_not_earn
         ]
     assert all(n + 1 <= (i + 1) / 10 for n, i in enumerate(bought))
     assert 15 <= len(bought) <= 30
+
+
+def test_the_table_of_speed_is_made_from_the_record():
+    recorded = json.loads((ROOT / "benchmarks" / "record.json").read_text())
+    assert set(recorded["figures"]) == set(record.FIGURES)
+    page = (ROOT / "docs" / "pages" / "figures" / "benchmarks.md").read_text()
+    assert record.page(recorded) in page
+
+
+def test_a_record_names_what_became_slower_beyond_its_noise():
+    def recorded(**quotients):
+        figures = {
+            name: {"median": quotient, "quotient": quotient, "error": error}
+            for name, (quotient, error) in quotients.items()
+        }
+        return {"figures": figures}
+
+    old = recorded(steady=(1.0, 0.01), slowed=(1.0, 0.01), noisy=(1.0, 0.1), faster=(1.0, 0.01))
+    new = recorded(steady=(1.05, 0.01), slowed=(1.2, 0.01), noisy=(1.2, 0.1), faster=(0.5, 0.01))
+    slower = [name for name, *_, is_slower in record.differences(new, old) if is_slower]
+    assert slower == ["slowed"]
