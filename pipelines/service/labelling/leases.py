@@ -37,10 +37,14 @@ class Leases:
     requests : where the open requests are
     lease : how long a record that nobody comes back to stays with whoever has it, in milliseconds
     clock : gives the milliseconds since 1970
+    blind : whether labellers are told the committee's guess only for an answer
     """
 
-    def __init__(self, requests: RequestReader, lease: int, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, requests: RequestReader, lease: int, clock: Callable[[], int], *, blind: bool
+    ) -> None:
         self._requests = requests
+        self._blind = blind
         self._lease = lease
         self._clock = clock
 
@@ -77,6 +81,8 @@ class Leases:
             mine = [action for action, name in done if name == person.name]
             if "not_sure" in mine or any(action == "label" for action, _ in done):
                 continue
+            if self.knows_guess(connection, person, request):
+                continue
             if not mine and not self._is_ending(request):
                 return request
             skipped.append((len(mine), place, request))
@@ -95,6 +101,20 @@ class Leases:
             "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)",
             (id, person.seat, self._clock() + self._lease),
         )
+
+    def knows_guess(self, connection: Connection, person: Person, request: OpenRequest) -> bool:
+        """Tell whether labelling is blind, and `person` was told the guess for an answer of theirs.
+
+        Taking the answer back takes back nothing of that.
+        """
+        if not self._blind or person.role == "operator":
+            return False
+        query = (
+            "SELECT 1 FROM entries WHERE id = ? AND sequence = ? AND person = ? "
+            "AND action = 'label' LIMIT 1"
+        )
+        found = connection.execute(query, (request["id"], request["sequence"], person.name))
+        return found.fetchone() is not None
 
     def held(self, connection: Connection, person: Person) -> str | None:
         """Return the record that `person` has before them."""

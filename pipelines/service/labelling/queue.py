@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from sqlite3 import Connection
 
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import StateError
@@ -55,6 +56,7 @@ class LabelQueue:
     clock : gives the milliseconds since 1970
     mask : takes secrets out of a text
     corrects : whether the pipeline takes another label of a record in the place of the first
+    blind : whether labellers are told the committee's guess only for an answer, which then stays
 
     Raises
     ------
@@ -77,13 +79,15 @@ class LabelQueue:
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         mask: Callable[[str], str] = str,
         corrects: bool = True,
+        blind: bool = False,
     ) -> None:
         self._corrects = corrects
+        self._blind = blind
         self._store = LabellingStore(path, mask)
         self._requests = requests
         self._labels = labels
         self._grace = grace
-        self._leases = Leases(requests, lease, clock)
+        self._leases = Leases(requests, lease, clock, blind=blind)
         self._clock = clock
         self._delivery = Delivery(self._store, requests, labels, grace, clock, mask)
 
@@ -111,6 +115,8 @@ class LabelQueue:
             is_theirs &= self._leases.held(connection, person) in (None, id)
             if request is None or not is_theirs or is_answered(connection, request):
                 return None
+            if self._leases.knows_guess(connection, person, request):
+                return None
             self._leases.give(connection, person, id)
         return request
 
@@ -130,6 +136,8 @@ class LabelQueue:
     def undo(self, person: Person) -> LabellingEntry:
         """Take back what `person` did last in this seat, and put that record before them again.
 
+        An answer after which they were told the guess leaves the record to others.
+
         Raises StateError where there is nothing, or the label was written already.
         """
         with self._store.writing() as connection:
@@ -145,7 +153,8 @@ class LabelQueue:
             connection.execute(
                 "UPDATE entries SET stage = 'undone' WHERE number = ?", (last.number,)
             )
-            if self._leases.holder(connection, last.id) is None:
+            told = last.action == "label" and self._is_blinded(person)
+            if not told and self._leases.holder(connection, last.id) is None:
                 self._leases.give(connection, person, last.id)
         return last
 
@@ -155,20 +164,31 @@ class LabelQueue:
             connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
 
     def post(self, person: Person, labels: Sequence[Label]) -> None:
-        """Write `labels` at once, of whatever records, and keep who gave them.
+        """Write `labels` at once, and keep who gave them: all of them, or none.
 
-        They are where the pipeline reads them when this returns.
+        They are where the pipeline reads them when this returns. Operators and programs may label
+        any record; whoever else has logged in, what they might answer, or change, as well.
         """
-        written = self._labels.write(labels)
+        tidy = self._labels.check(labels)
         now = self._clock()
+        # In one transaction, so that nobody else answers the same meanwhile.
         with self._store.writing() as connection:
-            for label in written:
+            if person.role != "operator":
+                for label in tidy:
+                    self._check_open_to(connection, person, label.id)
+            self._labels.deliver(tidy)
+            for label in tidy:
                 request = self._requests.request(label.id)
                 sequence = 0 if request is None else request["sequence"]
                 # A program speaks for others; whoever has logged in answers for themselves.
                 name = (label.source if person == PROGRAM else None) or person.name
                 entry = LabellingEntry(
                     0, now, name, person.seat, label.id, sequence, "label", label.label, "written"
+                )
+                connection.execute(
+                    "UPDATE entries SET stage = 'undone' "
+                    "WHERE id = ? AND person = ? AND stage = 'held'",
+                    (label.id, name),
                 )
                 put(connection, entry)
 
@@ -194,8 +214,12 @@ class LabelQueue:
             if not found:
                 raise StateError("there is no such answer to change: load the page again")
             (before,) = found
-            if person.role != "operator" and before.person != person.name:
-                raise StateError(f"record {before.id!r} was labelled by somebody else")
+            if not self._may_change(person, before):
+                raise StateError(
+                    f"record {before.id!r} was labelled by somebody else"
+                    if before.person != person.name
+                    else f"the guess for record {before.id!r} was told since: ask an operator"
+                )
             (tidy,) = self._labels.check([Label(before.id, label)])
             if (since := newest_label(connection, before.id, number)) is not None:
                 raise StateError(
@@ -224,7 +248,7 @@ class LabelQueue:
         if given is None:
             there = LabellingEntry(0, 0, "", "", id, 0, "label", label, "written")
             return there if person.role == "operator" else None
-        return given if person.role == "operator" or given.person == person.name else None
+        return given if self._may_change(person, given) else None
 
     def progress(self, person: Person) -> Progress:
         """Return how far `person` has come, today by this machine's clock."""
@@ -264,20 +288,41 @@ class LabelQueue:
     def _note(
         self, person: Person, id: str, action: Action, label: str | int | None = None
     ) -> LabellingEntry:
-        request = self._requests.request(id)
-        if request is None:
-            raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
-        if person.name in request.get("not_by", ()):
-            raise StateError(f"record {id!r} is asked about again, of somebody else: take another")
         stage: EntryStage = "held" if action == "label" else "noted"
         with self._store.writing() as connection:
-            if self._leases.holder(connection, id) not in (None, person.seat):
-                raise StateError(f"somebody else has record {id!r} before them: take another")
-            if is_answered(connection, request):
-                raise StateError(f"record {id!r} was answered already: take another")
+            request = self._answerable(connection, person, id)
             connection.execute("DELETE FROM leases WHERE id = ?", (id,))
             now = self._clock()
             entry = LabellingEntry(
                 0, now, person.name, person.seat, id, request["sequence"], action, label, stage
             )
             return put(connection, entry)
+
+    def _answerable(self, connection: Connection, person: Person, id: str) -> OpenRequest:
+        """Return the request for a record that `person` may answer; StateError says why not."""
+        request = self._requests.request(id)
+        if request is None:
+            raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
+        if person.name in request.get("not_by", ()):
+            raise StateError(f"record {id!r} is asked about again, of somebody else: take another")
+        if self._leases.holder(connection, id) not in (None, person.seat):
+            raise StateError(f"somebody else has record {id!r} before them: take another")
+        if is_answered(connection, request):
+            raise StateError(f"record {id!r} was answered already: take another")
+        if self._leases.knows_guess(connection, person, request):
+            raise StateError(f"the guess for record {id!r} was told already: take another")
+        return request
+
+    def _check_open_to(self, connection: Connection, person: Person, id: str) -> None:
+        """Raise StateError where a record is not asked of `person`, nor theirs to change."""
+        given = newest_label(connection, id)
+        if given is None or not self._corrects or not self._may_change(person, given):
+            self._answerable(connection, person, id)
+
+    def _may_change(self, person: Person, given: LabellingEntry) -> bool:
+        """Tell whether `person` may change a label: an operator any, and others their own."""
+        is_own = given.person == person.name and not self._is_blinded(person)
+        return person.role == "operator" or is_own
+
+    def _is_blinded(self, person: Person) -> bool:
+        return self._blind and person.role != "operator"

@@ -53,7 +53,10 @@ class Served:
         labels = LabelWriter(answers, schema, mask, lambda: _kind(status))
         records = RecordWriter(_feeder(config, "source", config.sections.source), schema, mask)
         corrects = config.sections.labels.on_conflict != "first"
-        queue = LabelQueue(state.path / FILE, status, labels, mask=mask, corrects=corrects)
+        blind = config.sections.serve.blind
+        queue = LabelQueue(
+            state.path / FILE, status, labels, mask=mask, corrects=corrects, blind=blind
+        )
         return cls(config, status, queue, labels, records, Scoring(state))
 
     @property

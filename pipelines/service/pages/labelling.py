@@ -193,7 +193,10 @@ class LabellingDesk:
         """Do what was chosen; return what to say of it, with the names it says it of."""
         action = given.get("action")
         if action == "undo":
-            return "Taken back: record {}.", self._queue.undo(self._person).id
+            entry = self._queue.undo(self._person)
+            leaves = self._blind and entry.action == "label"
+            others = " It is left to others, as you were told the guess." if leaves else ""
+            return f"Taken back: record {{}}.{others}", entry.id
         if self._changing is not None and action == "label":
             label = questions.label_of(given, self._view.label_type)
             id, before = self._changing.id, str(self._changing.label)

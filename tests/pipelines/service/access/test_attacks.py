@@ -99,7 +99,7 @@ def test_a_script_from_elsewhere_reads_nothing_with_somebodys_cookie(site, origi
 
 def test_our_own_pages_and_programs_may(file):
     with site_of(file) as site:
-        assert site.browser().post(LABELS, json=LABEL).status_code == 201
+        assert site.browser("ann", "operator").post(LABELS, json=LABEL).status_code == 201
         assert site.program().post(LABELS, json=LABEL).status_code == 201
         assert site.browser().delete(LABELS).status_code == 405
         assert read(site.served.config, "labels")[-2:] == [

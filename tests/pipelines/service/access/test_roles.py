@@ -75,8 +75,10 @@ def test_nobody_is_let_in_as_a_scorer(site):
 
 
 def test_only_the_token_names_another_as_the_source_of_a_label(site):
+    asked = site.served.status.request_ids()[0]
+
     def post(who, **more):
-        return who.post(LABELS, json={"labels": [{"id": "1", "label": "left"} | more]})
+        return who.post(LABELS, json={"labels": [{"id": asked, "label": "left"} | more]})
 
     for role in ("labeller", "operator"):
         browser = site.browser("ann", role)
@@ -89,6 +91,18 @@ def test_only_the_token_names_another_as_the_source_of_a_label(site):
     assert post(site.program(), source="b\u0435n").status_code == 422
     given = read(site.served.config, "labels")[-5:]
     assert [label["source"] for label in given] == ["ann"] * 4 + ["ben"]
+
+
+def test_a_labeller_writes_no_label_of_what_they_are_not_asked(site):
+    ben, ann = site.browser("ben"), site.browser("ann")
+    theirs = ben.post(f"{PREFIX}/labelling/next").json()["request"]["id"]
+    before = read(site.served.config, "labels")
+    for id in (theirs, "1", "nobody-asked"):
+        given = ann.post(LABELS, json={"labels": [{"id": id, "label": "left"}]})
+        assert given.status_code == 409
+        assert id in given.json()["detail"]
+    assert read(site.served.config, "labels") == before
+    assert ben.post(LABELS, json={"labels": [{"id": theirs, "label": "left"}]}).status_code == 201
 
 
 def test_a_login_link_asks_before_it_logs_anybody_in(site):
@@ -195,7 +209,7 @@ def test_what_cannot_be_served_from_is_named_in_one_line(streamboost_command, fi
     ],
 )
 def test_a_label_is_tidied_or_refused_by_whichever_way_it_comes(site, label, status, written):
-    browser, config = site.browser(), site.served.config
+    browser, config = site.browser("ann", "operator"), site.served.config
     before = len(read(config, "labels"))
     for who in (browser, site.program()):
         given = who.post(LABELS, json={"labels": [{"id": "1", "label": label}]})

@@ -39,8 +39,9 @@ class Asked:
 class Desk:
     """A queue over requests, with a clock of its own and labels that go to memory."""
 
-    def __init__(self, path, n=0):
+    def __init__(self, path, n=0, **settings):
         self.path, self.asked, self.now = path / "labelling.db", Asked(n), 1_000_000
+        self.settings = settings
         self.log = MemoryLog()
         self.sink = MemorySink(self.log)
         self.queue = self.fresh()
@@ -48,9 +49,8 @@ class Desk:
     def fresh(self, **schema):
         """Another queue over the same file, as another process would have."""
         labels = LabelWriter(self.sink, Schema(label="string", numeric=["a"], **schema))
-        return LabelQueue(
-            self.path, self.asked, labels, grace=GRACE, lease=LEASE, clock=lambda: self.now
-        )
+        timing = {"grace": GRACE, "lease": LEASE, "clock": lambda: self.now}
+        return LabelQueue(self.path, self.asked, labels, **timing, **self.settings)
 
     def before(self, person):
         found = self.queue.next(person)

@@ -188,6 +188,54 @@ def test_nobody_who_has_logged_in_answers_in_the_name_of_another(desk):
     assert [entry.person for entry in desk.queue.history()] == ["ann"]
 
 
+def test_a_labeller_posts_labels_of_what_they_may_answer_or_change_alone(desk):
+    boss = Person("boss", "seat 9", "operator")
+    desk.asked.open["3"] = Asked.one("3", 0.1) | {"not_by": ["ann"]}
+    assert desk.before(BEN) == "0"
+    desk.queue.answer(BEN, "1", "left")
+    for id in ("0", "1", "3", "77"):  # before ben, answered, asked of others, never asked about
+        with pytest.raises(StateError, match=id):
+            desk.queue.post(ANN, [Label("2", "left"), Label(id, "right")])
+    assert desk.written() == []
+    desk.queue.post(ANN, [Label("2", "left")])
+    desk.queue.post(ANN, [Label("2", "right")])  # their own, changed
+    desk.queue.post(boss, [Label("77", "right"), Label("1", "right")])
+    assert [label for _, label, _ in desk.written()] == ["left", "right", "right", "right"]
+
+
+def test_a_label_posted_over_ones_own_that_is_held_is_the_last(desk):
+    desk.queue.answer(ANN, desk.before(ANN), "left")
+    desk.queue.post(ANN, [Label("0", "right")])
+    assert desk.queue.write_due(at_once=True) == 0
+    assert desk.written() == [("0", "right", None)]
+
+
+def test_where_labelling_is_blind_an_answer_stays_however_it_is_taken_back(tmp_path):
+    desk = Desk(tmp_path, 2, blind=True)
+    ways = [
+        lambda id: desk.queue.answer(ANN, id, "right"),
+        lambda id: desk.queue.post(ANN, [Label(id, "right")]),
+        lambda id: desk.queue.correct(ANN, 1, "right"),
+        lambda id: desk.queue.skip(ANN, id),
+    ]
+    desk.queue.answer(ANN, desk.before(ANN), "left")
+    for way in ways[:3]:
+        with pytest.raises(StateError):
+            way("0")
+    assert desk.queue.correctable(ANN, "0", "left") is None
+    desk.queue.undo(ANN)
+    again = Person("ann", "seat 7")
+    assert desk.before(ANN) == "1"
+    assert desk.queue.keep(again, "0") is None
+    for way in ways:
+        with pytest.raises(StateError):
+            way("0")
+    desk.queue = desk.fresh()
+    assert desk.before(again) is None
+    assert desk.before(BEN) == "0", "others may answer it"
+    assert desk.queue.answer(BEN, "0", "right").stage == "held"
+
+
 def test_labels_that_a_program_posts_are_written_at_once_and_kept(desk):
     desk.queue.post(PROGRAM, [Label("0", "left"), Label("77", "right", 5, "bot")])
     assert desk.written() == [("0", "left", None), ("77", "right", "bot")]
