@@ -8,6 +8,7 @@ nothing. What somebody may do who is in, each operation says itself (`api/common
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -35,8 +36,8 @@ OPEN = frozenset({"/healthz", "/readyz", LOGIN})
 
 _READING = ("GET", "HEAD")
 
-_ASKING = ("/predict", "/explain")
-"""How the paths end on which records are predicted: much is asked there, and nothing written."""
+_ASKING = re.compile(r"/api/v1/pipelines/[^/]+/(predict|explain)")
+"""The paths on which records are predicted: much is asked there, and nothing written."""
 
 _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PAGE_POLICY = (
@@ -171,7 +172,7 @@ class Guard:
         scope.setdefault("state", {})["person"] = person
         is_open = scope["type"] == "http" and scope["path"] in OPEN
         is_reading = scope["type"] == "http" and scope["method"] in _READING
-        is_asking = scope["type"] == "http" and scope["path"].endswith(_ASKING)
+        is_asking = scope["type"] == "http" and bool(_ASKING.fullmatch(scope["path"]))
         if not (is_open and is_reading):
             rate = self._asks if is_asking else self._reads if is_reading else self._writes
             if person is not None and (wait := self._wait(person, rate)):

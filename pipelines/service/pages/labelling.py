@@ -194,7 +194,8 @@ class LabellingDesk:
         action = given.get("action")
         if action == "undo":
             entry = self._queue.undo(self._person)
-            leaves = self._blind and entry.action == "label"
+            is_labeller = self._person.role != "operator"
+            leaves = self._blind and is_labeller and entry.action == "label"
             others = " It is left to others, as you were told the guess." if leaves else ""
             return f"Taken back: record {{}}.{others}", entry.id
         if self._changing is not None and action == "label":

@@ -21,6 +21,7 @@ from streamboost.pipelines.service.pages.dashboard import TABLES_EVERY, Dashboar
 from streamboost.pipelines.service.pages.desk.progress import Gains
 from streamboost.pipelines.service.pages.labelling import LabellingDesk
 from streamboost.pipelines.service.pages.layout import Header, bear_nonces, main
+from streamboost.pipelines.service.pages.sockets import bind_sockets, drop_unconnected
 from streamboost.pipelines.service.pages.view import EVERY, Feed
 from streamboost.pipelines.service.pages.widgets import STATIC
 
@@ -65,6 +66,7 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
         # Level 9 takes three times as long for a tenth less, and each visit compresses a megabyte.
         gzip_middleware_factory=partial(GZipMiddleware, compresslevel=4),
     )
+    bind_sockets()
 
 
 def _add_dashboard(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -> None:
@@ -142,6 +144,7 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
 
 async def _live(show: Callable[[], Awaitable[None]]) -> None:
     """Call `show` now, and again and again as long as the page is open."""
+    drop_unconnected()
     await show()
     ui.timer(EVERY, show, immediate=False)
 

@@ -65,6 +65,8 @@ def test_the_token_for_predictions_opens_nothing_else(site):
         answer = scorer.request(method, at, json={} if method == "POST" else None)
         assert answer.status_code == (422 if short(method, path) in SCORERS else 403), path
     assert scorer.get("/api/v1/openapi.json").status_code == 403
+    for path in ("/_nicegui_ws/socket.io/predict", "/predict", "/records/explain"):
+        assert scorer.get(path, params={"EIO": 4, "transport": "polling"}).status_code == 403
 
 
 def test_nobody_is_let_in_as_a_scorer(site):

@@ -85,3 +85,34 @@ def test_pages_are_for_labellers_and_operators_and_for_nobody_else(visit, chromi
     stranger = chromium.new_context()
     assert stranger.request.get(page.url).status == 401
     stranger.close()
+
+
+RECORD = """() => {
+  const send = window.socket.emit.bind(window.socket);
+  window.kept = [];
+  window.socket.emit = (name, ...given) =>
+    name === "event" ? window.kept.push(given[0]) : send(name, ...given);
+}"""
+REPLAY = """(kept) => {
+  for (const event of kept) window.socket.emit("event", event);
+}"""
+SHAKE = """([client_id]) => new Promise((done) => window.socket.emit(
+  "handshake", {client_id, tab_id: "t", document_id: "d"}, done))"""
+
+
+def test_a_page_obeys_the_login_that_opened_it_alone(visit):
+    page, ann = visit("/versions?pipeline=segments", "bob"), visit(DASHBOARD)
+    for one in (page, ann):
+        one.wait_for_function("() => window.did_handshake")
+    page.evaluate(RECORD)
+    page.get_by_role("button", name="Retrain").click()
+    kept = page.evaluate("window.kept")
+    assert kept
+    assert ann.evaluate(SHAKE, [kept[0]["client_id"]]) is False
+    ann.evaluate(REPLAY, kept)
+    ann.evaluate(SHAKE, [ann.evaluate("window.clientId")])  # all before it was looked at
+    assert page.get_by_role("button", name="Yes, do it").count() == 0
+    again = visit("/versions?pipeline=segments", "bob")
+    again.wait_for_function("() => window.did_handshake")
+    again.get_by_role("button", name="Retrain").click()
+    again.get_by_role("button", name="Yes, do it").wait_for()
