@@ -9,6 +9,7 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.errors import DataError
+from streamboost.escaping import escaped
 from streamboost.features.inference import Inference
 from streamboost.features.paths import flat, getter
 
@@ -84,7 +85,7 @@ def account(
     left = [(name, "left out", why) for name, why in found.reasons.items()]
     rows = [*kinds, *(row for row in left if row[0] not in found.fields)]
     rows += [(name, roles[name], "") for name in _there(roles, records, found)]
-    rows = _gathered(rows)
+    rows = _gathered([(escaped(name), kind, escaped(why)) for name, kind, why in rows])
     wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
     lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]
     head = f"{_fields(len(found.fields))} to learn from, by {n} record{'s' * (n != 1)}:"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import PipelineFile
+from streamboost.pipelines.cli.options import PipelineFile, say
 
 if TYPE_CHECKING:
     from streamboost.pipelines.state.commands import Command
@@ -58,7 +58,7 @@ def tell(
         raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
     order = _order(command, about or [])
     queue_command(config.state, order)
-    print(f"{order}: {config.name} does so with its next batch, running or when it next runs")
+    say(f"{order}: {config.name} does so with its next batch, running or when it next runs")
 
 
 def _order(command: Tell, about: list[str]) -> "Command":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
+from streamboost.escaping import escaped
 from streamboost.pipelines.config import apart, toml
 from streamboost.pipelines.config.checks import contradictions
 from streamboost.pipelines.config.problems import Problem, describe
@@ -287,7 +288,7 @@ def _is_masked(tables: Mapping[str, Any], section: str, key: str) -> bool:
 
 
 def _report(name: str, problems: list[Problem]) -> str:
-    lines = [str(problem) for problem in dict.fromkeys(problems)]
+    lines = [escaped(str(problem)) for problem in dict.fromkeys(problems)]
     if len(lines) == 1:
         return f"{name}: {lines[0]}"
     return f"{name} has {len(lines)} problems:" + "".join(f"\n  {line}" for line in lines)

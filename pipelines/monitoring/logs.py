@@ -1,6 +1,7 @@
 """How log lines look: for people or, one JSON object a line, for programs.
 
-Each has the sequence of the newest batch; 0 stands for before the first.
+Each has the sequence of the newest batch; 0 stands for before the first. A message is one line, and
+what comes from outside is escaped in it.
 """
 
 import json
@@ -10,6 +11,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from textwrap import indent
 from typing import TextIO
+
+from streamboost.escaping import escaped, escaped_block
 
 __all__ = ["AsJson", "as_text", "begin", "stamped"]
 
@@ -47,8 +50,12 @@ class _AsText(logging.Formatter):
         self._called = f"{called} | " if called else ""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, or several of a message that has them."""
-        return indent(super().format(record), self._called, lambda line: True)
+        """Return one line, and below it the indented trace of an exception."""
+        return indent(escaped_block(super().format(record)), self._called, lambda line: True)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """Return the line without the trace."""
+        return escaped(super().formatMessage(record))
 
 
 class AsJson(logging.Formatter):
@@ -74,7 +81,7 @@ class AsJson(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = record.exc_text or self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return escaped(json.dumps(line, ensure_ascii=False))
 
 
 @contextmanager

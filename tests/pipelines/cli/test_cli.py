@@ -20,6 +20,7 @@ from tests.pipelines.command import ROOT
 def call(tmp_path, monkeypatch, capsys):
     """Call the command line within this process and return (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def call(*words):
@@ -390,3 +391,66 @@ def test_a_state_is_verified_with_its_pipeline_file(call, tmp_path):
     assert (code, "batches 1 to 1 replayed: bit for bit" in out) == (0, True)
     code, _, err = call("inspect", "state", "--verify")
     assert (code, "--verify needs the pipeline file" in err) == (2, True)
+
+
+HOSTILE = "\x1b[31mred\x9b0m\u202e\n2026-01-01 00:00:00,000 ERROR [7] forged\r\x7f\u2028"
+
+
+def test_no_command_prints_raw_what_comes_from_outside(call, tmp_path):
+    fields = [
+        {"id": f"{n}{HOSTILE}", HOSTILE: n, f"b{HOSTILE}": "x", "class": f"{n % 2}{HOSTILE}"}
+        for n in range(30)
+    ]
+    classes = [f"class {n % 2}" for n in range(30)]
+    labels = [
+        {"id": record["id"], "label": label, "source": f"ann{HOSTILE}"}
+        for record, label in zip(fields, classes, strict=True)
+    ]
+    damaged = [{"id": HOSTILE * 100}, {HOSTILE: 1}]
+    lines = ["".join(json.dumps(one) + "\n" for one in many) for many in (fields + damaged, labels)]
+    pipeline_of(tmp_path, *lines)
+    file, place = f"p{HOSTILE}.toml", tmp_path / f"records{HOSTILE}.jsonl"
+    (tmp_path / "records.jsonl").rename(place)
+    text = (tmp_path / "p.toml").read_text()
+    (tmp_path / file).write_text(text.replace('"records.jsonl"', json.dumps(place.name)))
+    (tmp_path / "bad.toml").write_text(f"{text}[{json.dumps(HOSTILE)}]\nx = 1\n[kafka]\n")
+    (tmp_path / "gone.toml").write_text(
+        text.replace('"records.jsonl"', json.dumps(f"gone{HOSTILE}.jsonl"))
+    )
+    for code, *words in (
+        (0, "run", file, "--until-idle"),
+        (0, "check", file, "--show"),
+        (1, "check", "gone.toml"),
+        (1, "run", "gone.toml"),
+        (0, "inspect", file),
+        (0, "inspect", file, "--json"),
+        (0, "inspect", "state"),
+        (0, "inspect", file, "--verify"),
+        (0, "tell", file, "pause"),
+        (2, "tell", file, "pause", HOSTILE),
+        (2, "check", "bad.toml"),
+        (2, "run", f"nowhere{HOSTILE}"),
+        (2, "init", file),
+        (0, "init", f"new{HOSTILE}"),
+        (2, "demo", place.name, "--label", f"b{HOSTILE}"),
+        (0, "demo", place.name, "--label", "class", "--strategy", "random"),
+        (1, "serve", file, "--log-out", f"ann{HOSTILE}"),
+    ):
+        got, out, err = call(*words)
+        said = out + err
+        raw = {one for one in said if not (one.isprintable() or one == "\n")}
+        assert not raw, (words, said)
+        assert not any(line.startswith("2026-01-01") for line in said.splitlines()), words
+        assert got == code, (words, said)
+
+
+def test_the_traceback_of_an_unexpected_error_is_escaped(call, capsys):
+    assert call("--version")[0] == 0
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError as error:
+        sys.excepthook(ValueError, error, error.__traceback__)
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert all(one.isprintable() or one == "\n" for one in said)
+    assert not any(line.startswith("2026-01-01") for line in said.splitlines())
