@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from streamboost.errors import ConfigurationError, ModelFileError, StateError
 from streamboost.features.fields import Field, as_field
 from streamboost.pipelines.engine.intake import refuse
-from streamboost.pipelines.engine.join.classes import Classes, as_label, refuse_unknown
+from streamboost.pipelines.engine.join.classes import Classes
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.naming import NEW, as_label, refuse_unknown_class
 from streamboost.pipelines.state.versions import Versions
 from streamboost.stream.checks import Label
 from streamboost.stream.evaluation.decisions import Decisions
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["accepted", "decisions_of", "known_classes", "obey", "take_over"]
 
 _log = logging.getLogger(__name__)
-
-_NEW = "confirm a class that is to be new with --new (`new` in the API)"
 
 
 def accepted(
@@ -66,9 +65,8 @@ def check(pipeline: "Pipeline", command: Command, classes: Classes) -> None:
             known = _known(pipeline, classes)
             for name in decisions.classes:
                 label = as_label(name, kind)
-                assert label is not None
                 if not command.new:
-                    refuse_unknown(label, known, f"; {_NEW}")
+                    refuse_unknown_class(label, known, NEW)
     if command.command == "promote" and pipeline.learner.trainer.challenger is None:
         raise StateError("no challenger is being judged")
 
@@ -76,17 +74,16 @@ def check(pipeline: "Pipeline", command: Command, classes: Classes) -> None:
 def _check_classes(pipeline: "Pipeline", command: Command, classes: Classes) -> None:
     """Try a command on `classes`; StateError where it names a class that there is not."""
     kind, known = pipeline.schema.labels_are, _known(pipeline, classes)
-    label, into = (as_label(text, kind) for text in (command.label, command.into))
-    assert label is not None
-    if command.command != "unmerge":
-        refuse_unknown(label, known)
-    if into is not None and not command.new:
-        refuse_unknown(into, known, f"; {_NEW}")
+    assert command.label is not None
+    label = as_label(command.label, kind)
     if command.command == "unmerge":
         classes.check(command, kind)
         classes.undo(label)
-    else:
-        classes.obey(command, kind)
+        return
+    refuse_unknown_class(label, known)
+    if command.into is not None and not command.new:
+        refuse_unknown_class(as_label(command.into, kind), known, NEW)
+    classes.obey(command, kind)
 
 
 def known_classes(pipeline: "Pipeline") -> list[Label]:

@@ -85,9 +85,19 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
                 "is to be, unmerge and drop need one, and the other commands take none"
             )
 
+    @property
+    def may_be_new(self) -> list[str]:
+        """The classes named that may be new ones, where `new` says so: to merge into, to decide."""
+        if self.decision is None:
+            return [] if self.into is None else [self.into]
+        costs = self.decision.get("costs") or {}
+        names = [*costs, *(name for row in costs.values() for name in row)]
+        return list(dict.fromkeys([*names, *(self.decision.get("threshold") or {})]))
+
     def __str__(self) -> str:
         decision = None if self.decision is None else msgspec.json.encode(self.decision).decode()
-        about = (self.version, self.label, self.into, decision)
+        new = "--new" if self.new else None
+        about = (self.version, self.label, self.into, decision, new)
         return " ".join([self.command, *(str(one) for one in about if one is not None)])
 
 

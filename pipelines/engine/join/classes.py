@@ -1,29 +1,24 @@
 """Classes that were merged and dropped, and what labels were before."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from streamboost.connectors.messages.decoded import Labels
-from streamboost.connectors.messages.labels import LabelKind, nearest, read_label
+from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.naming import as_label, refuse_unmerged
 from streamboost.stream.checks import Label
 
-__all__ = ["Classes", "Restored", "as_label", "refuse_unknown"]
+__all__ = ["Classes", "Restored"]
 
 Restored = dict[str, list[tuple[str | None, Label, Label]]]
 """By records' ids: who gave a label, what it was merged into, and what it is again."""
 
 _FIRST_PRUNED = 1_000
 """Records whose labels were merged that are remembered before any is looked for in vain."""
-
-_ALIKE = 0.6
-"""How like the name of a class another must be to be proposed."""
-
-_NAMED = 10
-"""Classes that an error names."""
 
 
 class Classes:
@@ -47,6 +42,11 @@ class Classes:
         self._most = _FIRST_PRUNED
 
     @property
+    def merged(self) -> list[Label]:
+        """The classes that were merged into others."""
+        return list(self._merged)
+
+    @property
     def named(self) -> list[Label]:
         """The classes that were merged into others or dropped."""
         return [*self._merged, *self._dropped]
@@ -68,15 +68,14 @@ class Classes:
 
         `kind` is what labels are. StateError where the command cannot be obeyed.
         """
-        label, into = (as_label(text, kind) for text in (command.label, command.into))
-        assert label is not None
+        assert command.label is not None
+        label = as_label(command.label, kind)
         if command.command == "unmerge":
-            if label not in self._merged:
-                names = ", ".join(map(repr, list(self._merged)[:_NAMED])) or "no class"
-                are = "are" if len(self._merged) > 1 else "is"
-                raise StateError(f"the class {label!r} is not merged into another: {names} {are}")
+            refuse_unmerged(label, self._merged)
             return label, label
-        if into is not None:
+        into = None
+        if command.into is not None:
+            into = as_label(command.into, kind)
             known = self.now(into)
             if known is None:
                 raise StateError(f"the class {into!r} was dropped: merge into another")
@@ -198,30 +197,3 @@ class Classes:
         classes._were = {id: [(who, label) for who, label in were[id]] for id in were}
         classes._most = state.get("most", _FIRST_PRUNED)
         return classes
-
-
-def as_label(text: str | None, kind: LabelKind | None) -> Label | None:
-    """Return the label that a command names; StateError where labels are of another kind."""
-    if text is None:
-        return None
-    if kind is None:
-        raise StateError("no label has come yet that would tell what labels are: wait for one")
-    label, fault = read_label(text, kind)
-    if label is None:
-        raise StateError(f"the class named {fault}")
-    return label
-
-
-def refuse_unknown(label: Label, known: Collection[Label], remedy: str = "") -> None:
-    """Raise StateError with the nearest name where a class is none of the `known` ones."""
-    if label in known:
-        return
-    near = nearest(label, known, _ALIKE)
-    if near is not None:
-        hint = f"; did you mean {near!r}?"
-    elif known:
-        names = ", ".join(map(repr, list(known)[:_NAMED]))
-        hint = f": the classes are {names}" + ", ..." * (len(known) > _NAMED)
-    else:
-        hint = ": no label has come yet"
-    raise StateError(f"there is no class {label!r}{hint}{remedy}")

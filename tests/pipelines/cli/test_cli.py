@@ -384,6 +384,41 @@ def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
     assert "yes: nothing is trained, and the committee stays" in out
 
 
+def test_a_command_about_what_is_not_there_fails_and_names_what_is(call, tmp_path):
+    records = "".join(json.dumps({"id": n, "width": n}) + "\n" for n in range(40))
+    labels = "".join(
+        json.dumps({"id": n, "label": "delivery" if n % 2 else "billing"}) + "\n" for n in range(40)
+    )
+    pipeline_of(tmp_path, records, labels)
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    kept = json.loads(call("inspect", "p.toml", "--json")[1])["checkpoint"]["versions"]
+    there = ", ".join(map(str, kept))
+    for said, *words in (
+        (f"version 12345 is not kept: there are {there}", "rollback", "12345"),
+        (
+            "no class 'deliverey'; did you mean 'delivery'?; confirm",
+            "merge",
+            "billing",
+            "deliverey",
+        ),
+        ("there is no class 'biling'; did you mean 'billing'?", "merge", "biling", "delivery"),
+        ("there is no class 'x': the classes are 'billing', 'delivery'", "drop", "x"),
+        ("'billing' is not merged into another: none is", "unmerge", "billing"),
+        ("no class 'bilin'; did you mean 'billing'?", "decide", "threshold.bilin=0.9"),
+    ):
+        code, out, err = call("tell", "p.toml", *words)
+        assert (code, out, said in err) == (1, "", True), err
+    assert call("tell", "p.toml", "rollback", str(kept[0]))[0] == 0
+    assert call("tell", "p.toml", "pause", "--new")[0] == 2
+    code, out, _ = call("tell", "p.toml", "merge", "billing", "invoice", "--new")
+    assert (code, out.startswith("merge billing invoice --new: ")) == (0, True)
+    with (tmp_path / "records.jsonl").open("a") as file:
+        file.write('{"id": 99, "width": 1}\n')
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    assert call("tell", "p.toml", "drop", "invoices")[0] == 1
+    assert call("tell", "p.toml", "unmerge", "billing")[0] == 0
+
+
 def test_a_state_is_verified_with_its_pipeline_file(call, tmp_path):
     pipeline_of(tmp_path, RECORDS)
     assert call("run", "p.toml", "--until-idle")[0] == 0

@@ -255,6 +255,7 @@ def test_a_replay_and_a_restart_over_an_undone_merge_end_in_the_same_bits(make_w
     arrays, manifest = world.loop.snapshot()
     moved.restore(arrays, json.loads(json.dumps(manifest)))
     begun = world.pipeline.sequence
+    assert manifest["classes"]["were"]
     world.tell("unmerge", None, "laft")
     more(world, 120, 20)
     ours, after = world.loop.snapshot()
@@ -280,7 +281,7 @@ def test_a_state_of_before_merges_could_be_undone_still_opens():
         (("merge", None, "lift", "left"), "there is no class 'lift'; did you mean 'l"),
         (("drop", None, "rigth"), "there is no class 'rigth'; did you mean 'right'?"),
         (("drop", None, "x"), "there is no class 'x': the classes are "),
-        (("unmerge", None, "laft"), "the class 'laft' is not merged into another: no class is"),
+        (("unmerge", None, "laft"), "the class 'laft' is not merged into another: none is"),
         (("decide", None, None, None, {"threshold": {"rigth": 0.9}}), "did you mean 'right'?"),
     ],
 )
