@@ -163,6 +163,33 @@ RECORDS = '{"id": 1, "width": 2}\n{"id": 2, "width": 3}\n'
             "schema        FAILED  none of 2 records has the field 'wdth'; did you mean width?",
         ),
         (
+            RECORDS,
+            "",
+            '[schema.fields]\nwidht = "text"',
+            "schema        FAILED  [schema.fields] none of 2 records has the field 'widht'; did "
+            "you mean width?",
+        ),
+        (
+            RECORDS,
+            "",
+            '[schema]\nexclude = ["widht"]',
+            "schema        FAILED  [schema] exclude: none of 2 records has the field 'widht'; did",
+        ),
+        (
+            RECORDS,
+            "",
+            '[schema]\ntime = "when"',
+            "schema        FAILED  [schema] time: none of 2 records has the field 'when'; fields "
+            "seen: id, width",
+        ),
+        (
+            '{"id": 1, "subject": "Where is my order?", "n": 1}\n' * 2,
+            "",
+            '[schema]\ntime = "subject"',
+            "schema        FAILED  [schema] time: 2 of 2 values of the field 'subject' are no "
+            "times, first: 'Where is my order?'; name a field with ISO 8601 text or seconds",
+        ),
+        (
             "id,width\n1,2\n",
             "",
             "",
