@@ -61,9 +61,13 @@ def _options(
     ] = False,
 ) -> None:
     """Learn from a stream with few labels."""
-    if not log_kafka:
-        import logging
+    import logging
 
+    from streamboost.pipelines.monitoring.logs import Escaping
+
+    if logging.lastResort is not None:  # for commands that begin no log of their own
+        logging.lastResort.setFormatter(Escaping())
+    if not log_kafka:
         # It reports every broken connection as an error, and goes on by itself; what a schema
         # registry is asked by reports every question.
         for name in ("kafka", "httpx", "httpx2"):

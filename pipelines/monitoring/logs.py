@@ -14,7 +14,7 @@ from typing import TextIO
 
 from streamboost.escaping import escaped, escaped_block
 
-__all__ = ["AsJson", "as_text", "begin", "stamped"]
+__all__ = ["AsJson", "Escaping", "as_text", "begin", "stamped"]
 
 _TEXT = "%(asctime)s %(levelname)s [%(sequence)s] %(message)s"
 
@@ -42,7 +42,19 @@ def as_text(called: str = "") -> logging.Formatter:
     return _AsText(called)
 
 
-class _AsText(logging.Formatter):
+class Escaping(logging.Formatter):
+    """Messages alone, each one line, what comes from outside escaped in them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, and below it the indented trace of an exception."""
+        return escaped_block(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """Return the line without the trace."""
+        return escaped(super().formatMessage(record))
+
+
+class _AsText(Escaping):
     """The form for people."""
 
     def __init__(self, called: str) -> None:
@@ -51,11 +63,7 @@ class _AsText(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, and below it the indented trace of an exception."""
-        return indent(escaped_block(super().format(record)), self._called, lambda line: True)
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """Return the line without the trace."""
-        return escaped(super().formatMessage(record))
+        return indent(super().format(record), self._called, lambda line: True)
 
 
 class AsJson(logging.Formatter):

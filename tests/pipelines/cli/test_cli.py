@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import re
 import shutil
@@ -504,6 +505,16 @@ def test_no_command_prints_raw_what_comes_from_outside(call, tmp_path):
         assert not raw, (words, said)
         assert not any(line.startswith("2026-01-01") for line in said.splitlines()), words
         assert got == code, (words, said)
+
+
+def test_a_command_without_a_log_of_its_own_warns_in_escaped_words(call, tmp_path, capsys):
+    pipeline_of(tmp_path, RECORDS)
+    assert call("check", "p.toml")[0] == 0
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "%s", (HOSTILE,), None)
+    logging.lastResort.handle(record)
+    said = capsys.readouterr().err
+    assert said.startswith("\\u001b[31mred\\u009b0m")
+    assert len(said.splitlines()) == 1
 
 
 def test_the_traceback_of_an_unexpected_error_is_escaped(call, capsys):

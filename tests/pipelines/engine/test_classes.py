@@ -202,6 +202,24 @@ def test_a_merge_that_is_undone_gives_labels_back_that_came_before_it_and_after(
     assert world.pipeline.join.counts.duplicate == 1, "what is known is what was given"
 
 
+def test_what_was_taken_back_or_dropped_after_a_merge_does_not_come_back_with_its_end(make_world):
+    world = make_world(window=200)
+    _, wrong = fed(world)
+    first, second = sorted(wrong)[:2]
+    world.tell("merge", None, "laft", "left")
+    world.run()
+    world.feed(labels=[{"id": str(first), "label": None}])
+    world.run()
+    world.tell("drop", None, "left")
+    world.tell("unmerge", None, "laft")
+    more(world, 100, 20)
+    world.feed(labels=[{"id": "110", "label": "laft"}, {"id": "111", "label": "left"}])
+    world.run()
+    learner = world.pipeline.learner
+    ids = (str(first), str(second), "110", "111")
+    assert [learner.label_of(id) for id in ids] == [None, None, "laft", None]
+
+
 def test_a_merge_of_a_merge_is_undone_step_by_step(make_world):
     world = make_world(window=200)
     _, wrong = fed(world)
