@@ -8,14 +8,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from streamboost.connectors.base import Message
+from streamboost.connectors.messages.values import time_of
+from streamboost.connectors.messages.written import milliseconds
 from streamboost.errors import DataError
+from streamboost.escaping import escaped
 from streamboost.features.inference import Inference
 from streamboost.features.paths import flat, getter
 
 if TYPE_CHECKING:
     from streamboost.connectors.messages.schema import Schema
 
-__all__ = ["Inferred", "absent", "account", "beginning", "is_nameable", "objects", "readable"]
+__all__ = [
+    "Inferred",
+    "absent",
+    "account",
+    "beginning",
+    "is_nameable",
+    "no_times",
+    "objects",
+    "readable",
+]
 
 _NAMEABLE = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
 
@@ -84,7 +96,7 @@ def account(
     left = [(name, "left out", why) for name, why in found.reasons.items()]
     rows = [*kinds, *(row for row in left if row[0] not in found.fields)]
     rows += [(name, roles[name], "") for name in _there(roles, records, found)]
-    rows = _gathered(rows)
+    rows = _gathered([(escaped(name), kind, escaped(why)) for name, kind, why in rows])
     wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
     lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]
     head = f"{_fields(len(found.fields))} to learn from, by {n} record{'s' * (n != 1)}:"
@@ -119,17 +131,41 @@ def _fields(n: int) -> str:
     return f"{n} field{'s' * (n != 1)}"
 
 
-def absent(payloads: Iterable[bytes], names: Iterable[str]) -> str | None:
-    """Return a sentence on the first of `names` that no JSON object has, None if all are there."""
+def absent(
+    payloads: Iterable[bytes], names: Iterable[str], *, near_only: bool = False
+) -> str | None:
+    """Return a sentence on the first of `names` that no JSON object has, None if all are there.
+
+    With `near_only`, names that are not like any field are passed over.
+    """
     records = list(_objects(payloads))
     there = _seen(records)
     for name in names if records else ():
         get = getter(name)
         if name not in there and all(get(record) is None for record in records):
             near = get_close_matches(name, there, n=1)
+            if near_only and not near:
+                continue
             hint = f"did you mean {near[0]}?" if near else f"fields seen: {_listed(there)}"
             return f"none of {len(records)} records has the field {name!r}; {hint}"
     return None
+
+
+def no_times(payloads: Iterable[bytes], field: str) -> str | None:
+    """Return a sentence where most values of `field` in JSON objects are no times, None otherwise.
+
+    Times are what `milliseconds` reads.
+    """
+    values = [value for value in map(getter(field), _objects(payloads)) if value is not None]
+    wrong = [value for value in values if milliseconds(time_of(value)) is None]
+    if 2 * len(wrong) <= len(values):
+        return None
+    first = wrong[0] if isinstance(wrong[0], str) else repr(wrong[0])
+    return (
+        f"{len(wrong)} of {len(values)} values of the field {field!r} are no times, first: "
+        f"{beginning(first)}; name a field with ISO 8601 text or seconds since 1970, or leave the "
+        "key out"
+    )
 
 
 def beginning(payload: bytes | str) -> str:

@@ -7,9 +7,12 @@ answers at once.
 import atexit
 import gc
 import sys
+import traceback
+from types import TracebackType
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 import streamboost
 from streamboost.errors import StreamBoostError
@@ -19,7 +22,7 @@ from streamboost.pipelines.cli.demo import demo
 from streamboost.pipelines.cli.init import init
 from streamboost.pipelines.cli.inspect import inspect
 from streamboost.pipelines.cli.label_studio import label_studio
-from streamboost.pipelines.cli.options import exit_code
+from streamboost.pipelines.cli.options import exit_code, say, say_block
 from streamboost.pipelines.cli.run import run
 from streamboost.pipelines.cli.serve import serve
 from streamboost.pipelines.cli.tell import tell
@@ -43,7 +46,7 @@ for command in COMMANDS:
 
 def _say_version(asked: bool) -> None:
     if asked:
-        print(f"streamboost {streamboost.__version__}")
+        say(f"streamboost {streamboost.__version__}")
         raise typer.Exit
 
 
@@ -58,9 +61,13 @@ def _options(
     ] = False,
 ) -> None:
     """Learn from a stream with few labels."""
-    if not log_kafka:
-        import logging
+    import logging
 
+    from streamboost.pipelines.monitoring.logs import Escaping
+
+    if logging.lastResort is not None:  # for commands that begin no log of their own
+        logging.lastResort.setFormatter(Escaping())
+    if not log_kafka:
         # It reports every broken connection as an error, and goes on by itself; what a schema
         # registry is asked by reports every question.
         for name in ("kafka", "httpx", "httpx2"):
@@ -68,15 +75,22 @@ def _options(
             logging.getLogger(name).addHandler(logging.NullHandler())
 
 
+def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of an unexpected error, what comes from outside escaped in it."""
+    say_block("".join(traceback.format_exception(error)).rstrip(), file=sys.stderr)
+
+
 def main() -> None:
     """Run the command line: exit code 2 where a setting is wrong, 1 where something failed."""
     # A process that ends looks through all it holds for circles, a sixth of a short run's time,
     # and what it frees is the system's anyway.
     atexit.register(gc.freeze)
+    sys.excepthook = _report
     try:
-        app()
+        # Not by calling the app, which would set a hook of its own.
+        get_command(app)()
     except StreamBoostError as error:
-        print(f"streamboost: {error}", file=sys.stderr)
+        say_block(f"streamboost: {error}", file=sys.stderr)
         sys.exit(exit_code(error))
 
 

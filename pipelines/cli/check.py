@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import DEFAULT_FILE, PipelineFile
+from streamboost.pipelines.cli.options import DEFAULT_FILE, PipelineFile, say, say_block
 
 if TYPE_CHECKING:
     from streamboost.pipelines.config.file import Config
@@ -39,14 +39,15 @@ def check(
         findings = sorted(checking.check(config), key=lambda finding: finding.ok)
         failed = sum(not finding.ok for finding in findings)
         command = "run --workers 3" if config.scores_apart else "run"
-        print(_verdict(path, failed, command), *created, sep="\n")
+        say(_verdict(path, failed, command), *created)
         for finding in findings:
-            print(f"{finding.part:<13} {'ok    ' if finding.ok else 'FAILED'}  {finding.text}")
+            passed = "ok    " if finding.ok else "FAILED"
+            say_block(f"{finding.part:<13} {passed}  {finding.text}")
         if not failed:
-            print(f"{'guarantee':<13} {checking.guarantee(config)}")
+            say(f"{'guarantee':<13} {checking.guarantee(config)}")
     if show:
-        print(f"\n# {path}, all defaults filled in; relative paths start at {config.folder}\n")
-        print(config.to_toml())
+        say("", f"# {path}, all defaults filled in; relative paths start at {config.folder}", "")
+        say(*config.to_toml().split("\n"))
     if failed:
         raise typer.Exit(1)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import stop_on_signals
+from streamboost.escaping import escaped
+from streamboost.pipelines.cli.options import say, say_block, stop_on_signals
 
 if TYPE_CHECKING:
     from streamboost.pipelines.demo.compare import Result, Stream
@@ -135,7 +136,7 @@ def _demo_to_compare(
         folder = state or Path(temporary)
         stream = demo.image_segments() if own is None else open_own(*own, folder)
         if stream.about:
-            messages.print(stream.about, markup=False, soft_wrap=True)
+            messages.print(escaped(stream.about), markup=False, soft_wrap=True)
         warm_up(messages.print, ["sketch"])
         with screen.following(messages) as show:
 
@@ -176,9 +177,9 @@ def _say(
     found = curves.of([row.strategy for row in rows])
     if as_json:
         for row in rows:
-            print(json.dumps(asdict(row)))
+            say(json.dumps(asdict(row)))
     else:
-        console.print(screen.table(rows, stream.name))
+        console.print(screen.table(rows, escaped(stream.name)))
         if draw and found:
             console.print(drawn(found, min(console.width, WIDEST)))
     if html is not None:
@@ -198,13 +199,12 @@ def _demo_to_take_part_in(
     from streamboost.pipelines.job.warmup import warm_up
 
     stop = stop_on_signals(b"stopping\n")
-    warm_up(partial(print, file=sys.stderr, flush=True), ["sketch"])
+    warm_up(partial(say_block, file=sys.stderr), ["sketch"])
     with TemporaryDirectory() as temporary:
         folder = state or Path(temporary)
-        print(
+        say(
             f"a pipeline runs in {folder}; open the link that comes in a browser, answer under "
-            "/label, and stop everything with Ctrl-C",
-            flush=True,
+            "/label, and stop everything with Ctrl-C"
         )
         demo_serve.play(
             folder,

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import DEFAULT_FILE, PipelineFile
+from streamboost.pipelines.cli.options import DEFAULT_FILE, PipelineFile, say
 
 __all__ = ["init"]
 
@@ -29,4 +29,4 @@ def init(
         ) from None
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
-    print(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")
+    say(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")

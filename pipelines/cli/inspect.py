@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import DEFAULT_FILE
+from streamboost.pipelines.cli.options import DEFAULT_FILE, say
 
 __all__ = ["inspect"]
 
@@ -36,7 +36,7 @@ def inspect(
             raise ConfigurationError(f"{path} is a folder: --verify needs the pipeline file")
         config = load(path)
         with masking(config.mask):
-            print(replay(config))
+            say(replay(config))
         return
     if path.is_dir():
         found = inspection.describe(path)
@@ -44,4 +44,5 @@ def inspect(
         config = load(path, learner=False)
         with masking(config.mask):
             found = inspection.describe(config.state, config)
-    print(json.dumps(found, indent=2) if as_json else inspection.in_words(found))
+    said = json.dumps(found, indent=2) if as_json else inspection.in_words(found)
+    say(*said.split("\n"))

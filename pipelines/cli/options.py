@@ -1,16 +1,18 @@
-"""What the commands share: where the pipeline file is, signals, and exit codes."""
+"""What the commands share: where the pipeline file is, printing, signals, and exit codes."""
 
 import atexit
 import os
 import signal
+import sys
 from pathlib import Path
 from threading import Thread
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from streamboost.errors import ConfigurationError, StreamBoostError
+from streamboost.escaping import escaped, escaped_block
 
 if TYPE_CHECKING:
     from streamboost.pipelines.stop import Stop
@@ -25,6 +27,8 @@ __all__ = [
     "Upgrade",
     "end_with_stdin",
     "exit_code",
+    "say",
+    "say_block",
     "stop_on_signals",
 ]
 
@@ -41,6 +45,20 @@ Rebuild = Annotated[bool, typer.Option("--rebuild", help="Make a lost state fold
 Child = Annotated[
     str, typer.Option("--child", hidden=True, help="Be called so, and end with standard input.")
 ]
+
+
+def say(*lines: str) -> None:
+    """Print lines to standard output, with what comes from outside escaped in them."""
+    for line in lines:
+        print(escaped(line), flush=True)
+
+
+def say_block(text: str, file: TextIO | None = None) -> None:
+    """Print a text of several lines, escaped, to standard output or to `file`.
+
+    Lines after the first are indented, so that they do not look like the next text.
+    """
+    print(escaped_block(text), file=file or sys.stdout, flush=True)
 
 
 def end_with_stdin() -> None:

@@ -2,13 +2,13 @@
 
 import sys
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamboost.errors import ConfigurationError
+from streamboost.pipelines.cli.options import say
 
 if TYPE_CHECKING:
     from streamboost.pipelines.service.access.sessions import Role
@@ -81,8 +81,8 @@ def serve(
             hidden.enter_context(masking(config.mask))
         if log_out:
             for name, ended in server.log_out(configs, log_out).items():
-                print(f"{name}: {ended} logins ended")
+                say(f"{name}: {ended} logins ended")
             return
         people: list[tuple[str, Role]] = [(name, "operator") for name in operator or ()]
         people += [(name, "labeller") for name in person or ()]
-        server.serve(configs, place, people, partial(print, flush=True))
+        server.serve(configs, place, people, say)

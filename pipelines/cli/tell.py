@@ -1,12 +1,13 @@
 """`streamboost tell`: what a pipeline is to do."""
 
+from contextlib import closing
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import PipelineFile
+from streamboost.pipelines.cli.options import PipelineFile, say
 
 if TYPE_CHECKING:
     from streamboost.pipelines.state.commands import Command
@@ -23,6 +24,7 @@ class Tell(StrEnum):
     resume = "resume"
     retrain = "retrain"
     merge = "merge"
+    unmerge = "unmerge"
     drop = "drop"
     decide = "decide"
 
@@ -36,6 +38,9 @@ def tell(
             help="The version to roll back to, the class, or the costs.", show_default=False
         ),
     ] = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="The class that merge or decide names may be a new one.")
+    ] = False,
 ) -> None:
     """Tell a pipeline what to do, with its next batch.
 
@@ -44,7 +49,8 @@ def tell(
     hold it. pause starts no training and keeps the committee; predictions, requests
     and the collecting of labels go on. resume ends that. retrain trains anew now. merge CLASS OTHER
     makes a class one with another, such as a misspelt one with the right one; drop CLASS forgets a
-    class and what was labelled so. Both hold for labels that come later, too. decide
+    class and what was labelled so. Both hold for labels that come later, too. unmerge CLASS undoes
+    a merge: labels that were given as CLASS are so again, while their records are kept. decide
     costs.TRUE.DECIDED=10 ..., or threshold.CLASS=0.9 ..., is what [decision] would be, from now on
     and until the file says something else; decide alone ends decisions.
     """
@@ -52,29 +58,33 @@ def tell(
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.state.commands import queue_command
     from streamboost.pipelines.state.folder import State
+    from streamboost.pipelines.state.naming import refuse_unknown
+    from streamboost.pipelines.status.reader import StatusReader
 
     config = load(path, learner=False)
     if name_of(State(config.state)) is None:
         raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
-    order = _order(command, about or [])
+    order = _order(command, about or [], new=new)
+    with closing(StatusReader(config.state)) as status:
+        refuse_unknown(config.state, order, status.documents())
     queue_command(config.state, order)
-    print(f"{order}: {config.name} does so with its next batch, running or when it next runs")
+    say(f"{order}: {config.name} does so with its next batch, running or when it next runs")
 
 
-def _order(command: Tell, about: list[str]) -> "Command":
+def _order(command: Tell, about: list[str], *, new: bool) -> "Command":
     from streamboost.pipelines.state.commands import KINDS, Command
 
     kind = next(kind for kind in KINDS if kind == command.value)
     if kind == "decide":
-        return Command(kind, decision=_decision(about))
-    if kind in ("merge", "drop") and len(about) <= 2:
+        return Command(kind, decision=_decision(about), new=new)
+    if kind in ("merge", "unmerge", "drop") and len(about) <= 2:
         label, into = [*about, None, None][:2]
-        return Command(kind, label=label, into=into)
+        return Command(kind, label=label, into=into, new=new)
     if len(about) <= 1 and all(one.isdecimal() for one in about):
-        return Command(kind, int(about[0]) if about else None)
+        return Command(kind, int(about[0]) if about else None, new=new)
     raise ConfigurationError(
         f"{kind} {' '.join(about)}: rollback takes the number of a version, merge two classes, "
-        "drop one, and the other commands nothing"
+        "unmerge and drop one, and the other commands nothing"
     )
 
 

@@ -3,6 +3,8 @@
 import sys
 from functools import partial
 
+from streamboost.pipelines.cli.options import say, say_block
+
 __all__ = ["warmup"]
 
 
@@ -10,5 +12,5 @@ def warmup() -> None:
     """Compile ahead of the first run."""
     from streamboost.pipelines.job.warmup import warm_up
 
-    seconds = warm_up(partial(print, file=sys.stderr, flush=True))
-    print(f"all kernels are compiled and kept; it took {seconds:.1f} s")
+    seconds = warm_up(partial(say_block, file=sys.stderr))
+    say(f"all kernels are compiled and kept; it took {seconds:.1f} s")

@@ -6,10 +6,9 @@ file. All that is wrong with a file is reported at once.
 """
 
 import json
-import logging
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
+from streamboost.escaping import escaped
 from streamboost.pipelines.config import apart, toml
 from streamboost.pipelines.config.checks import contradictions
 from streamboost.pipelines.config.problems import Problem, describe
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from streamboost.pipelines.config.learner import Core
 
 __all__ = ["LEARNER", "Config", "Tables", "load", "parse"]
-
-_log = logging.getLogger(__name__)
 
 Tables = dict[str, dict[str, Any]]
 
@@ -143,9 +141,16 @@ def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
         tables, mended = toml.read(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: not valid TOML: {error}") from error
-    for line, key in mended.items():
-        # The value may be a secret.
-        _log.warning("%s, line %d: what %s is set to is taken for text: quote it", path, line, key)
+    if mended:  # without the value, which may be a secret
+        raise ConfigurationError(
+            _report(
+                str(path),
+                [
+                    f'line {line}: the text that {key} is set to has no quotes: write {key} = "..."'
+                    for line, key in mended.items()
+                ],
+            )
+        )
     return parse(tables, path.parent.resolve(), name=str(path), learner=learner)
 
 
@@ -286,8 +291,8 @@ def _is_masked(tables: Mapping[str, Any], section: str, key: str) -> bool:
     return bool(names_in(json.dumps(tables.get(section, {}).get(key, ""))))
 
 
-def _report(name: str, problems: list[Problem]) -> str:
-    lines = [str(problem) for problem in dict.fromkeys(problems)]
+def _report(name: str, problems: Sequence[Problem | str]) -> str:
+    lines = [escaped(str(problem)) for problem in dict.fromkeys(problems)]
     if len(lines) == 1:
         return f"{name}: {lines[0]}"
     return f"{name} has {len(lines)} problems:" + "".join(f"\n  {line}" for line in lines)

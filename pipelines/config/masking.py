@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from streamboost.errors import StreamBoostError
+from streamboost.escaping import escaped_block
 
 __all__ = ["Mask", "masked", "masking"]
 
@@ -62,7 +63,7 @@ def masking(mask: Mask) -> Iterator[None]:
 
 
 def _report(mask: Mask, kind: object, error: BaseException | None, trace: object) -> None:
-    sys.stderr.write(mask(_trace(error)) + "\n")
+    sys.stderr.write(escaped_block(mask(_trace(error))) + "\n")
 
 
 def _trace(error: BaseException | None) -> str:

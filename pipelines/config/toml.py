@@ -1,4 +1,4 @@
-"""Writing TOML, which the standard library only reads, and reading what lacks its quotes."""
+"""Writing TOML, which the standard library only reads, and finding text that lacks its quotes."""
 
 import json
 import re
@@ -72,7 +72,8 @@ def render(value: Any) -> str:
 def read(text: str) -> tuple[dict[str, Any], dict[int, str]]:
     """Return the tables of a TOML text, and the keys whose values lack quotes, by their lines.
 
-    Where a line cannot be read whose value is one word, or a list of such, each is taken for text.
+    Where a line cannot be read whose value is one word, or a list of such, each is taken for text,
+    so that all such lines are found at once.
 
     Raises
     ------

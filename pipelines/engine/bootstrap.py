@@ -14,7 +14,7 @@ from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.engine.changes import Classes
+from streamboost.pipelines.engine.join.classes import Classes
 from streamboost.pipelines.engine.join.held_records import HeldRecord
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.engine.join.values import held_values

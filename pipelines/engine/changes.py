@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streamboost.connectors.messages.decoded import Labels
-from streamboost.connectors.messages.labels import LabelKind, read_label
-from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import ConfigurationError, ModelFileError, StateError
 from streamboost.features.fields import Field, as_field
 from streamboost.pipelines.engine.intake import refuse
+from streamboost.pipelines.engine.join.classes import Classes
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.naming import NEW, as_label, refuse_unknown_class
 from streamboost.pipelines.state.versions import Versions
 from streamboost.stream.checks import Label
 from streamboost.stream.evaluation.decisions import Decisions
@@ -21,7 +20,7 @@ from streamboost.stream.training.schedule import Training
 if TYPE_CHECKING:
     from streamboost.pipelines.engine.pipeline import Pipeline
 
-__all__ = ["Classes", "accepted", "decisions_of", "obey", "take_over"]
+__all__ = ["accepted", "decisions_of", "known_classes", "obey", "take_over"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,12 +30,14 @@ def accepted(
 ) -> list[Command]:
     """Return the commands that a pipeline can obey, with the versions they name at hand.
 
-    Of what is refused, `tell` is told why.
+    Each is checked against the classes there are after those before it. Of what is refused, `tell`
+    is told why.
     """
     found = []
+    classes = pipeline.classes.copy()
     for command in commands:
         try:
-            check(pipeline, command)
+            check(pipeline, command, classes)
             found.append(command)
         except (ConfigurationError, ModelFileError, StateError) as error:
             refuse(str(command), error)
@@ -44,10 +45,10 @@ def accepted(
     return found
 
 
-def check(pipeline: "Pipeline", command: Command) -> None:
-    """Raise StateError or ConfigurationError where a pipeline cannot obey a command as it is.
+def check(pipeline: "Pipeline", command: Command, classes: Classes) -> None:
+    """Raise StateError or ConfigurationError where a pipeline cannot obey a command.
 
-    A model of others can only be decided by.
+    It is tried on `classes`. A model of others can only be decided by.
     """
     is_served = pipeline.models is not None and pipeline.models.serving is not None
     if is_served and command.command != "decide":
@@ -55,16 +56,55 @@ def check(pipeline: "Pipeline", command: Command) -> None:
     if command.version is not None:
         pipeline.versions.fetch(command.version)
     if command.label is not None:
-        pipeline.classes.check(command, pipeline.schema.labels_are)
+        _check_classes(pipeline, command, classes)
     if command.decision is not None:
         if not pipeline.decides:
             raise StateError("scorers decide nothing: go by `probabilities` of predictions")
         decisions, kind = decisions_of(command.decision), pipeline.schema.labels_are
         if decisions is not None and kind is not None:
+            known = _known(pipeline, classes)
             for name in decisions.classes:
-                _as_label(name, kind)
+                label = as_label(name, kind)
+                if not command.new:
+                    refuse_unknown_class(label, known, NEW)
     if command.command == "promote" and pipeline.learner.trainer.challenger is None:
         raise StateError("no challenger is being judged")
+
+
+def _check_classes(pipeline: "Pipeline", command: Command, classes: Classes) -> None:
+    """Try a command on `classes`; StateError where it names a class that there is not."""
+    kind, known = pipeline.schema.labels_are, _known(pipeline, classes)
+    assert command.label is not None
+    label = as_label(command.label, kind)
+    if command.command == "unmerge":
+        classes.check(command, kind)
+        classes.undo(label)
+        return
+    refuse_unknown_class(label, known)
+    if command.into is not None and not command.new:
+        refuse_unknown_class(as_label(command.into, kind), known, NEW)
+    classes.obey(command, kind)
+
+
+def known_classes(pipeline: "Pipeline") -> list[Label]:
+    """Return the classes that a command may name, each once.
+
+    They are those of the labels learned or waiting, those that [schema] declares, and those that
+    were merged or dropped; before the first label, those of the committee to begin with.
+    """
+    return _known(pipeline, pipeline.classes)
+
+
+def _known(pipeline: "Pipeline", classes: Classes) -> list[Label]:
+    learner, schema = pipeline.learner, pipeline.schema
+    known: list[Label] = list(learner.classes)
+    if not known and learner.committee is not None:
+        known = learner.committee.classes.tolist()
+    if schema.labels_are == "boolean":
+        known += ["false", "true"]
+    known += [*schema.classes, *pipeline.join.waiting_labels(), *classes.named]
+    known += [one for one in map(classes.now, known) if one is not None]
+    return list(dict.fromkeys(known))
 
 
 def obey(pipeline: "Pipeline", commands: Sequence[Command]) -> list[Training]:
@@ -80,13 +120,25 @@ def obey(pipeline: "Pipeline", commands: Sequence[Command]) -> list[Training]:
 
 
 def _mend(pipeline: "Pipeline", command: Command) -> tuple[Training, ...]:
-    """Merge or drop a class; return the trainings that were started."""
+    """Merge or drop a class, or undo a merge; return the trainings that were started."""
+    classes, join, learner = pipeline.classes, pipeline.join, pipeline.learner
     try:
-        label, into = pipeline.classes.obey(command, pipeline.schema.labels_are)
+        label, into = classes.check(command, pipeline.schema.labels_are)
     except StateError:  # another command of the batch, obeyed before it, has made it void
         return ()
-    pipeline.join.rename(pipeline.classes.now)
-    return pipeline.learner.rename(label, into)
+    if command.command == "unmerge":
+        restored = classes.undo(label)
+        started = learner.restore_classes(restored, classes.now)
+        join.restore_classes(restored, learner)
+        n = sum(map(len, restored.values()))
+        _log.info("batch %d: %d labels are of the class %r again", pipeline.sequence, n, label)
+        return started
+    if into is not None:
+        votes = learner.votes_for(label)
+        classes.note_all(label, [*votes, *join.labels_of(label, learner)])
+    classes.obey(command, pipeline.schema.labels_are)
+    join.rename(classes.now)
+    return learner.rename(label, into)
 
 
 def _obey(command: Command, learner: StreamLearner, versions: Versions) -> tuple[Training, ...]:
@@ -140,98 +192,3 @@ def _gain(given: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
         learner.features.add(name, field)
     learner.follow_features()
     return fields
-
-
-class Classes:
-    """Says which class a label is of by now.
-
-    >>> classes = Classes()
-    >>> classes.obey(Command("merge", label="hgih", into="high"), "string")
-    ('hgih', 'high')
-    >>> classes.obey(Command("drop", label="spam"), "string")
-    ('spam', None)
-    >>> classes.now("hgih"), classes.now("low"), classes.now("spam")
-    ('high', 'low', None)
-    """
-
-    def __init__(self) -> None:
-        self._merged: dict[Label, Label] = {}
-        self._dropped: dict[Label, None] = {}
-
-    def now(self, label: Label) -> Label | None:
-        """Return the class that a label is of; None: it was dropped."""
-        label = self._merged.get(label, label)
-        return None if label in self._dropped else label
-
-    def check(self, command: Command, kind: LabelKind | None) -> tuple[Label, Label | None]:
-        """Return which class a command is about, and what becomes of it.
-
-        `kind` is what labels are. StateError where the command cannot be obeyed.
-        """
-        label, into = (_as_label(text, kind) for text in (command.label, command.into))
-        assert label is not None
-        if into is not None:
-            known = self.now(into)
-            if known is None:
-                raise StateError(f"the class {into!r} was dropped: merge into another")
-            if known == label:
-                raise StateError(f"{into!r} was merged into {label!r} before, and is it now")
-            into = known
-        return label, into
-
-    def obey(self, command: Command, kind: LabelKind | None) -> tuple[Label, Label | None]:
-        """Take a command in, also for labels to come; return what `check` does."""
-        label, into = self.check(command, kind)
-        self._dropped.pop(label, None)
-        self._merged.pop(label, None)
-        if into is None:
-            self._dropped[label] = None
-        else:
-            self._merged = {a: into if b == label else b for a, b in self._merged.items()}
-            self._merged[label] = into
-        return label, into
-
-    def sort(self, labels: Labels, source: str, time: int) -> tuple[Labels, list[DeadLetter]]:
-        """Return labels as they are by now, and dead letters of those whose class was dropped."""
-        if not (self._merged or self._dropped):
-            return labels, []
-        now = [None if label is None else self.now(label) for label in labels.labels]
-        gone = [i for i, label in enumerate(labels.labels) if now[i] is None and label is not None]
-        dead = []
-        for i in gone:
-            detail = f"the class {labels.labels[i]!r} was dropped: `streamboost tell` was told so"
-            message = labels.messages[i]
-            dead.append(DeadLetter.of(message, "dropped_class", detail, source=source, time=time))
-        left = [i for i in range(len(labels)) if i not in set(gone)]
-        sorted_ = Labels(
-            [labels.ids[i] for i in left],
-            [now[i] for i in left],
-            [labels.times[i] for i in left],
-            [labels.sources[i] for i in left],
-            [labels.messages[i] for i in left],
-            labels.kind,
-        )
-        return sorted_, dead
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all there is, for `restore`."""
-        return {"merged": list(self._merged.items()), "dropped": list(self._dropped)}
-
-    @classmethod
-    def restore(cls, state: dict[str, Any]) -> "Classes":
-        """Return what `to_json` told of; nothing of it: no class was merged or dropped."""
-        classes = cls()
-        classes._merged = dict(state.get("merged", []))
-        classes._dropped = dict.fromkeys(state.get("dropped", []))
-        return classes
-
-
-def _as_label(text: str | None, kind: LabelKind | None) -> Label | None:
-    if text is None:
-        return None
-    if kind is None:
-        raise StateError("no label has come yet that would tell what labels are: wait for one")
-    label, fault = read_label(text, kind)
-    if label is None:
-        raise StateError(f"the class named {fault}")
-    return label

@@ -27,8 +27,9 @@ from streamboost.pipelines.engine.batch import (
     predictions,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
-from streamboost.pipelines.engine.changes import Classes, obey, take_over
+from streamboost.pipelines.engine.changes import obey, take_over
 from streamboost.pipelines.engine.join import Join
+from streamboost.pipelines.engine.join.classes import Classes
 from streamboost.pipelines.engine.join.joined import Joined
 from streamboost.pipelines.engine.join.repeated import first_ones
 from streamboost.pipelines.engine.join.values import held_values
@@ -228,6 +229,7 @@ class Pipeline:
         """Hold the records of a batch for their labels; return those that waited for them."""
         predicted, values = scored.labels.tolist(), held_values(records)
         requests = asked.ids, asked.propensity
+        self.classes.forget(records.ids, self.join.waits)
         joined = self.join.add(records.ids, X, predicted, *requests, records.times, values)
         if self.learner.strategy.asks_later:
             pairs = zip(records.ids, records.messages, strict=True)
@@ -250,7 +252,11 @@ class Pipeline:
         labels, dropped = self.classes.sort(labels, source, self.tick)
         given = list(zip(labels.ids, labels.labels, strict=True))
         self.join.resolve(given, joined, labels.sources, self.learner)
+        self.classes.forget_unknown(self._is_known)
         return sorted([*unread, *dropped], key=_place) if dropped else unread
+
+    def _is_known(self, id: str) -> bool:
+        return self.join.knows(id) or self.learner.label_of(id) is not None
 
     def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the records whose labels are known beforehand to those that are learned."""

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from streamboost.connectors.base import Message, Source, Transaction
-from streamboost.connectors.messages.inference import absent, beginning
+from streamboost.connectors.messages.inference import absent, beginning, no_times
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import DataError, StreamBoostError
@@ -181,13 +181,39 @@ def _settled(config: Config, begins: _Begins, messages: list[Message]) -> str:
     named, schema = config.sections.build_schema(), begins()
     if not messages and not schema.resolved:
         return "what the fields hold will be found out from the first records"
-    schema, sentence = schema.infer(made_of(config, schema, messages))
+    made, is_fresh = made_of(config, schema, messages), not schema.resolved
+    schema, sentence = schema.infer(made)
+    _refuse_misnamed(schema, messages, made, is_fresh=is_fresh)
     dead = _few(schema.decode(messages).dead, len(messages))
     if named.resolved and (missing := absent([m.payload for m in messages], named.features)):
         raise DataError(missing)
     if added := added_fields(config, schema):
         sentence += f" From the next batch on: {', '.join(added)}, as the file says"
     return f"{dead} {sentence}" if dead else sentence
+
+
+def _refuse_misnamed(
+    schema: Schema, messages: Sequence[Message], made: Sequence[Message], *, is_fresh: bool
+) -> None:
+    """Raise DataError where [schema] names a field that no record has, or a time that is none.
+
+    A pipeline that has begun may name fields that come later. Of the fields to leave out only those
+    are refused that look misspelt: a rare one may not be among the first records.
+    """
+    here, there = ([m.payload for m in some] for some in (messages, made))
+    times = [] if schema.time is None else [schema.time]
+    if is_fresh:
+        for key, names, near_only in (
+            ("[schema.fields]", schema.named, False),
+            ("[schema] time:", times, False),
+            ("[schema] exclude:", schema.exclude, True),
+        ):
+            seen = here if names is times else there
+            if missing := absent(seen, names, near_only=near_only):
+                raise DataError(f"{key} {missing}")
+    for name in times:
+        if wrong := no_times(here, name):
+            raise DataError(f"[schema] time: {wrong}")
 
 
 def _models(config: Config, begins: _Begins, messages: list[Message]) -> str:

@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from streamboost.escaping import escaped
 from streamboost.pipelines.status.reader import StatusReader
-from streamboost.pipelines.wording import amount, estimate, plural, visible
+from streamboost.pipelines.wording import amount, estimate, plural
 
 __all__ = ["ERASE", "in_words", "shown"]
 
@@ -51,7 +52,7 @@ def shown(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[Non
             if (documents.get("pipeline") or {}).get("started", 0) >= began:
                 points = reader.points(int(time.time() * 1000) - 10_000)
                 rate = points[-1]["records_per_second"] if points else 0.0
-                draw(_cut(visible(in_words(documents, rate)), _columns(handler.stream)))
+                draw(_cut(escaped(in_words(documents, rate)), _columns(handler.stream)))
         reader.close()
 
     thread = threading.Thread(target=go_on, name="streamboost-live", daemon=True)

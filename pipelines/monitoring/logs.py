@@ -1,6 +1,7 @@
 """How log lines look: for people or, one JSON object a line, for programs.
 
-Each has the sequence of the newest batch; 0 stands for before the first.
+Each has the sequence of the newest batch; 0 stands for before the first. A message is one line, and
+what comes from outside is escaped in it.
 """
 
 import json
@@ -11,7 +12,9 @@ from datetime import UTC, datetime
 from textwrap import indent
 from typing import TextIO
 
-__all__ = ["AsJson", "as_text", "begin", "stamped"]
+from streamboost.escaping import escaped, escaped_block
+
+__all__ = ["AsJson", "Escaping", "as_text", "begin", "stamped"]
 
 _TEXT = "%(asctime)s %(levelname)s [%(sequence)s] %(message)s"
 
@@ -39,7 +42,19 @@ def as_text(called: str = "") -> logging.Formatter:
     return _AsText(called)
 
 
-class _AsText(logging.Formatter):
+class Escaping(logging.Formatter):
+    """Messages alone, each one line, what comes from outside escaped in them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, and below it the indented trace of an exception."""
+        return escaped_block(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """Return the line without the trace."""
+        return escaped(super().formatMessage(record))
+
+
+class _AsText(Escaping):
     """The form for people."""
 
     def __init__(self, called: str) -> None:
@@ -47,7 +62,7 @@ class _AsText(logging.Formatter):
         self._called = f"{called} | " if called else ""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, or several of a message that has them."""
+        """Return one line, and below it the indented trace of an exception."""
         return indent(super().format(record), self._called, lambda line: True)
 
 
@@ -74,7 +89,7 @@ class AsJson(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = record.exc_text or self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return escaped(json.dumps(line, ensure_ascii=False))
 
 
 @contextmanager

@@ -29,7 +29,9 @@ __all__ = ["KINDS", "Command", "CommandSource", "decode_commands", "queue_comman
 
 _log = logging.getLogger(__name__)
 
-Kind = Literal["promote", "rollback", "pause", "resume", "retrain", "merge", "drop", "decide"]
+Kind = Literal[
+    "promote", "rollback", "pause", "resume", "retrain", "merge", "unmerge", "drop", "decide"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 FILE = "commands.db"
@@ -44,9 +46,11 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     up. ``pause`` keeps the committee that serves and starts no training; the pipeline goes on
     predicting, asking, and keeping the labels that come. ``resume`` ends that. ``retrain`` trains
     anew, as soon as no training is under way. ``merge`` makes the class `label` one with `into`,
-    and ``drop`` forgets it and what was labelled so; both hold for labels to come, too. ``decide``
+    and ``drop`` forgets it and what was labelled so; both hold for labels to come, too. ``unmerge``
+    ends the merge of `label`: labels that were given as that class are of it again. ``decide``
     has the pipeline decide by `decision` from now on (`Decisions`), until the file says something
-    else of it; by an empty one, no more.
+    else of it; by an empty one, no more. With `new`, merge and decide may name a class that no
+    label has had yet.
     """
 
     command: Kind
@@ -54,6 +58,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     label: str | None = None
     into: str | None = None
     decision: dict[str, Any] | None = None
+    new: bool = False
 
     def __post_init__(self) -> None:
         if (self.version is None) == (self.command == "rollback"):
@@ -67,18 +72,32 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
                 f"{self.command} with the decision {self.decision}: decide needs costs or "
                 "thresholds, or none of them to end it, and the other commands take neither"
             )
-        wanted = {"merge": 2, "drop": 1}.get(self.command, 0)
+        if self.new and self.command not in ("merge", "decide"):
+            raise ConfigurationError(
+                f"{self.command} with new: only merge and decide name classes that may be new"
+            )
+        wanted = {"merge": 2, "unmerge": 1, "drop": 1}.get(self.command, 0)
         given = [name for name in (self.label, self.into) if name is not None]
         if len(given) != wanted or (wanted and not self.label) or len({*given}) < wanted:
             told = " and ".join(map(repr, given)) or "no class"
             raise ConfigurationError(
                 f"{self.command} with {told}: merge needs a class and another that it "
-                "is to be, drop needs one, and the other commands take none"
+                "is to be, unmerge and drop need one, and the other commands take none"
             )
+
+    @property
+    def may_be_new(self) -> list[str]:
+        """The classes named that may be new ones, where `new` says so: to merge into, to decide."""
+        if self.decision is None:
+            return [] if self.into is None else [self.into]
+        costs = self.decision.get("costs") or {}
+        names = [*costs, *(name for row in costs.values() for name in row)]
+        return list(dict.fromkeys([*names, *(self.decision.get("threshold") or {})]))
 
     def __str__(self) -> str:
         decision = None if self.decision is None else msgspec.json.encode(self.decision).decode()
-        about = (self.version, self.label, self.into, decision)
+        new = "--new" if self.new else None
+        about = (self.version, self.label, self.into, decision, new)
         return " ".join([self.command, *(str(one) for one in about if one is not None)])
 
 

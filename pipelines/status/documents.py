@@ -49,12 +49,16 @@ from typing import Any
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.engine.changes import known_classes
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.status.recent import MOST_CLASSES, Since
 from streamboost.stream.evaluation.report import Report
 
 __all__ = ["about", "of_schema", "point_of", "standing", "state_of", "steady_of"]
+
+MOST_KNOWN = 5_000
+"""Of more classes it is not published which there are: the pipeline alone checks commands."""
 
 MOST_LABELS = 500
 """Of the classes that the committee knows, to choose an answer from."""
@@ -114,10 +118,13 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
     pipeline, numbers = loop.pipeline, loop.pipeline.numbers()
     learner, evaluation = pipeline.learner, pipeline.learner.evaluation
     committee, (since_start, recent) = learner.committee, evaluation.both()
+    known = known_classes(pipeline)
     return {
         "learner": {
             **numbers["committee"],
             "labels_of_classes": committee.classes[:MOST_LABELS].tolist() if committee else [],
+            "known_classes": known if len(known) <= MOST_KNOWN else None,
+            "merged_classes": pipeline.classes.merged,
             "bootstrapped": numbers["bootstrapped"],
             "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
         },

@@ -1,6 +1,6 @@
 """Labels that come again, and classes that are others now: what a learner does about them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from streamboost.stream.checks import Label, as_ids, as_labels, as_sources, as_t
 from streamboost.stream.doubts import Doubts, Relabels
 from streamboost.stream.estimators import class_weight_of
 from streamboost.stream.labelled_rows.annotators import guess_of
-from streamboost.stream.labelled_rows.named import NamedRow, verdict
+from streamboost.stream.labelled_rows.named import NamedRow, Vote, verdict
 from streamboost.stream.predictor import Predictor
 from streamboost.stream.training.schedule import Schedule, Training
 
@@ -108,6 +108,29 @@ class Corrector(Predictor):
             raise DataError(f"the class {label!r} is itself: name another that it is to be")
         return _rename(self, label, into)
 
+    def votes_for(self, label: Label) -> list[tuple[str, str | None]]:
+        """Return ids and sources of what was said to be of a class, of the rows with an id."""
+        named = self._rows.named()
+        return [(id, who) for id, row, _ in named for who, said in row.votes if said == label]
+
+    def restore_classes(
+        self,
+        restored: Mapping[str, Sequence[tuple[str | None, Label, Label]]],
+        now: Callable[[Label], Label | None],
+    ) -> tuple[Training, ...]:
+        """Give labels back the classes they had before `rename`, as far as their rows are kept.
+
+        The committee is trained anew, as after `rename`. Returns the trainings that were started.
+
+        Parameters
+        ----------
+        restored
+            By the ids of records: who gave a label, its class until now, and the one it has again.
+        now
+            Maps a class to the one that it is now; None: it was dropped.
+        """
+        return _restore_classes(self, restored, now)
+
     def _correct(
         self,
         id: str,
@@ -198,6 +221,47 @@ def _rename(learner: "Corrector", label: Label, into: Label | None) -> tuple[Tra
         learner.follow_features()
     _learn_again(learner)
     return trainer.retrain() if trainer.champion is not None else trainer.proceed()
+
+
+def _restore_classes(
+    learner: "Corrector",
+    restored: Mapping[str, Sequence[tuple[str | None, Label, Label]]],
+    now: Callable[[Label], Label | None],
+) -> tuple[Training, ...]:
+    renamed = {label: now(label) for label in learner._renamed}
+    learner._renamed = {label: into for label, into in renamed.items() if into != label}
+    changed = False
+    for id, changes in restored.items():
+        found = learner._rows.find(id)
+        if found is None:
+            continue
+        named, _, before = found
+        for source, was, again in changes:
+            if (source, was) in named.votes:
+                named.votes[named.votes.index((source, was))] = source, again
+        after = _standing(learner.on_conflict or "first", named.votes)
+        if after == before:
+            continue
+        changed = True
+        learner._rows.correct(id, after, learner._rows.tick)
+        learner.judge.correct(id, before, after)
+        if learner.features is not None and named.values is not None:
+            learner.features.correct(named.values, before, after)
+    trainer = learner.trainer
+    if not changed:
+        return trainer.proceed()
+    if learner.features is not None:
+        learner.follow_features()
+    _learn_again(learner)
+    return trainer.retrain() if trainer.champion is not None else trainer.proceed()
+
+
+def _standing(rule: str, votes: Sequence[Vote]) -> Label:
+    """Return the label that holds by a rule of `ON_CONFLICT` after these votes, one by one."""
+    label = votes[0][1]
+    for n in range(2, len(votes) + 1):
+        label = verdict(rule, votes[:n], label)
+    return label
 
 
 def _learn_again(learner: "Corrector") -> None:

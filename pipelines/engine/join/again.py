@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from streamboost.pipelines.engine.join.classes import Restored
 from streamboost.pipelines.engine.join.held_records import Label
 from streamboost.pipelines.engine.join.joined import Gone, Joined, Learned
 
 if TYPE_CHECKING:
     from streamboost.pipelines.engine.join.join import Join
 
-__all__ = ["rename", "take_again", "wait_again"]
+__all__ = ["labels_of", "rename", "restore_classes", "take_again", "wait_again"]
 
 
 def take_again(
@@ -73,6 +74,26 @@ def rename(join: "Join", to: Callable[[Label], Label | None]) -> None:
             join.counts.unknown += 1
         else:
             join._waiting[id] = waiting._replace(label=label)
+
+
+def labels_of(join: "Join", label: Label, learned: Learned) -> list[tuple[str, str | None]]:
+    """Return ids and sources of the labels of a class that wait, or are known here alone."""
+    found = [(id, one.source) for id, one in join._waiting.items() if one.label == label]
+    here = join._answers | {id: gone.label for id, gone in join._gone.items()}
+    alone = [id for id, one in here.items() if one == label and learned.label_of(id) is None]
+    return [*found, *((id, None) for id in alone)]
+
+
+def restore_classes(join: "Join", restored: Restored, learned: Learned) -> None:
+    """Give labels back the classes they had before a merge that is undone."""
+    for id, changes in restored.items():
+        source, was, now = changes[-1]
+        waiting, known = join._waiting.get(id), join._known(id)
+        if waiting is not None and (waiting.source, waiting.label) == (source, was):
+            join._waiting[id] = waiting._replace(label=now)
+        elif known is not None:
+            label = learned.label_of(id)
+            _answer(join, id, label if label is not None else now if known == was else known)
 
 
 def _close_again(join: "Join", id: str) -> None:

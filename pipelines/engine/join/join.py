@@ -9,7 +9,14 @@ import numpy as np
 
 from streamboost.connectors.base import Carried
 from streamboost.connectors.messages.written import Time
-from streamboost.pipelines.engine.join.again import rename, take_again, wait_again
+from streamboost.pipelines.engine.join.again import (
+    labels_of,
+    rename,
+    restore_classes,
+    take_again,
+    wait_again,
+)
+from streamboost.pipelines.engine.join.classes import Restored
 from streamboost.pipelines.engine.join.held_records import HeldRecord, Label, Window
 from streamboost.pipelines.engine.join.joined import (
     IGNORED,
@@ -238,6 +245,22 @@ class Join:
     def rename(self, to: Callable[[Label], Label | None]) -> None:
         """Let the labels that are known, or wait, be what `to` has them be; None: nobody's."""
         rename(self, to)
+
+    def labels_of(self, label: Label, learned: Learned) -> list[tuple[str, str | None]]:
+        """Return ids and sources of the labels of a class that wait, or are known here alone."""
+        return labels_of(self, label, learned)
+
+    def restore_classes(self, restored: Restored, learned: Learned) -> None:
+        """Give labels back the classes they had before a merge that is undone."""
+        restore_classes(self, restored, learned)
+
+    def waits(self, id: str) -> bool:
+        """Return whether a label waits for the record `id`."""
+        return id in self._waiting
+
+    def waiting_labels(self) -> list[Label]:
+        """Return the labels that wait for their records, each once."""
+        return list(dict.fromkeys(waiting.label for waiting in self._waiting.values()))
 
     def _known(self, id: str) -> Label | None:
         """Return the label that `id` already has, but for one that waits."""

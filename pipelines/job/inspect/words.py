@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from streamboost.escaping import escaped
 from streamboost.pipelines.wording import COUNTERS, RECORDS_APART, UNUSABLE
 
 __all__ = ["NO_FIGURE", "annotators", "figures", "in_words"]
@@ -62,7 +63,11 @@ _WIDTH = 21
 
 
 def in_words(found: dict[str, Any]) -> str:
-    """Return what `describe` found, in lines."""
+    """Return what `describe` found, in lines, escaped."""
+    return "\n".join(map(escaped, _lines(found)))
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
     running = "running" if found["running"] else "not running"
     sequence, checkpoint, unknown = found["sequence"], found["checkpoint"], found["unknown"]
     most = "at least " if "committed" in unknown else ""
@@ -73,7 +78,7 @@ def in_words(found: dict[str, Any]) -> str:
     elif unknown:
         lines.append(f"not known        how much is to be read: {unknown['lag']}")
     elif not sequence and checkpoint is None:
-        return "\n".join([*lines, "nothing has been read yet"])
+        return [*lines, "nothing has been read yet"]
     for source, position in found["positions"].items():
         unit = found["units"].get(source, "records")
         # Those of commands are times, which are nobody's measure of how far it has come.
@@ -90,7 +95,7 @@ def in_words(found: dict[str, Any]) -> str:
         when = f"{trouble['time']}, after batch {trouble['sequence']}"
         lines.append(f"last error       {when}: {trouble['text']}")
     if checkpoint is None:
-        return "\n".join([*lines, "no checkpoint yet: a restart replays from the beginning"])
+        return [*lines, "no checkpoint yet: a restart replays from the beginning"]
     behind = sequence - checkpoint["sequence"]
     ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
@@ -106,7 +111,7 @@ def in_words(found: dict[str, Any]) -> str:
         lines.append(f"  lost             {_many(checkpoint['lost_batches'], 'batch')} of labels")
     if unread := checkpoint.get("deleted_unread"):
         lines.append(f"  lost             {unread:,} messages that were deleted unread")
-    return "\n".join(lines)
+    return lines
 
 
 def _experts(shares: Mapping[str, float]) -> Iterator[str]:

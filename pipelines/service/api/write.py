@@ -84,6 +84,7 @@ class CommandIn(_Given):
     label: Annotated[str, Field(min_length=1, max_length=LONGEST_LABEL)] | None = None
     into: Annotated[str, Field(min_length=1, max_length=LONGEST_LABEL)] | None = None
     decision: DecisionIn | None = None
+    new: bool = False
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -93,7 +94,7 @@ class CommandIn(_Given):
     def order(self) -> Command:
         """Return it as the pipeline reads it."""
         decision = None if self.decision is None else self.decision.checked()
-        return Command(self.command, self.version, self.label, self.into, decision)
+        return Command(self.command, self.version, self.label, self.into, decision, self.new)
 
 
 class Written(BaseModel):
@@ -149,7 +150,11 @@ def post_records(served: ServedPipeline, given: RecordsIn) -> Written:
     dependencies=FOR_OPERATORS,
 )
 def post_command(served: ServedPipeline, given: CommandIn) -> Queued:
-    """Queue a command; the pipeline refuses in its log what it cannot obey."""
+    """Queue a command.
+
+    One that names a version or a class that is not there is refused, unless `new` confirms the
+    class that another is merged into; what else the pipeline cannot obey it refuses in its log.
+    """
     command = given.order()
     served.tell(command)
     return Queued(queued=str(command))

@@ -22,6 +22,7 @@ from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordW
 from streamboost.pipelines.service.scoring import Scoring
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.naming import refuse_unknown
 from streamboost.pipelines.status.reader import StatusReader
 
 __all__ = ["Served", "find"]
@@ -76,8 +77,12 @@ class Served:
         return False
 
     def tell(self, command: Command) -> None:
-        """Have the pipeline obey `command` with its next batch."""
+        """Have the pipeline obey `command` with its next batch.
+
+        StateError where it names a version or a class that is not there.
+        """
         with masked(self.config.mask):
+            refuse_unknown(self.config.state, command, self.status.documents())
             queue_command(self.config.state, command)
 
     def close(self) -> None:

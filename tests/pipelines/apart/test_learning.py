@@ -211,6 +211,21 @@ def third_of(payload):
     return "third" if record["a"] + record["b"] < 0.7 else label_of(payload)
 
 
+def test_a_merge_that_is_undone_is_published_and_its_class_is_predicted_again():
+    learned = Learned(numbers(), truth=third_of)
+    for n in range(30):
+        learned.turn(records(10, start=10 * n))
+    pipeline, every = learned.pipeline, records(200, start=1_000)
+    for tick, command in (
+        (2_000, Command("merge", label="third", into="left")),
+        (3_000, Command("unmerge", label="third")),
+    ):
+        effects = pipeline.step(Inputs(tick, {}, [], [], commands=[command]), None)
+        assert effects.messages.publish is not None
+        is_there = "third" in labels_of(task().step(every, learned.edition(), 1, 0))
+        assert is_there == ("third" in pipeline.learner.classes) == (command.into is None)
+
+
 @pytest.mark.parametrize("command", [("merge", "left"), ("drop", None)])
 def test_a_class_that_is_mended_is_predicted_no_more_from_the_next_edition_on(command):
     learned = Learned(numbers(), "background", truth=third_of)

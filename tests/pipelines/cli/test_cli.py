@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from tests.pipelines.command import ROOT
 def call(tmp_path, monkeypatch, capsys):
     """Call the command line within this process and return (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def call(*words):
@@ -160,6 +162,33 @@ RECORDS = '{"id": 1, "width": 2}\n{"id": 2, "width": 3}\n'
             "",
             '[schema]\nnumeric = ["wdth"]',
             "schema        FAILED  none of 2 records has the field 'wdth'; did you mean width?",
+        ),
+        (
+            RECORDS,
+            "",
+            '[schema.fields]\nwidht = "text"',
+            "schema        FAILED  [schema.fields] none of 2 records has the field 'widht'; did "
+            "you mean width?",
+        ),
+        (
+            RECORDS,
+            "",
+            '[schema]\nexclude = ["widht"]',
+            "schema        FAILED  [schema] exclude: none of 2 records has the field 'widht'; did",
+        ),
+        (
+            RECORDS,
+            "",
+            '[schema]\ntime = "when"',
+            "schema        FAILED  [schema] time: none of 2 records has the field 'when'; fields "
+            "seen: id, width",
+        ),
+        (
+            '{"id": 1, "subject": "Where is my order?", "n": 1}\n' * 2,
+            "",
+            '[schema]\ntime = "subject"',
+            "schema        FAILED  [schema] time: 2 of 2 values of the field 'subject' are no "
+            "times, first: 'Where is my order?'; name a field with ISO 8601 text or seconds",
         ),
         (
             "id,width\n1,2\n",
@@ -383,6 +412,41 @@ def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
     assert "yes: nothing is trained, and the committee stays" in out
 
 
+def test_a_command_about_what_is_not_there_fails_and_names_what_is(call, tmp_path):
+    records = "".join(json.dumps({"id": n, "width": n}) + "\n" for n in range(40))
+    labels = "".join(
+        json.dumps({"id": n, "label": "delivery" if n % 2 else "billing"}) + "\n" for n in range(40)
+    )
+    pipeline_of(tmp_path, records, labels)
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    kept = json.loads(call("inspect", "p.toml", "--json")[1])["checkpoint"]["versions"]
+    there = ", ".join(map(str, kept))
+    for said, *words in (
+        (f"version 12345 is not kept: there are {there}", "rollback", "12345"),
+        (
+            "no class 'deliverey'; did you mean 'delivery'?; confirm",
+            "merge",
+            "billing",
+            "deliverey",
+        ),
+        ("there is no class 'biling'; did you mean 'billing'?", "merge", "biling", "delivery"),
+        ("there is no class 'x': the classes are 'billing', 'delivery'", "drop", "x"),
+        ("'billing' is not merged into another: none is", "unmerge", "billing"),
+        ("no class 'bilin'; did you mean 'billing'?", "decide", "threshold.bilin=0.9"),
+    ):
+        code, out, err = call("tell", "p.toml", *words)
+        assert (code, out, said in err) == (1, "", True), err
+    assert call("tell", "p.toml", "rollback", str(kept[0]))[0] == 0
+    assert call("tell", "p.toml", "pause", "--new")[0] == 2
+    code, out, _ = call("tell", "p.toml", "merge", "billing", "invoice", "--new")
+    assert (code, out.startswith("merge billing invoice --new: ")) == (0, True)
+    with (tmp_path / "records.jsonl").open("a") as file:
+        file.write('{"id": 99, "width": 1}\n')
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    assert call("tell", "p.toml", "drop", "invoices")[0] == 1
+    assert call("tell", "p.toml", "unmerge", "billing")[0] == 0
+
+
 def test_a_state_is_verified_with_its_pipeline_file(call, tmp_path):
     pipeline_of(tmp_path, RECORDS)
     assert call("run", "p.toml", "--until-idle")[0] == 0
@@ -390,3 +454,76 @@ def test_a_state_is_verified_with_its_pipeline_file(call, tmp_path):
     assert (code, "batches 1 to 1 replayed: bit for bit" in out) == (0, True)
     code, _, err = call("inspect", "state", "--verify")
     assert (code, "--verify needs the pipeline file" in err) == (2, True)
+
+
+HOSTILE = "\x1b[31mred\x9b0m\u202e\n2026-01-01 00:00:00,000 ERROR [7] forged\r\x7f\u2028"
+
+
+def test_no_command_prints_raw_what_comes_from_outside(call, tmp_path):
+    fields = [
+        {"id": f"{n}{HOSTILE}", HOSTILE: n, f"b{HOSTILE}": "x", "class": f"{n % 2}{HOSTILE}"}
+        for n in range(30)
+    ]
+    classes = [f"class {n % 2}" for n in range(30)]
+    labels = [
+        {"id": record["id"], "label": label, "source": f"ann{HOSTILE}"}
+        for record, label in zip(fields, classes, strict=True)
+    ]
+    damaged = [{"id": HOSTILE * 100}, {HOSTILE: 1}]
+    lines = ["".join(json.dumps(one) + "\n" for one in many) for many in (fields + damaged, labels)]
+    pipeline_of(tmp_path, *lines)
+    file, place = f"p{HOSTILE}.toml", tmp_path / f"records{HOSTILE}.jsonl"
+    (tmp_path / "records.jsonl").rename(place)
+    text = (tmp_path / "p.toml").read_text()
+    (tmp_path / file).write_text(text.replace('"records.jsonl"', json.dumps(place.name)))
+    (tmp_path / "bad.toml").write_text(f"{text}[{json.dumps(HOSTILE)}]\nx = 1\n[kafka]\n")
+    (tmp_path / "gone.toml").write_text(
+        text.replace('"records.jsonl"', json.dumps(f"gone{HOSTILE}.jsonl"))
+    )
+    for code, *words in (
+        (0, "run", file, "--until-idle"),
+        (0, "check", file, "--show"),
+        (1, "check", "gone.toml"),
+        (1, "run", "gone.toml"),
+        (0, "inspect", file),
+        (0, "inspect", file, "--json"),
+        (0, "inspect", "state"),
+        (0, "inspect", file, "--verify"),
+        (0, "tell", file, "pause"),
+        (2, "tell", file, "pause", HOSTILE),
+        (2, "check", "bad.toml"),
+        (2, "run", f"nowhere{HOSTILE}"),
+        (2, "init", file),
+        (0, "init", f"new{HOSTILE}"),
+        (2, "demo", place.name, "--label", f"b{HOSTILE}"),
+        (0, "demo", place.name, "--label", "class", "--strategy", "random"),
+        (1, "serve", file, "--log-out", f"ann{HOSTILE}"),
+    ):
+        got, out, err = call(*words)
+        said = out + err
+        raw = {one for one in said if not (one.isprintable() or one == "\n")}
+        assert not raw, (words, said)
+        assert not any(line.startswith("2026-01-01") for line in said.splitlines()), words
+        assert got == code, (words, said)
+
+
+def test_a_command_without_a_log_of_its_own_warns_in_escaped_words(call, tmp_path, capsys):
+    pipeline_of(tmp_path, RECORDS)
+    assert call("check", "p.toml")[0] == 0
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "%s", (HOSTILE,), None)
+    logging.lastResort.handle(record)
+    said = capsys.readouterr().err
+    assert said.startswith("\\u001b[31mred\\u009b0m")
+    assert len(said.splitlines()) == 1
+
+
+def test_the_traceback_of_an_unexpected_error_is_escaped(call, capsys):
+    assert call("--version")[0] == 0
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError as error:
+        sys.excepthook(ValueError, error, error.__traceback__)
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert all(one.isprintable() or one == "\n" for one in said)
+    assert not any(line.startswith("2026-01-01") for line in said.splitlines())

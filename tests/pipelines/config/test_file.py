@@ -773,16 +773,23 @@ def test_text_is_read_as_it_stands_wherever_it_can_be():
     assert toml.read(text) == (tomllib.loads(text), {})
 
 
-def test_what_was_guessed_is_said_without_the_value_which_may_be_a_secret(tmp_path, caplog):
+def test_text_without_quotes_is_refused_by_line_without_the_value_which_may_be_a_secret(tmp_path):
     (tmp_path / "p.toml").write_text(
         '[pipeline]\nname = hunter2\n[source]\nconnector = "sqlite"\nstream = records\n'
     )
-    assert load(tmp_path / "p.toml").name == "hunter2"
-    said = [record.getMessage() for record in caplog.records]
-    assert [line.partition("p.toml, ")[2] for line in said] == [
-        "line 2: what name is set to is taken for text: quote it",
-        "line 5: what stream is set to is taken for text: quote it",
+    with pytest.raises(ConfigurationError) as failed:
+        load(tmp_path / "p.toml")
+    assert str(failed.value).partition("p.toml ")[2].splitlines() == [
+        "has 2 problems:",
+        '  line 2: the text that name is set to has no quotes: write name = "..."',
+        '  line 5: the text that stream is set to has no quotes: write stream = "..."',
     ]
+    (tmp_path / "p.toml").write_text('[pipeline]\nname = "x"\n[source]\ntags = [a, b]\n')
+    with pytest.raises(ConfigurationError, match=r"p\.toml: line 4: the text that tags is set to"):
+        load(tmp_path / "p.toml")
+    (tmp_path / "p.toml").write_text('[pipeline]\nname = "x\n')
+    with pytest.raises(ConfigurationError, match=r"not valid TOML: .*at line 2"):
+        load(tmp_path / "p.toml")
 
 
 def test_an_error_says_what_was_given_in_the_files_words(tmp_path):

@@ -92,5 +92,6 @@ def test_after_kills_labels_that_changed_are_replayed_bit_for_bit_and_the_ledger
     assert min(join["corrected"], join["taken_back"], join["duplicate"]) > 0
     reasons = Counter(letter["reason"] for letter in stream(file, "dead_letters"))
     assert reasons["dropped_class"] > 0
-    assert known["classes"] == {"merged": [["laft", "left"]], "dropped": ["spam"]}
+    found = {name: known["classes"][name] for name in ("merged", "dropped")}
+    assert found == {"merged": [["laft", "left"]], "dropped": ["spam"]}
     assert f"batches 1 to {newest} replayed: bit for bit" in verified(file)

@@ -58,10 +58,38 @@ def test_each_line_of_one_of_several_says_whose_it_is(root):
     log = logging.getLogger("x")
     root.setFormatter(as_text("scorer 2"))
     log.warning("here\n\n  and there")
+    log.warning("failed", exc_info=ValueError("a\nb"))
     root.setFormatter(AsJson("scorer 2"))
     log.warning("here")
-    text, *more, as_json = lines(root)
+    text, failed, *trace, as_json = lines(root)
     assert text.startswith("scorer 2 | 20")
-    assert more == ["scorer 2 | ", "scorer 2 |   and there"]
+    assert text.endswith("here\\n\\n  and there")
+    assert failed.endswith("failed")
+    assert trace == ["scorer 2 |   ValueError: a", "scorer 2 |   b"]
     assert json.loads(as_json)["worker"] == "scorer 2"
     assert json.loads(as_json)["message"] == "here"
+
+
+HOSTILE = "\x1b[31mred\x9b0m\u202e\n2026-01-01 00:00:00,000 ERROR [7] forged\r\x00\u2028x"
+
+
+@pytest.mark.parametrize("form", [as_text, AsJson], ids=["text", "json"])
+def test_what_comes_from_outside_neither_steers_a_terminal_nor_forges_a_line(root, form):
+    root.setFormatter(form())
+    log = logging.getLogger("x")
+    log.warning("the field %r, %s", HOSTILE, HOSTILE)
+    log.warning(HOSTILE)
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        log.exception("failed of %s", HOSTILE)
+    text = root.stream.getvalue()
+    assert all(one.isprintable() or one == "\n" for one in text)
+    assert not any(line.startswith("2026-01-01") for line in text.splitlines())
+    assert text.count("\\u001b[31mred") >= 4
+    if form is AsJson:
+        found = [json.loads(line) for line in text.splitlines()]
+        assert [one["message"] for one in found[1:]] == [HOSTILE, f"failed of {HOSTILE}"]
+        assert HOSTILE in found[2]["trace"]
+    else:
+        assert len(text.splitlines()[0]) > 100, "a message is one line"

@@ -92,6 +92,20 @@ def test_a_command_is_obeyed_with_the_next_batch(asking):
         assert program.post("commands", json=wrong).status_code == 422
 
 
+def test_a_command_about_what_is_not_there_is_refused_unless_it_is_to_be_new(asking):
+    program, site = asking
+    known = site.served.status.document("learner")["known_classes"]
+    typo = {"command": "merge", "label": known[0], "into": f"{known[1]}y"}
+    answer = program.post("commands", json=typo)
+    assert answer.status_code == 409
+    assert f"did you mean '{known[1]}'?" in answer.json()["detail"]
+    assert program.post("commands", json=typo | {"new": True}).status_code == 202
+    answer = program.post("commands", json={"command": "rollback", "version": 12_345})
+    assert answer.status_code == 409
+    assert "version 12345 is not kept: there are " in answer.json()["detail"]
+    assert program.post("commands", json={"command": "unmerge", "label": "x"}).status_code == 409
+
+
 def test_versions_are_those_that_a_rollback_may_name(asking):
     program, site = asking
     kept = [version["version"] for version in program.get("versions").json()]

@@ -1,0 +1,41 @@
+"""Text from outside the process, made safe to print on a terminal or in a log.
+
+A field name, a label or a path may hold control characters, which steer a terminal (ECMA-48), begin
+a new line, or turn the direction of writing, and would show what was never printed.
+"""
+
+import re
+
+__all__ = ["escaped", "escaped_block"]
+
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+)
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escaped(text: str) -> str:
+    r"""Return a text as one line without control characters, written as JSON escapes them.
+
+    JSON and basic strings of TOML mean the same afterwards.
+
+    >>> print(escaped("red \x1b[31m\nINFO trained\u202e"))
+    red \u001b[31m\nINFO trained\u202e
+    >>> print(escaped("half a pair \ud800"))
+    half a pair \ud800
+    """
+    return _UNSAFE.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
+
+
+def escaped_block(text: str) -> str:
+    r"""Return a text of several lines, escaped, those after the first indented.
+
+    None of them can be taken for the beginning of another message.
+
+    >>> print(escaped_block("2 problems:\n  a\x1b\n2026-01-01 ERROR forged"))
+    2 problems:
+      a\u001b
+      2026-01-01 ERROR forged
+    """
+    first, *more = map(escaped, text.split("\n"))
+    return "\n".join([first, *(line if line.startswith("  ") else f"  {line}" for line in more)])
