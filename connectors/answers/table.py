@@ -14,6 +14,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.decoded import explain
 from streamboost.connectors.messages.inference import absent
+from streamboost.connectors.messages.rows import number_of
 from streamboost.connectors.messages.values import id_reader
 from streamboost.errors import DataError
 from streamboost.features.paths import getter
@@ -134,8 +135,12 @@ class Answers:
         """Return id and label of a record, or why it is left out."""
         if message.size > len(message.payload):
             return "", b"", "too large"
+        if message.damage is not None:
+            return "", b"", "bad row" if message.is_row else "corrupt"
         try:
             id, value = row(message.payload)
+            if message.is_row and not self._fields.as_text:
+                value = number_of(value)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             reason, _ = explain(message.payload, error)
             return "", b"", reason.replace("_", " ")

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from streamboost.connectors.answers.table import as_text
+from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.inference import absent, is_nameable
 from streamboost.connectors.messages.labels import LONGEST_LABEL
@@ -55,9 +56,13 @@ class Own:
         self._sample: list[bytes] = []
         self._decode = msgspec.json.Decoder(Record).decode
 
-    def take(self, payload: bytes) -> tuple[bytes, bytes] | None:
+    def take(self, message: Message) -> tuple[bytes, bytes] | None:
         """Return a record without its label, and the label's message; None: it is left out."""
         self._lines += 1
+        payload = message.payload
+        if message.damage is not None:
+            self.left_out["damaged"] += 1
+            return None
         if len(self._sample) < _SAMPLE:
             self._sample.append(payload)
         try:
@@ -181,7 +186,7 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
 def _split(own: Own, path: Path, text: Sequence[str], records: BinaryIO, answers: BinaryIO) -> None:
     with closing(file_source(path, text)) as source:
         while messages := source.poll(_PAGE):
-            taken = [own.take(message.payload) for message in messages]
+            taken = [own.take(message) for message in messages]
             records.writelines(pair[0] + b"\n" for pair in taken if pair)
             answers.writelines(pair[1] + b"\n" for pair in taken if pair)
 
