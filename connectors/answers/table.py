@@ -29,11 +29,16 @@ _SAMPLE = 200
 
 
 class AnswerFields(NamedTuple):
-    """Where labelled records have their id and their label, and whether every label is text."""
+    """Where labelled records have their id and their label, and what a label is.
+
+    With `as_text` every label is text; with `as_number` the cells of tables are numbers where they
+    can be, and else text.
+    """
 
     id: str = "id"
     label: str = "label"
     as_text: bool = True
+    as_number: bool = False
 
 
 class Answers:
@@ -139,7 +144,7 @@ class Answers:
             return "", b"", "bad row" if message.is_row else "corrupt"
         try:
             id, value = row(message.payload)
-            if message.is_row and not self._fields.as_text:
+            if message.is_row and self._fields.as_number:
                 value = number_of(value)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             reason, _ = explain(message.payload, error)

@@ -46,7 +46,8 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     if isinstance(X, Iterator):
         kind = type(X).__name__
         raise DataError(f"X is a {kind}, whose rows can be read once: give X.read_all()")
-    return nw.from_arrow(X, backend="pyarrow")
+    table: nw.DataFrame[Any] = nw.from_arrow(X, backend="pyarrow")
+    return table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
