@@ -40,7 +40,8 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     if is_polars_lazyframe(X):
         raise DataError("X is a lazy frame, which holds no rows yet: give X.collect()")
     if is_into_dataframe(X):
-        return nw.from_native(X, eager_only=True)
+        known: nw.DataFrame[Any] = nw.from_native(X, eager_only=True)
+        return known
     if not hasattr(X, "__arrow_c_stream__") or is_into_series(X):
         return None
     if isinstance(X, Iterator):
