@@ -66,7 +66,7 @@ def _refuse_records(path: Path, id: str | None, output: Path) -> None:
 
 
 def _write_for_records(records: Path, label: str, id: str | None, output: Path) -> None:
-    from streamboost.pipelines.job.first_file import first_file
+    from streamboost.pipelines.demo.first_file import first_file
 
     if output.exists():
         raise _there(output)
