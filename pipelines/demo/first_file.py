@@ -11,11 +11,10 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import STDIN, file_source
-from streamboost.connectors.messages.inference import is_nameable
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.templates.brief import render_own
 from streamboost.pipelines.config.variables import names_in
-from streamboost.pipelines.demo.own import Own
+from streamboost.pipelines.demo.own import Own, refuse_names
 
 __all__ = ["FirstFile", "first_file"]
 
@@ -47,7 +46,8 @@ def first_file(records: Path, label: str, id: str | None, folder: Path) -> First
     ConnectorError
         When the file cannot be read.
     """
-    _refuse(records, label, id)
+    _refuse(records)
+    refuse_names(label, id)
     own: Own | None = None
     with closing(file_source(records, [label, *([] if id is None else [id])])) as source:
         while messages := source.poll(_PAGE):
@@ -64,7 +64,7 @@ def first_file(records: Path, label: str, id: str | None, folder: Path) -> First
     return FirstFile(render_own(_name_of(records), path, id, label, batch), about)
 
 
-def _refuse(records: Path, label: str, id: str | None) -> None:
+def _refuse(records: Path) -> None:
     """Raise ConfigurationError for what no pipeline file can name."""
     if str(records) == STDIN:
         raise ConfigurationError("init: labels come from the same file, which must be one: name it")
@@ -73,14 +73,6 @@ def _refuse(records: Path, label: str, id: str | None) -> None:
             f"init {records}: ${{...}} in a pipeline file is a variable of the environment: rename "
             "the file"
         )
-    for option, name in (("--label", label), ("--id", id)):
-        if name is not None and not is_nameable(name):
-            raise ConfigurationError(
-                f"{option} {name!r}: a field's name is text without quotes, backslashes and "
-                "control characters"
-            )
-    if label == id:
-        raise ConfigurationError(f"--id {id}: this is the label's field: name another")
 
 
 def _named(records: Path, sample: Sequence[Message], label: str) -> str:

@@ -21,7 +21,7 @@ from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.pipelines.config.file import Tables
 from streamboost.pipelines.demo.compare import DELAY, Stream
 
-__all__ = ["RECORDS", "Own", "open_own"]
+__all__ = ["RECORDS", "Own", "open_own", "refuse_names"]
 
 RECORDS, ANSWERS = "records.jsonl", "answers.jsonl"
 """What stands in the demo's folder."""
@@ -152,14 +152,7 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
     ConnectorError
         When the file cannot be read.
     """
-    for option, name in (("--label", label), ("--id", id)):
-        if name is not None and not is_nameable(name):
-            raise ConfigurationError(
-                f"{option} {name!r}: a field's name is text without quotes, backslashes and "
-                "control characters"
-            )
-    if label == id:
-        raise ConfigurationError(f"--id {id}: this is the label's field: name another")
+    refuse_names(label, id)
     own = Own(path, label, id)
     written = [folder / RECORDS, folder / ANSWERS]
     if any(file.exists() for file in written):
@@ -181,6 +174,18 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
     }
     batch = min(max(len(own.truth) // 200, 10), 100)
     return Stream(path.name, own.truth, sections, about, batch)
+
+
+def refuse_names(label: str, id: str | None) -> None:
+    """Raise ConfigurationError where these cannot be the fields with label and id."""
+    for option, name in (("--label", label), ("--id", id)):
+        if name is not None and not is_nameable(name):
+            raise ConfigurationError(
+                f"{option} {name!r}: a field's name is text without quotes, backslashes and "
+                "control characters"
+            )
+    if label == id:
+        raise ConfigurationError(f"--id {id}: this is the label's field: name another")
 
 
 def _split(own: Own, path: Path, text: Sequence[str], records: BinaryIO, answers: BinaryIO) -> None:
