@@ -14,6 +14,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.decoded import explain
 from streamboost.connectors.messages.inference import absent
+from streamboost.connectors.messages.rows import number_of
 from streamboost.connectors.messages.values import id_reader
 from streamboost.errors import DataError
 from streamboost.features.paths import getter
@@ -28,11 +29,16 @@ _SAMPLE = 200
 
 
 class AnswerFields(NamedTuple):
-    """Where labelled records have their id and their label, and whether every label is text."""
+    """Where labelled records have their id and their label, and what a label is.
+
+    With `as_text` every label is text; with `as_number` the cells of tables are numbers where they
+    can be, and else text.
+    """
 
     id: str = "id"
     label: str = "label"
     as_text: bool = True
+    as_number: bool = False
 
 
 class Answers:
@@ -134,8 +140,12 @@ class Answers:
         """Return id and label of a record, or why it is left out."""
         if message.size > len(message.payload):
             return "", b"", "too large"
+        if message.damage is not None:
+            return "", b"", "bad row" if message.is_row else "corrupt"
         try:
             id, value = row(message.payload)
+            if message.is_row and self._fields.as_number:
+                value = number_of(value)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             reason, _ = explain(message.payload, error)
             return "", b"", reason.replace("_", " ")

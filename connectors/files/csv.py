@@ -3,7 +3,8 @@
 import csv
 import os
 from collections import Counter
-from collections.abc import Collection
+
+import msgspec
 
 from streamboost.connectors.base import PARTITION, Message, Position, Source
 from streamboost.connectors.files.cells import as_message, from_text
@@ -16,18 +17,17 @@ __all__ = ["CsvSource"]
 class CsvSource(Source):
     r"""Reads a CSV file with a header, giving each row as a JSON object.
 
-    An empty cell and `nan` are null, what reads as a number is one, and the rest is text. Cells
-    stand between commas, and may be quoted; one that holds a line break cannot be read. A row
-    that is damaged, or has more or fewer cells than the header, is given as it stands: it is no
-    JSON object, so whoever decodes it refuses it. Columns without a name are left out.
+    Cells are text, and null where they are empty: what they hold depends on the field
+    (`messages.rows`). They stand between commas, and may be quoted; one that holds a line break
+    cannot be read. A row that has more or fewer cells than the header, or is the header again, is
+    given as it stands with what is wrong as its `damage`; one that is damaged otherwise is no JSON
+    object, so whoever decodes it refuses it. Columns without a name are left out.
 
     A message's offset is the byte at which its row starts, so that positions can be sought.
 
     Parameters
     ----------
     path : path to a file
-    text : collection of str
-        The columns whose cells are text whatever they look like, such as ids.
     max_bytes, follow
         As `JsonLinesSource` has them.
 
@@ -44,7 +44,7 @@ class CsvSource(Source):
     >>> _ = path.write_bytes(b"id,width,height\n007,1.5,\n008,nan,2\n")
     >>> source = CsvSource(path)
     >>> [message.payload for message in source.poll(10)]
-    [b'{"id":"007","width":1.5,"height":null}', b'{"id":"008","width":null,"height":2}']
+    [b'{"id":"007","width":"1.5","height":null}', b'{"id":"008","width":"nan","height":"2"}']
     >>> source.position()
     {'0': 35}
     >>> source.close()
@@ -53,13 +53,11 @@ class CsvSource(Source):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        text: Collection[str] = ("id",),
         max_bytes: int = 1_000_000,
         follow: bool = False,
     ) -> None:
         self._path = os.fspath(path)
         self._lines = JsonLinesSource(path, max_bytes, follow)
-        self._text = frozenset(text)
         self._max_bytes = max_bytes
         self._names: list[str] | None = None
 
@@ -119,10 +117,30 @@ class CsvSource(Source):
     def _converted(self, line: Message) -> Message:
         assert self._names is not None
         cells = _cells(line) if line.size == len(line.payload) else None
-        if cells is None or len(cells) != len(self._names):
+        if not cells:
             return line
+        if (fault := self._fault_of(cells)) is not None:
+            return msgspec.structs.replace(line, damage=fault, is_row=True)
         named = ((name, cell) for name, cell in zip(self._names, cells, strict=True) if name)
-        return as_message(from_text(named, self._text), PARTITION, line.offset, self._max_bytes)
+        return as_message(from_text(named), PARTITION, line.offset, self._max_bytes)
+
+    def _fault_of(self, cells: list[str]) -> str | None:
+        """Return why `cells` are no row under the header; None where they are one."""
+        assert self._names is not None
+        has, named = len(cells), len(self._names)
+        if {*filter(None, self._names)} <= {cell.removeprefix("\ufeff") for cell in cells}:
+            if has == named:
+                return "the header again, which is no record: leave the line out"
+            return (
+                f"a header again, of {has} columns where the first line of the file names {named}: "
+                "put these rows into a file of their own"
+            )
+        if has == named:
+            return None
+        return (
+            f"{has} cell{'s' * (has != 1)}, and the header names {named} columns: quote cells that "
+            "hold commas, and leave a cell empty that has no value"
+        )
 
 
 def _cells(line: Message) -> list[str] | None:

@@ -29,8 +29,8 @@ def file_source(
     """Return the source for `path`: standard input for "-", CSV, Parquet, or else JSON Lines.
 
     CSV and JSON Lines may be compressed: `.csv.gz`, `.jsonl.gz`. `text` names the columns of a
-    table whose values are text whatever they look like; `follow` says that lines are still being
-    added to a file.
+    Parquet file whose values are given as text, as all cells of CSV are; `follow` says that lines
+    are still being added to a file.
 
     >>> type(file_source("records.csv.gz")).__name__, type(file_source("labels.jsonl")).__name__
     ('CsvSource', 'JsonLinesSource')
@@ -46,7 +46,7 @@ def file_source(
             )
         return ParquetSource(path, text, max_bytes)
     if ending in _CSV:
-        return CsvSource(path, text, max_bytes, follow)
+        return CsvSource(path, max_bytes, follow)
     return JsonLinesSource(path, max_bytes, follow)
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.inference import is_nameable
 from streamboost.connectors.messages.labels import LONGEST_ID, LabelKind
+from streamboost.connectors.messages.rows import as_time
 from streamboost.connectors.messages.values import time_of
 from streamboost.connectors.messages.written import DeadLetter, Reason, Time, milliseconds
 from streamboost.features.paths import getter
@@ -147,7 +148,7 @@ class Desk:
         for index, message in enumerate(self._messages):
             payload = message.payload
             if message.damage is not None:
-                self.reject(index, "corrupt", message.damage)
+                self.reject(index, "bad_row" if message.is_row else "corrupt", message.damage)
                 continue
             if message.size > self._max_bytes or message.size > len(payload):
                 self.reject(index, "too_large", self._explain_size(message))
@@ -221,7 +222,8 @@ def time_reader(field: str | None) -> Callable[[Message], float | None]:
         if message.time is not None:
             return message.time
         try:
-            return milliseconds(time_of(get(decode(message.payload))))
+            time = time_of(get(decode(message.payload)))
+            return milliseconds(as_time(time) if message.is_row else time)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None  # decoding it in its batch says what is wrong
 

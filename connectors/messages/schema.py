@@ -22,6 +22,7 @@ from streamboost.connectors.messages.inference import Inferred, account, objects
 from streamboost.connectors.messages.label_messages import LabelMessages
 from streamboost.connectors.messages.labels import LONGEST_ID, LabelFields, LabelKind
 from streamboost.connectors.messages.numbers import Mixed, Numbers
+from streamboost.connectors.messages.rows import typed
 from streamboost.connectors.messages.values import Known
 from streamboost.connectors.messages.written import DeadLetter, Label, Reason
 from streamboost.errors import ConfigurationError, DataError, StateError
@@ -205,10 +206,13 @@ class Schema:
     ) -> Decoded:
         """Decode records; what cannot be used becomes a dead letter, never an exception.
 
-        `source` and `time` (the tick) are what dead letters say of where and when.
+        `source` and `time` (the tick) are what dead letters say of where and when. In rows of
+        tables, text in a field of numbers is read as one (`rows.typed`).
         """
+        is_list = self.numeric != "auto"
+        messages = typed(messages, self._number_columns, self.time, is_strict=is_list)
         desk = self._desk(messages, source, time)
-        if self.numeric != "auto":
+        if is_list:
             return Decoded(self._numbers[desk.by_key].decode(desk, messages), desk.dead)
         mixed = self._mixed[desk.by_key].decode(desk, messages, self._known)
         return Decoded(mixed, desk.dead)
@@ -233,6 +237,8 @@ class Schema:
         characters, or with a character in it that nobody sees, is a "bad_label", as is one of
         another kind than that of the labels before.
         """
+        is_number = self.labels_are in ("integer", "boolean")
+        messages = typed(messages, [self.label_fields.label] if is_number else [], "time")
         desk = self._desk(messages, source, time)
         return DecodedLabels(self._label_messages.decode(desk, messages, nulls=nulls), desk.dead)
 
@@ -273,6 +279,12 @@ class Schema:
     def _known(self) -> Known:
         paths = [*self.features, *self.left_out]
         return Known(paths, [*self._roles, *self.exclude])
+
+    @cached_property
+    def _number_columns(self) -> list[str]:
+        if isinstance(self.fields, str):
+            return list(self.features)
+        return [name for name, field in self.fields.items() if field.kind == "number"]
 
     @cached_property
     def _numbers(self) -> tuple[Numbers, Numbers]:

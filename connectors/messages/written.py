@@ -37,6 +37,7 @@ Reason = Literal[
     "bad_id",
     "bad_json",
     "bad_label",
+    "bad_row",
     "corrupt",
     "dropped_class",
     "duplicate_id",

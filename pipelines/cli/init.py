@@ -1,32 +1,95 @@
 """`streamboost init`: a pipeline file to start from."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import DEFAULT_FILE, PipelineFile, say
+from streamboost.pipelines.cli.options import DEFAULT_FILE, say, say_block
 
 __all__ = ["init"]
 
+_RECORDS = (".csv", ".jsonl", ".json", ".ndjson", ".parquet", ".pq")
+
 
 def init(
-    path: PipelineFile = DEFAULT_FILE,
+    path: Annotated[
+        Path, typer.Argument(help="The pipeline file, or with --label, your labelled records.")
+    ] = DEFAULT_FILE,
+    label: Annotated[
+        str | None,
+        typer.Option(help="The field with the label of your records.", show_default=False),
+    ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(help='The field that names a record; "id" without.', show_default=False),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(help="The pipeline file to write for your records.")
+    ] = DEFAULT_FILE,
     kafka: Annotated[bool, typer.Option("--kafka", help="For topics of a Kafka cluster.")] = False,
     every: Annotated[bool, typer.Option("--all", help="With every key there is.")] = False,
 ) -> None:
-    """Write a pipeline file to start from."""
+    """Write a pipeline file to start from.
+
+    It is for your own records with `init FILE --label FIELD`: JSON Lines or CSV, also .gz, or
+    Parquet.
+    """
+    if label is not None:
+        _refuse_what_contradicts(path, kafka=kafka, every=every)
+        _write_for_records(path, label, id, output)
+        return
+    _refuse_records(path, id, output)
     from streamboost.pipelines.config.templates import brief
     from streamboost.pipelines.config.templates import every as full
 
-    template = full if every else brief
+    _write(path, (full if every else brief).render(kafka=kafka))
+    say(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")
+
+
+def _refuse_what_contradicts(path: Path, *, kafka: bool, every: bool) -> None:
+    if kafka or every:
+        raise ConfigurationError(
+            f"init {path} --label: leave out --kafka and --all, which are for other pipelines"
+        )
+
+
+def _refuse_records(path: Path, id: str | None, output: Path) -> None:
+    """Raise ConfigurationError where the path is taken for records without their label's field."""
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith(_RECORDS) or id is not None or output != DEFAULT_FILE:
+        raise ConfigurationError(
+            f"init {path}: which field holds the label of the records is not said: give it as "
+            "--label FIELD"
+        )
+
+
+def _write_for_records(records: Path, label: str, id: str | None, output: Path) -> None:
+    from streamboost.pipelines.demo.first_file import first_file
+
+    if output.exists():
+        raise _there(output)
+    made = first_file(records, label, id, output.parent)
+    _write(output, made.text)
+    say_block(made.about)
+    say(
+        f"wrote {output}; see `streamboost check {output}`, then "
+        f"`streamboost run {output} --until-idle`"
+    )
+
+
+def _write(path: Path, text: str) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(template.render(kafka=kafka))
+            file.write(text)
     except FileExistsError:
-        raise ConfigurationError(
-            f"{path} is there already and is left as it is: name another file, or move it away"
-        ) from None
+        raise _there(path) from None
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
-    say(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")
+
+
+def _there(path: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"{path} is there already and is left as it is: name another file, or move it away"
+    )

@@ -297,4 +297,6 @@ class Sections(Section):
         """Return where labelled records have their id and their label."""
         names, schema = self.labels.fields, self.schema_
         id = (names.id if names else None) or schema.id
-        return AnswerFields(id, names.label if names else "label", schema.label == "string")
+        label = names.label if names else "label"
+        is_number = schema.label in ("integer", "boolean")
+        return AnswerFields(id, label, schema.label == "string", is_number)

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from streamboost.connectors.answers.table import as_text
+from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.inference import absent, is_nameable
 from streamboost.connectors.messages.labels import LONGEST_LABEL
@@ -20,7 +21,7 @@ from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.pipelines.config.file import Tables
 from streamboost.pipelines.demo.compare import DELAY, Stream
 
-__all__ = ["RECORDS", "Own", "open_own"]
+__all__ = ["RECORDS", "Own", "open_own", "refuse_names"]
 
 RECORDS, ANSWERS = "records.jsonl", "answers.jsonl"
 """What stands in the demo's folder."""
@@ -55,9 +56,13 @@ class Own:
         self._sample: list[bytes] = []
         self._decode = msgspec.json.Decoder(Record).decode
 
-    def take(self, payload: bytes) -> tuple[bytes, bytes] | None:
+    def take(self, message: Message) -> tuple[bytes, bytes] | None:
         """Return a record without its label, and the label's message; None: it is left out."""
         self._lines += 1
+        payload = message.payload
+        if message.damage is not None:
+            self.left_out["damaged"] += 1
+            return None
         if len(self._sample) < _SAMPLE:
             self._sample.append(payload)
         try:
@@ -147,14 +152,7 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
     ConnectorError
         When the file cannot be read.
     """
-    for option, name in (("--label", label), ("--id", id)):
-        if name is not None and not is_nameable(name):
-            raise ConfigurationError(
-                f"{option} {name!r}: a field's name is text without quotes, backslashes and "
-                "control characters"
-            )
-    if label == id:
-        raise ConfigurationError(f"--id {id}: this is the label's field: name another")
+    refuse_names(label, id)
     own = Own(path, label, id)
     written = [folder / RECORDS, folder / ANSWERS]
     if any(file.exists() for file in written):
@@ -178,10 +176,22 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
     return Stream(path.name, own.truth, sections, about, batch)
 
 
+def refuse_names(label: str, id: str | None) -> None:
+    """Raise ConfigurationError where these cannot be the fields with label and id."""
+    for option, name in (("--label", label), ("--id", id)):
+        if name is not None and not is_nameable(name):
+            raise ConfigurationError(
+                f"{option} {name!r}: a field's name is text without quotes, backslashes and "
+                "control characters"
+            )
+    if label == id:
+        raise ConfigurationError(f"--id {id}: this is the label's field: name another")
+
+
 def _split(own: Own, path: Path, text: Sequence[str], records: BinaryIO, answers: BinaryIO) -> None:
     with closing(file_source(path, text)) as source:
         while messages := source.poll(_PAGE):
-            taken = [own.take(message.payload) for message in messages]
+            taken = [own.take(message) for message in messages]
             records.writelines(pair[0] + b"\n" for pair in taken if pair)
             answers.writelines(pair[1] + b"\n" for pair in taken if pair)
 

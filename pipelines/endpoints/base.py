@@ -56,7 +56,7 @@ class Surroundings:
     folder : where relative paths start
     log : the log in the state folder, for streams without a path
     max_bytes : what of a message is held in memory
-    text : columns of a table whose values are text whatever they look like
+    text : columns of a Parquet file whose values are given as text, as all cells of CSV are
     answer_fields : where labelled records have their id and their label
     on_gap : what is done where messages were deleted unread: "stop" or "continue"
     kafka : the section of the cluster; None without one

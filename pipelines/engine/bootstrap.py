@@ -50,6 +50,10 @@ class Known:
             joined.take(id, HeldRecord(x, arrived, None, None, values), label, float("nan"))
 
 
+def _place(message: Message) -> tuple[str, int]:
+    return message.partition, message.offset
+
+
 @contextmanager
 def training_once(trainer: Trainer, started: list[Training]) -> Iterator[None]:
     """Train at the end, if at all, adding to `started`, where labels known beforehand come in.
@@ -87,11 +91,11 @@ def known_beforehand(
     records, damaged = schema.decode(messages, source="bootstrap", time=tick)
     labels, unread = schema.decode_labels(messages, source="bootstrap", time=tick)
     labels, dropped = (classes or Classes()).sort(labels, "bootstrap", tick)
-    # A message is the same object in both; equal ones at two places are not.
-    label_of = {id(m): label for m, label in zip(labels.messages, labels.labels, strict=True)}
-    rows = [row for row, message in enumerate(records.messages) if id(message) in label_of]
+    # Where a message came from tells it from others: decoding may give it another payload.
+    label_of = {_place(m): label for m, label in zip(labels.messages, labels.labels, strict=True)}
+    rows = [row for row, message in enumerate(records.messages) if _place(message) in label_of]
     usable = made_of(records.take(rows))
-    named = [label_of[id(message)] for message in usable.messages]
+    named = [label_of[_place(message)] for message in usable.messages]
     known = Known(usable.ids, usable.X, held_values(usable), named, labels.kind)
     dead = {tuple(letter.position.items()): letter for letter in (*unread, *dropped, *damaged)}
     return known, [dead[place] for place in sorted(dead)]

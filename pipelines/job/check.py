@@ -226,7 +226,7 @@ def _models(config: Config, begins: _Begins, messages: list[Message]) -> str:
         return tried(config, [])
     if config.sections.features is not None:
         pairs = zip(records.messages, records.times, strict=True)
-        return tried(config, [(before(message.payload, schema), time) for message, time in pairs])
+        return tried(config, [(before(message, schema), time) for message, time in pairs])
     values = records.values or []
     return tried(config, [(dict(zip(schema.features, one, strict=False)), None) for one in values])
 

@@ -151,7 +151,7 @@ def made_of(config: Config, schema: Schema, messages: Sequence[Message]) -> Sequ
     if not len(records):
         return messages
     made = [
-        transformer.arrive(before(message.payload, schema), time)
+        transformer.arrive(before(message, schema), time)
         for message, time in zip(records.messages, records.times, strict=True)
     ]
     if transformer.failures == len(made):

@@ -9,6 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from streamboost.boosting.frames import frame_of
 from streamboost.errors import DataError
 
 __all__ = ["as_list", "frame_like", "records_of", "series_like"]
@@ -16,7 +17,7 @@ __all__ = ["as_list", "frame_like", "records_of", "series_like"]
 
 def records_of(X: Any) -> list[dict[Hashable, Any]]:
     """Return the rows of the frame `X` as dictionaries, None where a value is missing."""
-    frame = nw.from_native(X, eager_only=True)
+    frame = _frame(X)
     columns = [
         [None if gone else value for value, gone in zip(s.to_list(), s.is_null(), strict=True)]
         for s in frame.iter_columns()
@@ -26,12 +27,22 @@ def records_of(X: Any) -> list[dict[Hashable, Any]]:
     return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def _frame(X: Any) -> nw.DataFrame[Any]:
+    frame = frame_of(X)
+    if frame is None:
+        raise DataError(
+            f"X is no frame but {type(X).__name__}: give a table of pandas, polars or pyarrow, "
+            "or records one by one"
+        )
+    return frame
+
+
 def as_list(values: Any) -> list[Any]:
     """Return a series, an array or a list as a list of Python's own values."""
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return series.to_list()
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+    return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
 def series_like(X: Any, values: Sequence[Any]) -> Any:
@@ -39,7 +50,7 @@ def series_like(X: Any, values: Sequence[Any]) -> Any:
 
     In pandas they stay what they are, also where None is among them.
     """
-    frame = nw.from_native(X, eager_only=True)
+    frame = _frame(X)
     if frame.implementation.is_pandas_like():
         return frame.implementation.to_native_namespace().Series(
             list(values), index=X.index, dtype=object
@@ -59,7 +70,7 @@ def frame_like(X: Any, values: np.ndarray, columns: Sequence[Hashable]) -> Any:
     DataError
         When two of them have the same text.
     """
-    frame = nw.from_native(X, eager_only=True)
+    frame = _frame(X)
     if frame.implementation.is_pandas_like():
         pandas = frame.implementation.to_native_namespace()
         names = pandas.Index(list(columns), dtype=object)

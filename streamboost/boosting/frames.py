@@ -3,14 +3,14 @@
 narwhals knows pandas, polars and pyarrow among others, and none of them needs to be installed.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.stable.v2.dependencies import is_into_dataframe, is_polars_lazyframe
+from narwhals.stable.v2.dependencies import is_into_dataframe, is_into_series, is_polars_lazyframe
 
 from streamboost.boosting.categorical import categorical_mask
 from streamboost.errors import DataError, ModelFileError
@@ -27,10 +27,28 @@ _TIMES = (nw.Datetime, nw.Date, nw.Time, nw.Duration)
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
-    """Return `X` as narwhals sees it; None where it is no frame."""
+    """Return `X` as narwhals sees it; None where it is no frame.
+
+    Every table is read here. What narwhals does not know and Arrow can read, such as a pyarrow
+    RecordBatch, becomes a pyarrow Table.
+
+    Raises
+    ------
+    DataError
+        When `X` is a table that holds no rows yet, or gives them only once.
+    """
     if is_polars_lazyframe(X):
         raise DataError("X is a lazy frame, which holds no rows yet: give X.collect()")
-    return nw.from_native(X, eager_only=True) if is_into_dataframe(X) else None
+    if is_into_dataframe(X):
+        known: nw.DataFrame[Any] = nw.from_native(X, eager_only=True)
+        return known
+    if not hasattr(X, "__arrow_c_stream__") or is_into_series(X):
+        return None
+    if isinstance(X, Iterator):
+        kind = type(X).__name__
+        raise DataError(f"X is a {kind}, whose rows can be read once: give X.read_all()")
+    table: nw.DataFrame[Any] = nw.from_arrow(X, backend="pyarrow")
+    return table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -109,7 +109,7 @@ def numbers_of(
         )
     if frame is None:
         return validate_data(estimator, X, y, reset=reset, **how)
-    validate_data(estimator, X, y, skip_check_array=True, reset=reset)
+    validate_data(estimator, frame.to_native(), y, skip_check_array=True, reset=reset)
     rows = (columns or FrameColumns()).read(frame)
     if isinstance(y, str):
         return check_array(rows, estimator=estimator, **how)

@@ -14,6 +14,7 @@ from streamboost.features.values import (
     differ,
     is_counter,
     is_even,
+    json_within,
     named_as,
     of_one_length,
 )
@@ -121,7 +122,7 @@ def _as_named(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> 
     features.arrive(values)
     n, lost = len(values), features.unreadable[path]
     told = f"; {lost} of {n} values cannot be read as that, and are missing" if lost else ""
-    return f"as the file says{told}"
+    return f"as the file says{told}{_json([value for value, *_ in values])}"
 
 
 def _unseen(
@@ -144,11 +145,31 @@ def _judged(path: str, values: Sequence[Any]) -> _Verdict:
         return None, NEVER
     if 2 * len(sample.lists) > sample.n:
         return _lists(path, sample)
-    if 2 * sample.plain > sample.n or len(sample.numbers) > 0.8 * sample.n:
+    if 2 * sample.plain > sample.n or len(sample.numbers) == sample.n:
         return _numbers(path, sample)
     if sample.times >= 0.9 * sample.n:
         return Field("time"), "dates or times (ISO 8601)"
-    return _texts(path, sample)
+    field, why = _texts(path, sample)
+    return field, f"{why}{_rather_numbers(sample)}{_json(values)}"
+
+
+def _rather_numbers(sample: Sample) -> str:
+    """Return a hint for a field of which most values can be read as numbers."""
+    n = sample.plain + sample.written
+    if 2 * n <= sample.n:
+        return ""
+    if n == sample.n:
+        return '; name it as "number" if these are amounts'
+    return (
+        f'; {n} of {sample.n} values are numbers: name it as "number", and the others are missing'
+    )
+
+
+def _json(values: Sequence[Any]) -> str:
+    """Return a hint for a field whose text holds JSON, as a cell of a CSV file may."""
+    n = json_within(values)
+    told = f"; text with JSON inside in {n} of {len(values)} records: write JSON Lines to use it"
+    return told if n else ""
 
 
 def _lists(path: str, sample: Sample) -> _Verdict:
@@ -162,7 +183,7 @@ def _lists(path: str, sample: Sample) -> _Verdict:
 def _numbers(path: str, sample: Sample) -> _Verdict:
     if sample.booleans == sample.n:
         return Field("number"), "true or false, as 1 and 0"
-    written = "numbers written as text" if sample.as_text else "numbers"
+    written = "numbers"
     if len(sample.numbers) < sample.n:
         written += f"; {sample.n - len(sample.numbers)} of {sample.n} values are not, and missing"
     if sample.leading_zeros:
@@ -220,6 +241,8 @@ def _texts(path: str, sample: Sample) -> _Verdict:
     if sample.n >= _SOME and sample.distinct > 0.9 * sample.n and named_as("identifier", path):
         told = f"called so, and {sample.distinct} of {sample.n} values differ"
         return None, f'{told}: an identifier; name it as "category" to use it'
+    if sample.leading_zeros and sample.written == sample.n:
+        return _category(sample, "codes: numbers with zeros in front")
     return _category(sample, "text" if sample.texts else "values of several kinds")
 
 

@@ -1,7 +1,9 @@
 """Numbers, also as text; true and false are 1 and 0."""
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,17 +14,31 @@ __all__ = ["Numbers", "as_number"]
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NAN = float("nan")
+_WRITTEN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_NOT_A_NUMBER = re.compile(r"[-+]?nan", re.IGNORECASE)
 _FLOATS = {float}
 
 
 def as_number(value: Any) -> float | None:
     """Return `value` as a float, NaN where it is missing and None where it is no number.
 
+    Text is a number in decimal digits, perhaps with an exponent; `nan` is missing. Python reads
+    more than that: `1_000`, digits of other scripts, `infinity`.
+
     >>> as_number(" 75.29"), as_number(True), as_number(""), as_number("dear")
     (75.29, 1.0, nan, None)
+    >>> as_number("nan"), as_number("1_000"), as_number("inf")
+    (nan, None, None)
     """
     if is_missing(value):
         return _NAN
+    if isinstance(value, str):
+        text = value.strip()
+        if _NOT_A_NUMBER.fullmatch(text):
+            return _NAN
+        if not _WRITTEN.fullmatch(text):
+            return None
+        value = text
     try:
         number = float(np.float64(value) if isinstance(value, np.generic) else value)
     except (TypeError, ValueError, OverflowError):
@@ -58,13 +74,14 @@ class Numbers(Maker):
         if len(rows) == 1 and _fit(rows[0]):
             X[0, together] = rows[0]
             return ALL_READ
-        try:
-            table = np.array(rows, dtype=np.float64)
-            if table.ndim <= 2 and not (np.abs(table) > _LARGEST).any():
-                X[:, together] = table.reshape(len(rows), len(places))
-                return ALL_READ
-        except (TypeError, ValueError, OverflowError):
-            pass  # one of them is no number
+        if not _has_text(rows):
+            try:
+                table = np.array(rows, dtype=np.float64)
+                if table.ndim <= 2 and not (np.abs(table) > _LARGEST).any():
+                    X[:, together] = table.reshape(len(rows), len(places))
+                    return ALL_READ
+            except (TypeError, ValueError, OverflowError):
+                pass  # one of them is no number
         unreadable: Counter[Hashable] = Counter()
         for row, out in zip(rows, X, strict=True):
             for name, column, value in zip(self._names, self.columns, row, strict=True):
@@ -74,6 +91,11 @@ class Numbers(Maker):
                 else:
                     out[column] = number
         return unreadable
+
+
+def _has_text(rows: Sequence[Sequence[Any]]) -> bool:
+    """Tell whether a value is text, of which numpy reads more as numbers than `as_number`."""
+    return any(issubclass(kind, str) for kind in {*map(type, chain.from_iterable(rows))})
 
 
 def _fit(row: Sequence[Any]) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamboost.features.fields import as_zone
 from streamboost.features.layout import Layout, Maker, Values, is_missing
+from streamboost.features.values import is_plain
 from streamboost.storage import Arrays
 
 __all__ = ["Times", "as_moment"]
@@ -48,7 +49,8 @@ def as_moment(value: Any, zone: tzinfo) -> datetime | None:
 def _is_decimal(text: str) -> bool:
     """Tell whether `text` is a number; eight digits are a date, as ISO 8601 has it."""
     bare = text.strip().removeprefix("-")
-    return bare.replace(".", "", 1).isdecimal() and len(bare) != 8
+    is_number = bare.replace(".", "", 1).isdecimal() or is_plain(bare)
+    return is_number and not (bare.isdecimal() and len(bare) == 8)
 
 
 class Times(Maker):

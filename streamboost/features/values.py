@@ -1,5 +1,6 @@
 """What the values of one field have in common."""
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -10,11 +11,28 @@ from typing import Any
 
 from streamboost.features.paths import is_vector
 
-__all__ = ["Sample", "differ", "is_counter", "is_even", "named_as", "of_one_length"]
+__all__ = [
+    "Sample",
+    "differ",
+    "is_counter",
+    "is_even",
+    "is_plain",
+    "json_within",
+    "named_as",
+    "of_one_length",
+]
 
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
-_WHOLE = re.compile(r"-?\d{1,30}")
-_IN_FRONT = re.compile(r"0\d+")
+_WRITTEN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
+_PLAIN = re.compile(
+    r"""-?(0|[1-9]\d*)([eE][-+]\d{1,3})?                        # whole, as Python writes 1e+20
+    |   [-+]?((0|[1-9]\d*)\.\d*|\.\d+)([eE][-+]?\d{1,3})?""",  # with a point
+    re.ASCII | re.VERBOSE,
+)
+"""Numbers as they are written, and codes seldom are: `007`, `1e0` and `+49` may be codes."""
+
+_NO_VALUE = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
+_WHOLE = re.compile(r"-?\d{1,30}", re.ASCII)
+_IN_FRONT = re.compile(r"0\d+", re.ASCII)
 _STEPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _NAMES = {
@@ -28,6 +46,9 @@ _NAMES = {
     "year": "year yr",
 }
 _WORDS = {what: frozenset(names.split()) for what, names in _NAMES.items()}
+
+_LARGEST = 3.4028234663852886e38
+"""The largest float32: what is beyond is no number to learn from."""
 
 _HUGE = 10**30
 """Whole numbers beyond are as good as this one: of any length may stand in JSON."""
@@ -44,13 +65,13 @@ class Sample:
     n: int
     distinct: int
     numbers: list[float]
-    """Also those written as text, and true and false."""
+    """Also those written plainly as text, and true and false."""
     whole: list[int] | None
     """The numbers where all are whole; None where one is not."""
     plain: int
     """How many were not written as text."""
-    as_text: bool
-    """Whether most numbers were written as text."""
+    written: int
+    """How many were written as text that some program reads as a number, plainly or not."""
     leading_zeros: bool
     booleans: int
     times: int
@@ -66,27 +87,50 @@ class Sample:
     def of(cls, values: Sequence[Any]) -> "Sample":
         """Look at what one field held in some records."""
         there = [value for value in values if not _is_missing(value)]
-        lists = [value for value in there if is_vector(value)]
         texts = [value.strip() for value in there if isinstance(value, str)]
-        written = [text for text in texts if _NUMBER.fullmatch(text)]
+        written = [text for text in texts if _WRITTEN.fullmatch(text)]
+        if written:  # then `nan` stands for a number that is missing
+            there = [value for value in there if not _is_no_value(value)]
+            texts = [text for text in texts if not _is_no_value(text)]
+        lists = [value for value in there if is_vector(value)]
         plain = [value for value in there if isinstance(value, int | float)]
         zeros = sum(_IN_FRONT.fullmatch(text) is not None for text in written)
-        numbers = [_as_float(value) for value in (*plain, *written)]
+        numbers = [_as_float(value) for value in (*plain, *filter(is_plain, written))]
         return cls(
             n=len(there),
             distinct=len({tuple(v) if isinstance(v, list) else v for v in there}),
             numbers=numbers,
             whole=_whole(there),
             plain=len(plain),
-            as_text=len(written) > len(plain),
+            written=len(written),
             leading_zeros=zeros > 0.02 * len(there),
             booleans=sum(isinstance(value, bool) for value in there),
             times=sum(map(_is_time, texts)),
-            texts=len(texts) - len(written),
+            texts=len(texts) - sum(map(is_plain, written)),
             lists=lists,
             words=sum(len(text.split()) for text in texts) / max(len(texts), 1),
             since_1990=bool(numbers) and sum(map(_is_recent, numbers)) >= 0.9 * len(numbers),
         )
+
+
+def is_plain(text: str) -> bool:
+    """Tell whether text is a number and not a code: no zeros in front, no `1e0`, no `+1`.
+
+    >>> [is_plain(text) for text in ("0", "-0.5", "1e-05", "1.5E3", "20260101")]
+    [True, True, True, True, True]
+    >>> [is_plain(text) for text in ("01", "1e0", "+1", "1_000", "1,000", "0x1f", "nan", "1e-0x")]
+    [False, False, False, False, False, False, False, False]
+    """
+    return _PLAIN.fullmatch(text) is not None and abs(float(text)) <= _LARGEST
+
+
+def json_within(values: Sequence[Any]) -> int:
+    """Return how many of `values` are text that holds a JSON object or list.
+
+    >>> json_within(['{"a": 1}', "[1, 2]", "[draft]", {"a": 1}])
+    2
+    """
+    return sum(isinstance(value, str) and _is_json(value.strip()) for value in values)
 
 
 def differ(sample: Sample) -> bool:
@@ -140,6 +184,19 @@ def _is_missing(value: object) -> bool:
     return value is None or value == [] or (isinstance(value, str) and not value.strip())
 
 
+def _is_no_value(value: object) -> bool:
+    return isinstance(value, str) and _NO_VALUE.fullmatch(value.strip()) is not None
+
+
+def _is_json(text: str) -> bool:
+    if text[:1] not in ("{", "["):
+        return False
+    try:
+        return isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _whole(values: Sequence[Any]) -> list[int] | None:
     """Return the whole numbers that nearly all values are, None where some are fractions."""
     found = []
@@ -147,7 +204,7 @@ def _whole(values: Sequence[Any]) -> list[int] | None:
         if isinstance(value, int) or (isinstance(value, str) and _WHOLE.fullmatch(value.strip())):
             found.append(max(-_HUGE, min(int(value), _HUGE)))
         elif isinstance(value, float) or (
-            isinstance(value, str) and _NUMBER.fullmatch(value.strip())
+            isinstance(value, str) and _WRITTEN.fullmatch(value.strip())
         ):
             return None
     return found or None

@@ -101,6 +101,14 @@ def list_of(series):
     return series.to_pylist() if isinstance(series, pa.ChunkedArray) else list(series)
 
 
+def test_a_record_batch_is_predicted_as_its_table():
+    (batch,) = in_arrow(RECORDS[:80]).combine_chunks().to_batches()
+    many = model()
+    many.learn_many(batch, pa.array(LABELS[:80]))
+    assert many.predict_proba_many(batch) == trained().predict_proba_many(pa.table(batch))
+    assert many.predict_many(batch) == trained().predict_many(pa.table(batch))
+
+
 @pytest.mark.parametrize("made", FRAMES)
 def test_nothing_is_predicted_of_a_frame_before_the_first_label(made):
     frame = made(RECORDS[:2])

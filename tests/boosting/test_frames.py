@@ -7,6 +7,7 @@ import families
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
@@ -65,7 +66,12 @@ def in_arrow(columns=COLUMNS):
     return in_categorical(columns).to_arrow()
 
 
-FRAMES = [in_pandas, in_nullable_pandas, in_categorical, in_enum, in_arrow]
+def in_batch(columns=COLUMNS):
+    (batch,) = in_arrow(columns).combine_chunks().to_batches()
+    return batch
+
+
+FRAMES = [in_pandas, in_nullable_pandas, in_categorical, in_enum, in_arrow, in_batch]
 
 
 def model(**settings):
@@ -287,6 +293,26 @@ def test_a_lazy_frame_is_refused_with_the_mend():
         trees().fit(in_enum().lazy(), Y)
     with pytest.raises(DataError, match=r"give X\.collect\(\)"):
         trees().fit(in_enum(), Y).predict(in_enum().lazy())
+
+
+def test_columns_of_a_record_batch_go_by_their_names():
+    trained = trees().fit(in_batch(), Y)
+    turned = in_batch().select(list(COLUMNS)[::-1])
+    committee, wanted = trained.committee_, trained.committee_.decision(in_pandas())
+    np.testing.assert_array_equal(committee.decision(turned), wanted)
+    *_, last = committee.staged_decision(turned)
+    np.testing.assert_array_equal(last, wanted)
+    for method in (trained.predict, trained.predict_proba, trained.decision_function):
+        with pytest.raises(ValueError, match="same order"):  # as scikit-learn has it of any frame
+            method(turned)
+
+
+def test_a_stream_of_record_batches_is_refused_with_the_remedy():
+    batches = pa.RecordBatchReader.from_batches(in_batch().schema, [in_batch()])
+    with pytest.raises(DataError, match=r"give X\.read_all\(\)"):
+        trees().fit(batches, Y)
+    with pytest.raises(DataError, match=r"give X\.read_all\(\)"):
+        trees().fit(in_enum(), Y).committee_.decision(batches)
 
 
 @pytest.mark.parametrize("made", [in_pandas, in_enum])

@@ -12,6 +12,22 @@ from streamboost.errors import ConnectorError, DataError
 FIELDS = AnswerFields("payment_id", "is_fraud")
 
 
+@pytest.mark.parametrize(
+    ("fields", "labels"),
+    [
+        (AnswerFields(as_text=False), ['"01"', '"1"', '"1e0"']),
+        (AnswerFields(as_text=True), ['"01"', '"1"', '"1e0"']),
+        (AnswerFields(as_text=False, as_number=True), ["1", "1", "1e0"]),
+    ],
+)
+def test_labels_in_cells_are_text_unless_they_are_said_to_be_numbers(tmp_path, fields, labels):
+    path = tmp_path / "answers.csv"
+    path.write_text("id,label\n7,01\n8,1\n9,1e0\n")
+    found = [Answers(path, fields).message(id) for id in "789"]
+    wanted = [f'{{"id":"{id}","label":{label}}}' for id, label in zip("789", labels, strict=True)]
+    assert [message.decode() for message in found] == wanted
+
+
 def as_json(**record):
     return json.dumps(record).encode()
 

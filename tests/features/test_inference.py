@@ -118,6 +118,13 @@ def test_numbers_with_zeros_in_front_are_codes():
     assert judged(["02134", "10115", "00501"] * 30)[0] == "category"
 
 
+def test_numbers_as_text_with_other_text_between_are_none_but_may_be_named_so():
+    kind, why = judged([*(f"{n / 8}" for n in range(99)), "n/a"])
+    assert kind is None
+    assert '99 of 100 values are numbers: name it as "number", and the others are missing' in why
+    assert judged([*(f"{n / 8}" for n in range(99)), "NaN"])[0] == "number"
+
+
 def test_lists_of_numbers_of_one_length_are_vectors():
     found = infer([{"vec": [1, 2.5, 3]}, {"vec": None}, {"vec": [0, 0, 0]}])
     assert found.fields == {"vec": Field("vector", size=3)}

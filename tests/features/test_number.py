@@ -32,7 +32,7 @@ def test_what_is_missing_is_nan_and_not_counted(value):
 UNREADABLE = {
     "text": "dear", "a date": "2026-03-01", "infinity": float("inf"), "as text": "-inf",
     "400 digits": 10**400, "as text, too": "1" * 400, "beyond float32": 1e39, "a list": [1],
-    "lists": [[1]], "an object": {"a": 1},
+    "lists": [[1]], "an object": {"a": 1}, "underscores": "1_000", "other digits": "\u0661\u0662",
 }  # fmt: skip
 
 

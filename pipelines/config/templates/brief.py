@@ -1,6 +1,8 @@
 """The pipeline file to start from, which `streamboost init` writes."""
 
-__all__ = ["render"]
+import json
+
+__all__ = ["render", "render_own"]
 
 _BRIEF_ABOUT = """\
 # {about}
@@ -65,6 +67,57 @@ budget = 0.1                # share of the records whose label may be bought
 [monitor]
 port = 0
 """
+
+
+_OWN = """\
+# A streamboost pipeline over the labelled records in {path}.
+# `streamboost check` says whether the file is right, and `streamboost run` starts it. All keys
+# there are, with what each is unless set: `streamboost init --all all.toml`.
+
+[pipeline]
+name = {name}
+batch_records = {batch}          # most records in one batch, of which none is learned before
+
+[schema]
+id = {id}
+# time = "..."              # the field with the record's time, if it has one
+
+# What fields hold is found out from the first records, unless it is declared:
+# [schema.fields]
+# zip = "category"          # or "number", "text", "time"
+
+[source]
+connector = "files"
+path = {path}
+
+# The labels that the file has, each given when it is asked for. From people, in the pages of
+# `streamboost serve`:
+#   connector = "sqlite"
+#   stream = "labels"
+[labels]
+connector = "answers"
+path = {path}
+delay = 20                  # records that pass before a label comes
+
+[labels.fields]
+id = {id}
+label = {label}
+
+"""
+
+
+def render_own(name: str, path: str, id: str, label: str, batch: int) -> str:
+    """Return the file of a pipeline `name` over labelled records.
+
+    Parameters
+    ----------
+    path : where the records are, as seen from the file
+    id, label : the fields that name a record and its class
+    batch : most records in a batch
+    """
+    texts = {"name": name, "path": path, "id": id, "label": label}
+    quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in texts.items()}
+    return _OWN.format(batch=batch, **quoted) + _BRIEF_LEARNER
 
 
 def render(*, kafka: bool = False) -> str:

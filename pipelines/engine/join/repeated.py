@@ -23,10 +23,10 @@ def first_ones(
     fresh = join.fresh(records.ids)
     if all(fresh):
         return records, []
-    told = {id(message) for message in labels}
+    told = {(message.partition, message.offset) for message in labels}
     dead = []
     for name, message, is_first in zip(records.ids, records.messages, fresh, strict=True):
-        if not is_first and id(message) not in told:
+        if not is_first and (message.partition, message.offset) not in told:
             detail = (
                 f"a record with the id {name!r} is held already: ids must not come again within "
                 f"join_window ({join.window})"

@@ -17,7 +17,9 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
+from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.rows import plain_numbers
 from streamboost.connectors.messages.schema import LABEL, Schema
 from streamboost.connectors.messages.values import values_reader
 from streamboost.connectors.messages.written import Time, milliseconds
@@ -82,7 +84,7 @@ class Transformer:
     def records(self, records: Records, schema: Schema) -> Records:
         """Return records that have arrived, with the values that are made of them."""
         read = values_reader(schema.features)
-        xs = [before(message.payload, schema) for message in records.messages]
+        xs = [before(message, schema) for message in records.messages]
         wholes = [whole_of(x, time) for x, time in zip(xs, records.times, strict=True)]
         made = [self.arrive(x, time) for x, time in zip(xs, records.times, strict=True)]
         return replace(records, values=[read(one) for one in made], wholes=wholes)
@@ -133,17 +135,18 @@ class Transformer:
         self.failures += 1
 
 
-def before(payload: bytes, schema: Schema) -> Document:
+def before(message: Message, schema: Schema) -> Document:
     """Return a record as it came, without what says its id, its time and its label.
 
-    What `schema` excludes is not there, either.
+    What `schema` excludes is not there, either. In a row of a table, text that is plainly a number
+    is one.
     """
     names = schema.label_fields
     hidden = {schema.id, schema.time, names.id, names.label, LABEL, *schema.exclude} - {None}
-    record: Document = msgspec.json.decode(payload)
+    record: Document = msgspec.json.decode(message.payload)
     for path in hidden:
         record = _without(record, str(path))
-    return record
+    return plain_numbers(record) if message.is_row else record
 
 
 def moment(time: Time) -> datetime | None:

@@ -3,8 +3,10 @@ import json
 import pytest
 
 from streamboost.connectors.files.csv import CsvSource
+from streamboost.connectors.messages.decoded import time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConnectorError
+from streamboost.features.features import Features
 
 
 @pytest.fixture
@@ -26,20 +28,124 @@ def records(source):
     return [json.loads(message.payload) for message in source.poll(100)]
 
 
-def test_empty_and_nan_cells_are_missing_values_and_ids_are_text(source_of):
-    source = source_of(b'id,a,b,c\n007,,NaN,"1,5"\n1e3,-0.5e-2,+3,.5\n')
+def test_cells_are_text_and_null_where_they_are_empty(source_of):
+    source = source_of(b'id,a,b,c\n007,,NaN,"1,5"\n1e3,-0.5e-2,+3,01\n')
     assert records(source) == [
-        {"id": "007", "a": None, "b": None, "c": "1,5"},
-        {"id": "1e3", "a": -0.005, "b": 3.0, "c": 0.5},
+        {"id": "007", "a": None, "b": "NaN", "c": "1,5"},
+        {"id": "1e3", "a": "-0.5e-2", "b": "+3", "c": "01"},
     ]
 
 
-def test_text_columns_stay_text_and_an_empty_one_is_null(source_of):
-    source = source_of(b"key,label,a\n1,2,3\n,,4\n", text={"key", "label"})
-    assert records(source) == [
-        {"key": "1", "label": "2", "a": 3},
-        {"key": None, "label": None, "a": 4},
+def test_codes_of_a_declared_category_keep_their_text(source_of):
+    codes = ["01", "1", "1e0", "001", "1.0", "inf", "nan", "0x1", " 1"]
+    messages = source_of("".join(["id,a\n", *(f"{c},{c}\n" for c in codes)]).encode()).poll(100)
+    found, dead = Schema(fields={"a": "category"}).decode(messages)
+    assert [value for (value,) in found.values] == codes
+    assert not dead
+
+
+def test_cells_of_a_number_are_numbers_and_others_missing(source_of):
+    cells = {"1.50": 1.5, " 2 ": 2, "007": 7, "1e0": 1, "+3": 3, ".5": 0.5, "nan": None, "": None}
+    unread = ["1_000", "1,000", "0x1f", "inf", "-Infinity", "1e999", "\u0661", "red", "9" * 50]
+    rows = [f'{n},"{cell}"\n' for n, cell in enumerate([*cells, *unread])]
+    messages = source_of("".join(["id,a\n", *rows]).encode()).poll(100)
+    schema = Schema(fields={"a": "number"})
+    found, dead = schema.decode(messages)
+    assert not dead
+    assert [value for (value,) in found.values] == [*cells.values(), *unread]
+    features = Features({"a": "number"})
+    features.arrive(found.values)
+    assert features.unreadable["a"] == len(unread)
+
+
+def test_a_column_that_nobody_uses_spoils_no_record(source_of):
+    cells = ["6383e67382050465", "1e999", "inf", "nan", "{", "\x00", "1" * 500]
+    rows = [f"{n},1,{cell}\n" for n, cell in enumerate(cells)]
+    messages = source_of("".join(["id,a,hash\n", *rows]).encode()).poll(100)
+    listed, inferred = Schema(numeric=["a"]), Schema(exclude=["hash"]).infer(messages).schema
+    for schema in (listed, inferred):
+        found, dead = schema.decode(messages)
+        assert len(found) == len(cells)
+        assert not dead
+
+
+def test_fields_are_told_by_all_their_sampled_cells(source_of):
+    columns = {
+        "price": [f"{n / 8}" for n in range(40)],
+        "tiny": [repr(10.0**-n) for n in range(40)],
+        "gap": ["nan", "", "inf", *(f"{n / 8}" for n in range(37))],
+        "zip": ["01067", "10115"] * 20,
+        "hash": [f"{7**n % 10**9:09}e{n:02}" for n in range(40)],
+        "country": ["+49", "+1"] * 20,
+        "version": ["1e0", "1"] * 20,
+        "large": ["1_000", "2_000"] * 20,
+        "arabic": ["\u0661", "\u0662"] * 20,
+    }
+    rows = [",".join([str(n), *row]) for n, row in enumerate(zip(*columns.values(), strict=True))]
+    content = "\n".join([",".join(["id", *columns]), *rows, ""])
+    schema, said = Schema().infer(source_of(content.encode()).poll(100))
+    kinds = {name: field.kind for name, field in schema.fields.items()}
+    numbers = dict.fromkeys(("price", "tiny", "gap"), "number")
+    categories = ("zip", "country", "version", "large", "arabic")
+    assert kinds == numbers | dict.fromkeys(categories, "category")
+    assert "hash" in said
+
+
+def test_json_within_a_cell_is_pointed_out(source_of):
+    rows = [f'{n},"{{""os"": ""ios"", ""n"": {n}}}"\n' for n in range(30)]
+    _, said = Schema(fields="auto", named={"a": "number"}).infer(
+        source_of("".join(["id,device\n", *rows]).encode()).poll(100)
+    )
+    assert "JSON inside in 30 of 30 records: write JSON Lines" in said
+
+
+def test_a_time_is_a_number_where_it_is_plainly_one(source_of):
+    messages = source_of(b"id,at,a\n1,1772350200.5,1\n2,20260301,1\n3,2026-03-01,1\n").poll(9)
+    times = [1772350200.5, "20260301", "2026-03-01"]
+    for schema in (Schema(time="at", numeric=["a"]), Schema(time="at", fields={"a": "number"})):
+        assert schema.decode(messages).records.times == times
+    read = time_reader("at")
+    assert [read(message) for message in messages] == [
+        1772350200500,
+        1772323200000,
+        1772323200000,
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "labels"),
+    [
+        ("auto", ["01", "1", "1e0"], ["01", "1", "1e0"]),
+        ("string", ["01", "1", "nan"], ["01", "1", "nan"]),
+        ("integer", ["01", "2", "-3"], [1, 2, -3]),
+        ("boolean", ["1", "0", "True"], ["true", "false", "true"]),
+    ],
+)
+def test_labels_are_read_as_what_they_are_said_to_be(source_of, kind, cells, labels):
+    rows = [f"{n},{cell},1772350200\n" for n, cell in enumerate(cells)]
+    messages = source_of("".join(["id,label,time\n", *rows]).encode()).poll(9)
+    found, dead = Schema(label=kind, numeric=["a"]).decode_labels(messages)
+    assert found.labels == labels
+    assert found.times == [1772350200] * 3
+    assert not dead
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (b"7", "1 cell, and the header names 2 columns"),
+        (b"7,1,red", "3 cells, and the header names 2 columns"),
+        (b"id,a", "the header again"),
+        (b"\xef\xbb\xbfid,a", "the header again"),
+        (b"id,a,colour", "a header again, of 3 columns where the first line of the file names 2"),
+    ],
+)
+def test_a_row_of_other_columns_says_so_in_its_dead_letter(source_of, row, said):
+    found, dead = Schema(numeric=["a"]).decode(source_of(b"id,a\n" + row + b"\n9,1\n").poll(9))
+    assert found.ids == ["9"]
+    assert [(letter.reason, letter.position) for letter in dead] == [("bad_row", {"0": 5})]
+    assert said in dead[0].detail
+    assert dead[0].payload == row.decode()
 
 
 @pytest.mark.parametrize("word", ["inf", "-Infinity", "+INF", "1e999"])
@@ -61,7 +167,7 @@ def test_a_damaged_row_is_a_dead_letter_and_the_next_is_read(source_of, row):
 
 
 def test_a_column_without_a_name_is_left_out(source_of):
-    assert records(source_of(b",id,a\n0,x,1\n")) == [{"id": "x", "a": 1}]
+    assert records(source_of(b",id,a\n0,x,1\n")) == [{"id": "x", "a": "1"}]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +192,7 @@ def test_following_waits_for_the_header_and_for_the_end_of_a_row(tmp_path):
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(source_of):
-    assert records(source_of(b"\xef\xbb\xbfid,a\r\n1,2\r\n")) == [{"id": "1", "a": 2}]
+    assert records(source_of(b"\xef\xbb\xbfid,a\r\n1,2\r\n")) == [{"id": "1", "a": "2"}]
 
 
 def test_what_is_left_is_the_lag_in_bytes(source_of):

@@ -53,7 +53,7 @@ def test_a_compressed_table_is_read_by_its_header(tmp_path):
     source = file_source(path)
     assert isinstance(source, CsvSource)
     assert [m.payload for m in source.poll(9)] == [
-        b'{"id":"007","a":1.5}',
+        b'{"id":"007","a":"1.5"}',
         b'{"id":"008","a":null}',
     ]
 

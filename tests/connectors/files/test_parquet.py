@@ -2,6 +2,7 @@ import datetime
 import decimal
 import json
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -71,3 +72,15 @@ def test_without_pyarrow_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ConfigurationError, match=r"install streamboost\[parquet\]"):
         ParquetSource("records.parquet")
+
+
+def test_infinity_in_a_column_that_nobody_uses_spoils_no_record(written):
+    path = written({"id": ["1", "2"], "a": [1.0, float("inf")], "b": [float("-inf"), 1.0]})
+    with closing(ParquetSource(path)) as source:
+        messages = source.poll(9)
+    found, dead = Schema(fields={"a": "number"}).decode(messages)
+    assert found.ids == ["1", "2"]
+    assert not dead
+    found, dead = Schema(numeric=["a"]).decode(messages)
+    assert found.ids == ["1"]
+    assert [letter.reason for letter in dead] == ["infinite"]

@@ -155,10 +155,9 @@ def test_null_takes_a_label_back_where_it_may_and_absent_or_empty_is_missing(kin
     assert [letter.reason for letter in dead] == refused
     assert len(schema.decode_labels(messages).dead) == 3
     rows = [replace(message, is_row=True) for message in messages]
-    assert [letter.reason for letter in schema.decode_labels(rows, nulls=True).dead] == [
-        "missing_label",
-        *refused,
-    ]
+    reasons = [letter.reason for letter in schema.decode_labels(rows, nulls=True).dead]
+    assert reasons[:2] == ["missing_label"] * 2, "the third, empty text, is no cell"
+    assert len(reasons) == 3
 
 
 def test_an_empty_cell_is_a_missing_label(tmp_path):

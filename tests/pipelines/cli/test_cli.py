@@ -1,3 +1,4 @@
+import gzip
 import json
 import logging
 import os
@@ -72,6 +73,72 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert found["checkpoint"]["ledger"]["records"] == 2310
     assert found["checkpoint"]["ledger"]["requests"] <= 231
     assert not found["running"]
+
+
+def own_records(n=120):
+    return [
+        {"id": f"r{i:03}", "a": i % 7, "code": f"0{i % 3}", "kind": "xyz"[i % 3]} for i in range(n)
+    ]
+
+
+def write_own(path, records):
+    lines = [json.dumps(record) for record in records]
+    if ".csv" in path.name:
+        lines = [",".join(records[0]), *(",".join(map(str, r.values())) for r in records)]
+    text = "\n".join([*lines, ""]).encode()
+    if path.suffix == ".parquet":
+        pytest.importorskip("pandas").DataFrame(records).to_parquet(path)
+    else:
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+def test_init_writes_a_pipeline_for_records_of_ones_own_that_runs(call, tmp_path):
+    write_own(tmp_path / "my records.csv", own_records())
+    code, out, err = call("init", "my records.csv", "--label", "kind")
+    assert code == 0, err
+    assert "my records.csv: 120 records of 3 labels: x 40, y 40, z 40" in out
+    assert "`streamboost run pipeline.toml --until-idle`" in out
+    code, out, _ = call("check")
+    assert code == 0
+    assert "2 fields to learn from, by 120 records:" in out
+    assert re.search(r"code +category +codes: numbers with zeros in front", out)
+    assert "120 answers, 3 labels" in out
+    code, _, err = call("run", "pipeline.toml", "--until-idle")
+    assert code == 0, err
+    assert "pipeline my-records: not running" in call("inspect")[1]
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.csv.gz", "r.jsonl.gz", "r.parquet"])
+def test_init_reads_records_of_every_kind_of_file(call, tmp_path, name):
+    write_own(tmp_path / name, own_records())
+    (tmp_path / "to").mkdir()
+    code, _, err = call("init", name, "--label", "kind", "--output", "to/p.toml")
+    assert code == 0, err
+    code, out, _ = call("check", "to/p.toml")
+    assert code == 0, out
+    assert "2 fields to learn from, by 120 records:" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["r.csv"], "give it as --label FIELD"),
+        (["r.csv", "--label", "kin"], "did you mean kind?"),
+        (["r.csv", "--label", "kind", "--id", "kind"], "this is the label's field: name another"),
+        (["r.csv", "--label", "kind", "--id", "no"], "none of 120 records has the field 'no'"),
+        (["r.csv", "--label", "kind", "--all"], "leave out --kafka and --all"),
+        (["other.csv", "--label", "kind"], "give --id FIELD; name differs in every record"),
+        (["none.csv", "--label", "kind"], "none.csv"),
+    ],
+)
+def test_init_refuses_records_that_no_pipeline_could_run_over(call, tmp_path, words, said):
+    write_own(tmp_path / "r.csv", own_records())
+    others = [{"name": f"n{i}", "a": 1, "kind": "xy"[i % 2]} for i in range(9)]
+    write_own(tmp_path / "other.csv", others)
+    code, _, err = call("init", *words)
+    assert code in (1, 2)
+    assert said in err
+    assert not (tmp_path / "pipeline.toml").exists()
 
 
 def test_init_writes_every_key_when_asked_to(call, tmp_path):

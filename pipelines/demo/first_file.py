@@ -1,0 +1,108 @@
+"""A pipeline file for labelled records of one's own."""
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.files.open import STDIN, file_source
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config.templates.brief import render_own
+from streamboost.pipelines.config.variables import names_in
+from streamboost.pipelines.demo.own import Own, refuse_names
+
+__all__ = ["FirstFile", "first_file"]
+
+_PAGE = 1_000
+_SAMPLE = 500
+_SHOWN = 5
+
+
+class FirstFile(NamedTuple):
+    """The text of a pipeline file, and a sentence on the records that it is for."""
+
+    text: str
+    about: str
+
+
+def first_file(records: Path, label: str, id: str | None, folder: Path) -> FirstFile:
+    """Return a pipeline file in `folder` for a file of labelled records, read once from its start.
+
+    Parameters
+    ----------
+    records : JSON Lines, CSV, either of them compressed (.gz), or Parquet
+    label : the field with the label
+    id : the field that names a record; None: "id", where records have it
+
+    Raises
+    ------
+    ConfigurationError, DataError
+        When the fields are not those of the file, or there is nothing to learn from it.
+    ConnectorError
+        When the file cannot be read.
+    """
+    _refuse(records)
+    refuse_names(label, id)
+    own: Own | None = None
+    with closing(file_source(records, [label, *([] if id is None else [id])])) as source:
+        while messages := source.poll(_PAGE):
+            if own is None:
+                id = _named(records, messages[:_SAMPLE], label) if id is None else id
+                own = Own(records, label, id)
+            for message in messages:
+                own.take(message)
+    about = (own or Own(records, label, id)).sentence()
+    assert own is not None
+    assert id is not None
+    path = Path(os.path.relpath(records.resolve(), folder.resolve())).as_posix()
+    batch = min(max(len(own.truth) // 200, 10), 100)
+    return FirstFile(render_own(_name_of(records), path, id, label, batch), about)
+
+
+def _refuse(records: Path) -> None:
+    """Raise ConfigurationError for what no pipeline file can name."""
+    if str(records) == STDIN:
+        raise ConfigurationError("init: labels come from the same file, which must be one: name it")
+    if names_in(str(records)):
+        raise ConfigurationError(
+            f"init {records}: ${{...}} in a pipeline file is a variable of the environment: rename "
+            "the file"
+        )
+
+
+def _named(records: Path, sample: Sequence[Message], label: str) -> str:
+    """Return "id" where records have it; ConfigurationError with what may be one otherwise."""
+    rows = []
+    for message in sample:
+        try:
+            rows.append(msgspec.json.decode(message.payload, type=dict[str, msgspec.Raw]))
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+    names = dict.fromkeys(name for row in rows for name in row if name != label)
+    if not rows or "id" in names:
+        return "id"
+    found = [name for name in names if _differs([bytes(row.get(name, b"")) for row in rows])]
+    some = ", ".join(found[:_SHOWN])
+    mend = (
+        f"give --id FIELD; {some} {'differs' if len(found) == 1 else 'differ'} in every record read"
+        if found
+        else 'add a field "id" that differs in every record, such as its number'
+    )
+    raise ConfigurationError(f'{records}: no field is called "id", which names a record: {mend}')
+
+
+def _differs(values: Sequence[bytes]) -> bool:
+    """Tell whether all values are text or whole numbers, each another."""
+    could = all(value[:1] == b'"' or value.lstrip(b"-").isdigit() for value in values)
+    return could and len(set(values)) == len(values)
+
+
+def _name_of(records: Path) -> str:
+    """Return what the pipeline is called: as the file, in letters that a name may have."""
+    stem = records.name.removesuffix(".gz").rpartition(".")[0] or records.name
+    return re.sub(r"[^A-Za-z0-9]+", "-", stem).strip("-")[:60] or "records"
