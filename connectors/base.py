@@ -114,6 +114,14 @@ class Source(ABC):
         return None
 
     @property
+    def bookmark(self) -> str | None:
+        """Identifies the content that was read, where the position alone does not; else None."""
+        return None
+
+    def expect(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
+        """Read on only in the content that `bookmark` identifies; `seek` says where."""
+
+    @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
         """The offsets [start, end) that were deleted unread and that the newest poll passed over.
 

@@ -5,15 +5,15 @@ import os
 from collections import Counter
 from collections.abc import Collection
 
-from streamboost.connectors.base import PARTITION, Message, Position, Source
+from streamboost.connectors.base import PARTITION, Message
 from streamboost.connectors.files.cells import as_message, from_text
-from streamboost.connectors.files.json_lines import JsonLinesSource
+from streamboost.connectors.files.lines import LineSource
 from streamboost.errors import ConnectorError
 
 __all__ = ["CsvSource"]
 
 
-class CsvSource(Source):
+class CsvSource(LineSource):
     r"""Reads a CSV file with a header, giving each row as a JSON object.
 
     An empty cell and `nan` are null, what reads as a number is one, and the rest is text. Cells
@@ -28,8 +28,8 @@ class CsvSource(Source):
     path : path to a file
     text : collection of str
         The columns whose cells are text whatever they look like, such as ids.
-    max_bytes, follow
-        As `JsonLinesSource` has them.
+    max_bytes, follow, on_gap
+        As `JsonLinesSource` has them. After a rotation, each file has its own header.
 
     Raises
     ------
@@ -50,60 +50,45 @@ class CsvSource(Source):
     >>> source.close()
     """
 
+    has_header = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],
         text: Collection[str] = ("id",),
         max_bytes: int = 1_000_000,
         follow: bool = False,
+        *,
+        on_gap: str = "stop",
     ) -> None:
-        self._path = os.fspath(path)
-        self._lines = JsonLinesSource(path, max_bytes, follow)
+        super().__init__(path, max_bytes, follow, on_gap=on_gap)
         self._text = frozenset(text)
-        self._max_bytes = max_bytes
-        self._names: list[str] | None = None
+        self._named: Message | None = None
+        self._names: list[str] = []
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` rows."""
-        if limit < 1:
-            return []
-        here = self._lines.position()
-        if (self._names is None or here[PARTITION] == 0) and not self._read_header(here):
-            return []
-        return [self._converted(line) for line in self._lines.poll(limit)]
-
-    def position(self) -> Position:
-        """Return the byte offset after the last row read."""
-        return self._lines.position()
-
-    def seek(self, position: Position) -> None:
-        """Go on from a byte offset where a row starts."""
-        self._lines.seek(position)
-
-    def lag(self) -> int | None:
-        """Return how many bytes are left, as of `JsonLinesSource`."""
-        return self._lines.lag()
-
-    def close(self) -> None:
-        """Close the file; polling opens it again."""
-        self._lines.close()
-        self._names = None
-
-    def _read_header(self, here: Position) -> bool:
-        """Read the names of the columns, then go on after them, or where reading stood."""
-        self._lines.seek({})
-        after = here
+        """Read at most `limit` rows, all of one file."""
+        here = self.position()
+        lines = super().poll(limit)
         try:
-            lines = self._lines.poll(1)
-            if lines:
-                self._names = self._checked(lines[0])
-                after = max(here, self._lines.position(), key=lambda place: place[PARTITION])
-        finally:
-            self._lines.seek(after)
-        return bool(lines)
+            self._read_names()
+        except ConnectorError:
+            self.seek(here)
+            raise
+        return [self._converted(line) for line in lines]
+
+    def _read_names(self) -> None:
+        """Take the names of the columns from the header of the file that was polled last."""
+        if self.header is not None and self.header is not self._named:
+            self._names, self._named = self._checked(self.header), self.header
+
+    def _is_whole(self, line: bytes) -> bool:
+        self._read_names()
+        cells = _cells(line)
+        return cells is not None and len(cells) == len(self._names)
 
     def _checked(self, line: Message) -> list[str]:
-        names = _cells(line)
+        names = _cells(line.payload)
         if names is None or not any(names):
             raise ConnectorError(
                 f"{self._path}: the first line is no header ({line.payload[:60]!r}): it must name "
@@ -117,18 +102,17 @@ class CsvSource(Source):
         return names
 
     def _converted(self, line: Message) -> Message:
-        assert self._names is not None
-        cells = _cells(line) if line.size == len(line.payload) else None
+        cells = _cells(line.payload) if line.size == len(line.payload) else None
         if cells is None or len(cells) != len(self._names):
             return line
         named = ((name, cell) for name, cell in zip(self._names, cells, strict=True) if name)
         return as_message(from_text(named, self._text), PARTITION, line.offset, self._max_bytes)
 
 
-def _cells(line: Message) -> list[str] | None:
+def _cells(line: bytes) -> list[str] | None:
     """Return the cells of a line, None where it cannot be read."""
     try:
-        rows = list(csv.reader([line.payload.decode()], strict=True))
+        rows = list(csv.reader([line.decode()], strict=True))
     except (UnicodeDecodeError, csv.Error):
         return None
     return rows[0] if rows else None
