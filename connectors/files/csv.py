@@ -2,8 +2,10 @@
 
 import csv
 import os
+import sys
 from collections import Counter
 from collections.abc import Collection
+from typing import BinaryIO
 
 from streamboost.connectors.base import PARTITION, Message
 from streamboost.connectors.files.cells import as_message, from_text
@@ -29,7 +31,7 @@ class CsvSource(LineSource):
     text : collection of str
         The columns whose cells are text whatever they look like, such as ids.
     max_bytes, follow, on_gap
-        As `JsonLinesSource` has them. After a rotation, each file has its own header.
+        As `JsonLinesSource` has them. After a rotation, each file is read by its own header.
 
     Raises
     ------
@@ -50,8 +52,6 @@ class CsvSource(LineSource):
     >>> source.close()
     """
 
-    has_header = True
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -63,32 +63,22 @@ class CsvSource(LineSource):
     ) -> None:
         super().__init__(path, max_bytes, follow, on_gap=on_gap)
         self._text = frozenset(text)
-        self._named: Message | None = None
         self._names: list[str] = []
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` rows, all of one file."""
-        here = self.position()
-        lines = super().poll(limit)
-        try:
-            self._read_names()
-        except ConnectorError:
-            self.seek(here)
-            raise
-        return [self._converted(line) for line in lines]
+        return [self._converted(line) for line in super().poll(limit)]
 
-    def _read_names(self) -> None:
-        """Take the names of the columns from the header of the file that was polled last."""
-        if self.header is not None and self.header is not self._named:
-            self._names, self._named = self._checked(self.header), self.header
-
-    def _is_whole(self, line: bytes) -> bool:
-        self._read_names()
-        cells = _cells(line)
-        return cells is not None and len(cells) == len(self._names)
+    def _read_header(self, file: BinaryIO) -> int | None:
+        file.seek(0)
+        line, length = self._read(file, 0, sys.maxsize, waits=True)
+        if line is None:
+            return None
+        self._names = self._checked(line)
+        return length
 
     def _checked(self, line: Message) -> list[str]:
-        names = _cells(line.payload)
+        names = _cells(line)
         if names is None or not any(names):
             raise ConnectorError(
                 f"{self._path}: the first line is no header ({line.payload[:60]!r}): it must name "
@@ -102,17 +92,17 @@ class CsvSource(LineSource):
         return names
 
     def _converted(self, line: Message) -> Message:
-        cells = _cells(line.payload) if line.size == len(line.payload) else None
+        cells = _cells(line) if line.size == len(line.payload) else None
         if cells is None or len(cells) != len(self._names):
             return line
         named = ((name, cell) for name, cell in zip(self._names, cells, strict=True) if name)
         return as_message(from_text(named, self._text), PARTITION, line.offset, self._max_bytes)
 
 
-def _cells(line: bytes) -> list[str] | None:
+def _cells(line: Message) -> list[str] | None:
     """Return the cells of a line, None where it cannot be read."""
     try:
-        rows = list(csv.reader([line.decode()], strict=True))
+        rows = list(csv.reader([line.payload.decode()], strict=True))
     except (UnicodeDecodeError, csv.Error):
         return None
     return rows[0] if rows else None

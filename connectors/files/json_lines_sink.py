@@ -16,7 +16,7 @@ class JsonLinesSink(Sink):
 
     The file and its folder are created. Where an existing file does not end its last line, as
     after a crash in the middle of a write, writing starts on a new line: the broken one stays.
-    A file that was renamed or removed is left: what is flushed next goes to a new one at the path.
+    After the file was renamed or removed, as by logrotate, messages go to a new file at the path.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "out" / "predictions.jsonl"
@@ -94,7 +94,6 @@ class JsonLinesSink(Sink):
                 if self._file.read(1) != b"\n":
                     self._file.write(b"\n")
         return self._file
-
 
     def _is_at_path(self, file: FileIO) -> bool:
         try:

@@ -4,24 +4,23 @@ import logging
 import os
 import sys
 import zlib
-from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO
 
 import msgspec
 
-from streamboost.connectors.base import PARTITION, Message
-from streamboost.connectors.files.rotating import RotatingSource
+from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.connectors.files.rotation import (
-    digest_of,
+    Segment,
+    decode_segments,
+    files_between,
+    find,
     holds,
     is_compressed,
-    newer_files,
     open_text,
-    reader_at,
 )
-from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["LineSource"]
 
@@ -32,32 +31,15 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SLACK = 1 + len(_BYTE_ORDER_MARK) + len(b"\r\n")
 """Read beyond `max_bytes`, so that a line that fits is read whole whatever stands around it."""
 
+_MOST_SEGMENTS = 8
+"""Files that a bookmark names: labels that are held back may lie some rotations back."""
 
-class LineSource(RotatingSource):
-    """Reads a file line by line; the offset of a message is the byte at which its line starts.
 
-    Parameters
-    ----------
-    path : path to a file
-    max_bytes : int
-        What of a line is held in memory: of a longer one, the first `max_bytes` + 1 bytes are
-        given, with its true size.
-    follow : bool
-        Whether lines are still being added: then a last line waits for its end, and a file
-        that is not there yet has nothing yet.
-    on_gap : {"stop", "continue"}
-        What to do where the file that was read is gone and may have held more: "continue" reads
-        the file that is at the path now from its beginning, as `gaps` says.
+class LineSource(SinglePartitionSource):
+    """Base of the sources that read a file line by line; see `JsonLinesSource`.
 
-    Attributes
-    ----------
-    header : the first line of the file that was polled last; None before, and without `has_header`
+    Each file at the path is a segment of one text. The segments, as JSON, are the bookmark.
     """
-
-    has_header: ClassVar[bool] = False
-    """Whether the first line of each file is no message."""
-
-    unit = "byte"
 
     def __init__(
         self,
@@ -69,41 +51,60 @@ class LineSource(RotatingSource):
     ) -> None:
         if max_bytes < 1:
             raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
-        super().__init__(path, on_gap)
+        self._path = Path(path)
         self._compressed = is_compressed(self._path)
         if follow and self._compressed:
             raise ConfigurationError(
                 f"{path} is compressed, and nobody can tell from it whether more is to come: leave "
                 "`follow` out, or have it written uncompressed"
             )
-        self.header: Message | None = None
+        super().__init__(str(path))
         self._max_bytes = max_bytes
         self._follow = follow
+        self._on_gap = on_gap
+        self._segments: list[Segment] = []
+        self._gaps: dict[str, tuple[int, int]] = {}
         self._file: BinaryIO | None = None
-        self._base = 0  # of the segment that is open
-        self._unpacks = False  # whether this is a compressed copy of a plain file
-        self._first = 0  # where its lines begin, after its header
-        self._is_placed = False
-        self._end = sys.maxsize  # of what is read again
-        self._warned = False
+        self._base = 0  # of the segment whose file is open
+        self._first: int | None = None  # where its lines begin; None: not known yet
+        self._line = -1  # where one of its lines is known to start
+        self._end = sys.maxsize  # the offset at which reading again ends
+        self._is_waiting = False
+
+    @property
+    def bookmark(self) -> str | None:
+        """The newest files that were read, with digests of their content, as JSON."""
+        return msgspec.json.encode(self._segments).decode() if self._segments else None
+
+    def expect(self, bookmark: str) -> None:
+        """Read on only in the files that `bookmark` names, or in those that came after them."""
+        self._segments = decode_segments(bookmark)
+
+    @property
+    def gaps(self) -> Mapping[str, tuple[int, int]]:
+        """The offsets [start, end) of unread content that was lost before the newest poll.
+
+        The length of the lost content is not known, so that a gap is one byte long.
+        """
+        return dict(self._gaps)
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` lines, all of one file."""
-        self._gaps = {}
-        start = self._next
+        self._gaps, start = {}, self._next
+        if limit < 1:
+            return []
         try:
-            return self._polled(limit)
-        except (OSError, EOFError, zlib.error) as error:  # the last two are of damaged gzip
-            self.close()
+            return self._poll(limit)
+        except BaseException as error:
             # What was read of this poll is not given, so it is read again.
             self._next, self._gaps = start, {}
-            what = getattr(error, "strerror", None) or error
-            raise ConnectorError(
-                f"cannot read {self._path}: {what}; name a readable file"
-            ) from error
+            if isinstance(error, (OSError, EOFError, zlib.error)):  # the last two: damaged gzip
+                self.close()
+                raise self._unreadable(error) from error
+            raise
 
     def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the `n` messages of `ranges` once more, of a line that was cut short no more."""
+        """Read the `n` messages of `ranges` once more, and no line further than it was read."""
         if n and not self._segments and not self._path.exists():
             raise self._missing()
         self._end = max((end for _, end in ranges.values()), default=sys.maxsize)
@@ -111,10 +112,6 @@ class LineSource(RotatingSource):
             return super().reread(ranges, n)
         finally:
             self._end = sys.maxsize
-
-    @abstractmethod
-    def _is_whole(self, line: bytes) -> bool:
-        """Tell whether a last line without an end could be used, and is not given again."""
 
     def lag(self) -> int | None:
         """Return how many bytes are left, up to the last line's end where one waits for it.
@@ -124,60 +121,199 @@ class LineSource(RotatingSource):
         if self._compressed:
             return None
         segment = self._segment()
-        place = self._find(segment)
-        if place is None:
-            raise self._missing()
+        place, start, left = find(self._path, segment), self._next - segment.base, 0
         try:
-            left = 0
-            if place != self._path and self._path.exists():
-                left = self._path.stat().st_size
-            if is_compressed(place):
-                return left
-            with open_text(place, compressed=False) as file:
-                end = file.seek(0, os.SEEK_END)
-                if self._follow and place == self._path:
-                    end = _end_of_lines(file, self._next - segment.base, end)
+            if place != self._path:
+                left = 0 if place is None else self._left_in(place, start)
+                start = 0
+            return left + self._left_in(self._path, start)
         except FileNotFoundError as error:
-            if self._follow and self._next == 0:
-                return 0
+            if self._follow and place is not None and (left or start == 0):
+                return left
             raise self._missing() from error
         except OSError as error:
-            raise ConnectorError(
-                f"cannot read {self._path}: {error.strerror}; name a readable file"
-            ) from error
-        return max(end + segment.base - self._next, 0) + left
+            raise self._unreadable(error) from error
+
+    def _left_in(self, path: Path, start: int) -> int:
+        with open_text(path) as file:
+            end = file.seek(0, os.SEEK_END)
+            if self._follow and path == self._path:
+                end = _end_of_lines(file, start, end)
+        return max(end - start, 0)
 
     def close(self) -> None:
         """Close the file; polling opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None
-        self.header = None
-        self._is_placed = False
 
-    def _move(self, offset: int) -> None:
-        super()._move(offset)
-        self._is_placed = False
+    def _read_header(self, file: BinaryIO) -> int | None:
+        """Read what precedes the messages of a file; return its length, None if it has no end."""
+        return 0
 
-    def _polled(self, limit: int) -> list[Message]:
-        while (file := self._at_next()) is not None:
-            start = self._next
-            following = self._following(file)
-            found = self._lines(file, limit, waits=self._follow and following is None)
-            if not self._note(file):  # truncated and written again, before or meanwhile
+    def _poll(self, limit: int) -> list[Message]:
+        while (file := self._opened()) is not None:
+            start, following = self._next, self._following(file)
+            found = self._read_lines(file, limit, waits=self._follow and following is None)
+            if not self._is_same(file):  # truncated and written again, before or meanwhile
                 self.close()
                 self._next = start
-            elif found or following is None or limit < 1:
+            elif found or following is None or self._next >= self._end:
                 return found
             else:
-                self._turn_to(following)
+                self._turn(file, following)
         return []
 
-    def _lines(self, file: BinaryIO, limit: int, *, waits: bool) -> list[Message]:
-        """Read lines up to where the file ended when the next one was begun."""
-        if self.has_header and self.header is None and not self._read_header(file, waits=waits):
+    def _opened(self) -> BinaryIO | None:
+        """Return the file that the next line is in; None: there is none yet."""
+        segment = self._segment()
+        if self._file is not None and self._base != segment.base:
+            self.close()
+        if self._file is not None:
+            return self._file
+        place = find(self._path, segment)
+        if place is None and not self._path.exists():
+            raise self._missing()
+        if place is None:
+            self._pass_gap(self._difference(segment))
+            return self._opened()
+        try:
+            return self._open(place, segment)
+        except FileNotFoundError as error:
+            if self._follow and self._next == segment.base:
+                return None
+            raise self._missing() from error
+
+    def _open(self, place: Path, segment: Segment) -> BinaryIO:
+        """Open the file at `place` as that of a segment."""
+        self.close()
+        file = open_text(place, compressed=self._compressed)
+        found = os.fstat(file.fileno())
+        if not (segment.known or self._compressed) and found.st_size < self._next - segment.base:
+            file.close()
+            raise self._changed(f"it has only {found.st_size} bytes now")
+        self._file, self._base, self._first, self._line = file, segment.base, None, -1
+        self._keep(msgspec.structs.replace(segment, device=found.st_dev, inode=found.st_ino))
+        return file
+
+    def _following(self, file: BinaryIO) -> Path | None:
+        """Return the path, if another file is there and has something; None otherwise."""
+        if self._current().end is not None:
+            return self._path
+        try:
+            there = self._path.stat()
+        except FileNotFoundError as error:
+            if not self._follow:
+                raise self._missing() from error
+            if not self._is_waiting:
+                _log.warning("%s was renamed or removed: waiting for the next file", self._path)
+            self._is_waiting = True
+            return None
+        self._is_waiting = False
+        is_other = not os.path.samestat(os.fstat(file.fileno()), there)
+        return self._path if is_other and there.st_size else None
+
+    def _turn(self, file: BinaryIO, following: Path) -> None:
+        """Go on after the end of a file: in the next one, or in a copy that has more."""
+        segment = self._current()
+        after = [one.base for one in self._segments if one.base > segment.base]
+        if after:
+            if after[0] > self._next:
+                self._gaps = {PARTITION: (self._next, after[0])}
+            self._next = after[0]
+        elif holds(following, segment):
+            self._open(following, segment)
+        elif self._end < sys.maxsize:
+            raise self._changed("the file ends there")
+        elif lost := files_between(self._path, os.fstat(file.fileno())):
+            self._pass_gap(
+                f"{', '.join(lost)} in its folder came between the file that was read and the one "
+                "that is there now"
+            )
+        else:
+            self._begin(self._next)
+
+    def _is_same(self, file: BinaryIO) -> bool:
+        """Return whether the file has the content that was read, and note what was read now."""
+        segment = self._current()
+        size = os.fstat(file.fileno()).st_size
+        known = segment.extended(file, size if self._compressed else self._next - self._base)
+        if known is not None:
+            self._keep(known)
+        return known is not None
+
+    def _segment(self) -> Segment:
+        """Return the segment that the next offset is in."""
+        begun = [one for one in self._segments if one.base <= self._next]
+        if not begun and self._segments:
+            raise DeletedError(
+                f"{self._path}: reading should go on at byte {self._next}, which lies before the "
+                f"{_MOST_SEGMENTS} newest files that are known; start with an empty state"
+            )
+        return begun[-1] if begun else Segment(0)
+
+    def _current(self) -> Segment:
+        """Return the segment whose file is open."""
+        return next(one for one in self._segments if one.base == self._base)
+
+    def _keep(self, segment: Segment) -> None:
+        """Put a segment in the place of the one with its base."""
+        others = [one for one in self._segments if one.base != segment.base]
+        self._segments = sorted([*others, segment], key=lambda one: one.base)
+
+    def _begin(self, base: int) -> None:
+        """End the segment that is read, and begin the next one at offset `base`."""
+        self.close()
+        before = [one for one in self._segments if one.base < base]
+        if before:
+            before[-1] = msgspec.structs.replace(before[-1], end=self._next)
+        self._segments = [*before, Segment(base)][-_MOST_SEGMENTS:]
+        self._next = base
+
+    def _pass_gap(self, how: str) -> None:
+        """Begin with the file that is at the path now; DeletedError if on_gap is "stop"."""
+        error = self._changed(how)
+        if self._on_gap != "continue" or self._end < sys.maxsize:
+            raise error
+        start = self._next
+        self._begin(start + 1)
+        self._gaps = {PARTITION: (start, self._next)}
+        _log.error(
+            "%s. What was not read of it is lost; reading goes on at the beginning of the file "
+            "that is there now, as byte %d",
+            str(error).split("; ")[0],
+            self._next,
+        )
+
+    def _difference(self, segment: Segment) -> str:
+        """Return what is at the path in the place of a segment's file."""
+        size = self._path.stat().st_size
+        if size < segment.known:
+            return f"it has only {size} bytes now"
+        return "another file has taken its place, or other content"
+
+    def _missing(self) -> ConnectorError:
+        return ConnectorError(f"there is no file {self._path}: create it, or mend the path")
+
+    def _unreadable(self, error: Exception) -> ConnectorError:
+        what = getattr(error, "strerror", None) or error
+        return ConnectorError(f"cannot read {self._path}: {what}; name a readable file")
+
+    def _changed(self, how: str) -> DeletedError:
+        return DeletedError(
+            f"{self._path} was truncated, rotated or replaced: reading should go on at byte "
+            f"{self._next}, but {how}; put the old file back, at the path or in its folder, with "
+            "what was rotated since appended to it; or set [pipeline] on_gap = "
+            '"continue" to go on at the beginning of the file that is there now'
+        )
+
+    def _read_lines(self, file: BinaryIO, limit: int, *, waits: bool) -> list[Message]:
+        """Read lines of the open file, up to where reading of it ended if it did."""
+        if self._first is None or self._next == self._base:  # the digest speaks for no header yet
+            self._first = self._read_header(file)
+        end = min(self._end, self._current().end or sys.maxsize) - self._base
+        if self._first is None or self._next - self._base >= end:
             return []
-        end = min(self._end, self._until(self._base)) - self._base
         place = self._line_start(file)
         file.seek(place)
         found: list[Message] = []
@@ -190,92 +326,17 @@ class LineSource(RotatingSource):
             found.append(message)
         return found
 
-    def _read_header(self, file: BinaryIO, *, waits: bool) -> bool:
-        file.seek(0)
-        line, self._first = self._read(file, 0, sys.maxsize, waits=waits)
-        self.header = line
-        return line is not None
-
-    def _at_next(self) -> BinaryIO | None:
-        """Return the file that the next line is in; None: there is none yet."""
-        segment = self._segment()
-        if self._base != segment.base:
-            self.close()
-        if self._file is None:
-            place = self._find(segment)
-            if place is None:
-                self._pass_gap(segment)
-                return self._at_next()
-            try:
-                self._open(place)
-            except FileNotFoundError as error:
-                if self._follow and self._next == segment.base:
-                    return None
-                raise self._missing() from error
-        return self._file
-
-    def _open(self, place: Path) -> None:
-        """Open the file at `place` as that of the next line's segment."""
-        self._unpacks = is_compressed(place) and not self._compressed
-        self._file = open_text(place, compressed=self._unpacks or self._compressed)
-        found = os.fstat(self._file.fileno())
-        segment = self._segment()
-        if not segment.known and found.st_size < self._next - segment.base and not self._compressed:
-            self.close()
-            raise self._changed(f"it has only {found.st_size} bytes now")
-        self._base = segment.base
-        self._keep(msgspec.structs.replace(segment, device=found.st_dev, inode=found.st_ino))
-
-    def _following(self, file: BinaryIO) -> Path | None:
-        """Return the file that comes after this one, as soon as it has something."""
-        here = os.fstat(file.fileno())
-        try:
-            there = self._path.stat()
-        except FileNotFoundError as error:
-            if not self._follow:
-                raise self._missing() from error
-            if not self._warned:
-                _log.warning("%s was renamed or removed: waiting for the next one", self._path)
-            self._warned = True
-            return None
-        self._warned = False
-        if os.path.samestat(here, there):
-            return None
-        found = next(newer_files(self._path, here), self._path)
-        return found if found != self._path or there.st_size else None
-
-    def _turn_to(self, following: Path) -> None:
-        """Go on in another file: a copy of the one that was read, or the next one."""
-        segment = self._segment()
-        self.close()
-        if not holds(following, segment, compressed=self._compressed):
-            self._begin(self._next)
-        self._open(following)
-
-    def _note(self, file: BinaryIO) -> bool:
-        """Note by what the file is known; False if it is not the one that was read any more."""
-        if self._unpacks:
-            return True
-        segment, read_at = self._segment_at(self._base), reader_at(file)
-        n = os.fstat(file.fileno()).st_size if self._compressed else self._next - self._base
-        digest = digest_of(read_at, n) if n > segment.known else None
-        if segment.known and not segment.is_in(read_at):
-            return False
-        if digest is not None:
-            self._keep(msgspec.structs.replace(segment, known=n, digest=digest))
-        return True
-
     def _line_start(self, file: BinaryIO) -> int:
         """Return where in the file to read on.
 
-        That is after the end of a line that had none, or at the start of one that was continued.
+        That is after the end of a line that had none, or at the start of a line that was continued
+        after it was given: the whole line is given then.
         """
-        place = self._next - self._base
-        if place <= self._first:
-            return self._first
-        if self._is_placed:
+        place, first = self._next - self._base, self._first or 0
+        if place <= first:
+            return first
+        if place == self._line:
             return place
-        self._is_placed = True
         file.seek(place - 1)
         before, ahead = file.read(1), file.read(2)
         if not before:  # of what is compressed, no size told
@@ -285,12 +346,9 @@ class LineSource(RotatingSource):
         if ending := 1 if ahead[:1] == b"\n" else 2 if ahead == b"\r\n" else 0:
             self._next += ending
             return place + ending
-        if self._segment_at(self._base).known < place:
+        if not self._current().known:
             raise self._changed("no line starts there (a file still being written needs `follow`)")
-        start = _start_of_line(file, place)
-        file.seek(start)
-        given = file.read(min(place - start, self._max_bytes + 1))
-        return place if start + len(given) == place and self._is_whole(given) else start
+        return _end_of_lines(file, first, place)
 
     def _read(
         self, file: BinaryIO, place: int, room: int, *, waits: bool
@@ -303,11 +361,12 @@ class LineSource(RotatingSource):
             if not more:
                 if waits and consumed < room:
                     return None, 0
-                self._is_placed = False  # its end may still come, and is not a line of its own
-                break
+                break  # its end may still come, and is not a line of its own
             consumed, ending = consumed + len(more), (ending + more)[-2:]
         if not line:
             return None, 0
+        if ending.endswith(b"\n"):
+            self._line = place + consumed
         size = consumed - (2 if ending == b"\r\n" else 1 if ending.endswith(b"\n") else 0)
         payload = line[:size]
         if place == 0 and payload.startswith(_BYTE_ORDER_MARK):
@@ -326,8 +385,3 @@ def _end_of_lines(file: BinaryIO, start: int, end: int) -> int:
             return begin + found + 1
         end = begin
     return start
-
-
-def _start_of_line(file: BinaryIO, place: int) -> int:
-    """Return where the line that `place` is in starts."""
-    return _end_of_lines(file, 0, place)

@@ -1,5 +1,6 @@
 """Parquet files, read through pyarrow."""
 
+import hashlib
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -7,8 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.connectors.files.cells import as_message
+from streamboost.connectors.files.rotation import open_text
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["ParquetSource"]
@@ -17,10 +21,18 @@ _ROWS = 1_000
 """Held in memory at once."""
 
 
+class _Known(msgspec.Struct, frozen=True, array_like=True):
+    """How many rows were read, and a digest of the last of them; "": not known."""
+
+    rows: int
+    digest: str = ""
+
+
 class ParquetSource(SinglePartitionSource):
     """Reads a Parquet file, giving each row as a JSON object; a message's offset is its row.
 
-    A file is complete when it is written: nothing is ever added to it.
+    A file is complete when it is written: nothing is ever added to it. It is known by its content:
+    the bookmark has a digest of the row that was read last.
 
     Parameters
     ----------
@@ -35,8 +47,8 @@ class ParquetSource(SinglePartitionSource):
     ConfigurationError
         When pyarrow is not installed.
     ConnectorError
-        While polling, when the file is missing, is no Parquet file, or has fewer rows than the
-        position.
+        While polling, when the file is missing, is no Parquet file, or is not the one that was read
+        before (DeletedError).
 
     Examples
     --------
@@ -68,6 +80,16 @@ class ParquetSource(SinglePartitionSource):
         self._max_bytes = max_bytes
         self._file: Any = None
         self._rows: Iterator[dict[str, Any]] | None = None
+        self._known: _Known | None = None
+
+    @property
+    def bookmark(self) -> str | None:
+        """The number of rows that were read, with a digest of the last one, as JSON."""
+        return None if self._known is None else msgspec.json.encode(self._known).decode()
+
+    def expect(self, bookmark: str) -> None:
+        """Read on only in a file that has the row that `bookmark` identifies."""
+        self._known = msgspec.json.decode(bookmark, type=_Known)
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` rows."""
@@ -75,11 +97,10 @@ class ParquetSource(SinglePartitionSource):
             if self._rows is None:
                 self._rows = self._from(self._next)
             rows = list(islice(self._rows, max(0, limit)))
-        messages = [
-            as_message(self._with_text(row), PARTITION, offset, self._max_bytes)
-            for offset, row in enumerate(rows, self._next)
-        ]
+        messages = [self._message(row, offset) for offset, row in enumerate(rows, self._next)]
         self._next += len(messages)
+        if messages and (self._known is None or self._next > self._known.rows):
+            self._known = _Known(self._next, _digest(messages[-1]))
         return messages
 
     def lag(self) -> int:
@@ -119,24 +140,38 @@ class ParquetSource(SinglePartitionSource):
         import pyarrow.parquet
 
         if self._file is None:
+            open_text(self._path).close()  # pyarrow would wait for what writes into a pipe
             self._file = pyarrow.parquet.ParquetFile(self._path)
         return self._file
 
     def _from(self, row: int) -> Iterator[dict[str, Any]]:
+        """Give the rows from `row` on, once the file is found to be the one that was read."""
+        known = self._known or _Known(row)
+        n, found = self._opened().metadata.num_rows, None
+        if known.digest and known.rows <= n:
+            last = next(self._iterate(known.rows - 1))
+            found = _digest(self._message(last, known.rows - 1))
+        if n < max(known.rows, row) or (found is not None and found != known.digest):
+            raise DeletedError(
+                f"{self._path} has {n} rows, and reading should go on at row {row}: this is not "
+                "the file that was read before; put that one back, or begin anew with an empty "
+                "state"
+            )
+        return self._iterate(row)
+
+    def _iterate(self, row: int) -> Iterator[dict[str, Any]]:
         """Give the rows from `row` on, skipping whole groups of rows unread."""
         metadata = self._opened().metadata
-        if row > metadata.num_rows:
-            raise DeletedError(
-                f"{self._path} has {metadata.num_rows} rows, and reading should go on at row "
-                f"{row}: this is not the file that was read before; put that one back, or begin "
-                "anew with an empty state"
-            )
         start, groups = 0, list(range(metadata.num_row_groups))
         while groups and start + metadata.row_group(groups[0]).num_rows <= row:
             start += metadata.row_group(groups.pop(0)).num_rows
         batches = self._file.iter_batches(batch_size=_ROWS, row_groups=groups)
         return islice((r for batch in batches for r in batch.to_pylist()), row - start, None)
 
-    def _with_text(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _message(self, row: dict[str, Any], offset: int) -> Message:
         texts = {k: None if row[k] is None else str(row[k]) for k in self._text & row.keys()}
-        return row | texts
+        return as_message(row | texts, PARTITION, offset, self._max_bytes)
+
+
+def _digest(message: Message) -> str:
+    return hashlib.blake2b(message.payload, digest_size=16).hexdigest()
