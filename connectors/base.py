@@ -115,11 +115,14 @@ class Source(ABC):
 
     @property
     def bookmark(self) -> str | None:
-        """Identifies the content that was read, where the position alone does not; else None."""
+        """Identify the content that was read, if a position alone does not; None otherwise."""
         return None
 
     def expect(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
-        """Read on only in the content that `bookmark` identifies; `seek` says where."""
+        """Read only the content that `bookmark` identifies, and what follows it; `seek` comes next.
+
+        ConnectorError if another kind of source wrote the bookmark.
+        """
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
