@@ -1,6 +1,5 @@
 """Parquet files, read through pyarrow."""
 
-import hashlib
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -8,24 +7,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.connectors.files.cells import as_message
 from streamboost.connectors.files.rotation import open_text
+from streamboost.connectors.last_read import LastRead
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["ParquetSource"]
 
 _ROWS = 1_000
 """Held in memory at once."""
-
-
-class _Known(msgspec.Struct, frozen=True, array_like=True):
-    """How many rows were read, and a digest of the last of them; "": not known."""
-
-    rows: int
-    digest: str = ""
 
 
 class ParquetSource(SinglePartitionSource):
@@ -80,16 +71,16 @@ class ParquetSource(SinglePartitionSource):
         self._max_bytes = max_bytes
         self._file: Any = None
         self._rows: Iterator[dict[str, Any]] | None = None
-        self._known: _Known | None = None
+        self._last = LastRead()
 
     @property
     def bookmark(self) -> str | None:
-        """The number of rows that were read, with a digest of the last one, as JSON."""
-        return None if self._known is None else msgspec.json.encode(self._known).decode()
+        """The number of the row that was read last, with a digest."""
+        return self._last.encode() if self._last.digest else None
 
     def expect(self, bookmark: str) -> None:
         """Read on only in a file that has the row that `bookmark` identifies."""
-        self._known = msgspec.json.decode(bookmark, type=_Known)
+        self._last = LastRead.decode(bookmark)
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` rows."""
@@ -99,8 +90,8 @@ class ParquetSource(SinglePartitionSource):
             rows = list(islice(self._rows, max(0, limit)))
         messages = [self._message(row, offset) for offset, row in enumerate(rows, self._next)]
         self._next += len(messages)
-        if messages and (self._known is None or self._next > self._known.rows):
-            self._known = _Known(self._next, _digest(messages[-1]))
+        if messages and self._next - 1 > self._last.offset:
+            self._last = LastRead.of(self._next - 1, repr(rows[-1]).encode())
         return messages
 
     def lag(self) -> int:
@@ -146,12 +137,11 @@ class ParquetSource(SinglePartitionSource):
 
     def _from(self, row: int) -> Iterator[dict[str, Any]]:
         """Give the rows from `row` on, once the file is found to be the one that was read."""
-        known = self._known or _Known(row)
-        n, found = self._opened().metadata.num_rows, None
-        if known.digest and known.rows <= n:
-            last = next(self._iterate(known.rows - 1))
-            found = _digest(self._message(last, known.rows - 1))
-        if n < max(known.rows, row) or (found is not None and found != known.digest):
+        n, last = self._opened().metadata.num_rows, self._last
+        is_other = n < max(row, last.offset + 1)
+        if not is_other and last.digest:
+            is_other = last.differs(repr(next(self._iterate(last.offset))).encode())
+        if is_other:
             raise DeletedError(
                 f"{self._path} has {n} rows, and reading should go on at row {row}: this is not "
                 "the file that was read before; put that one back, or begin anew with an empty "
@@ -171,7 +161,3 @@ class ParquetSource(SinglePartitionSource):
     def _message(self, row: dict[str, Any], offset: int) -> Message:
         texts = {k: None if row[k] is None else str(row[k]) for k in self._text & row.keys()}
         return as_message(row | texts, PARTITION, offset, self._max_bytes)
-
-
-def _digest(message: Message) -> str:
-    return hashlib.blake2b(message.payload, digest_size=16).hexdigest()

@@ -11,8 +11,10 @@ file system. Its `-wal` and `-shm` companions belong to it: they move with it, o
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from sqlite3 import Connection
 
 from streamboost.connectors.base import PARTITION, Message, Position, SinglePartitionSource, Sink
+from streamboost.connectors.last_read import LastRead
 from streamboost.connectors.sqlite.database import (
     Database,
     append,
@@ -24,6 +26,10 @@ from streamboost.connectors.sqlite.reading import Reader
 from streamboost.errors import ConfigurationError, DeletedError
 
 __all__ = ["SqliteSink", "SqliteSource"]
+
+
+_BEGINNING = 1_000
+"""Bytes of a message that it is known by."""
 
 
 class SqliteSource(SinglePartitionSource):
@@ -71,6 +77,16 @@ class SqliteSource(SinglePartitionSource):
         self._reader = Reader(self._database)
         self._stream = checked_stream(stream)
         self._max_bytes = max_bytes
+        self._last = LastRead()
+
+    @property
+    def bookmark(self) -> str | None:
+        """The offset of the message that was read last, with a digest."""
+        return self._last.encode() if self._last.digest else None
+
+    def expect(self, bookmark: str) -> None:
+        """Read on only in a file that has the message that `bookmark` identifies, or deleted it."""
+        self._last = LastRead.decode(bookmark)
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages."""
@@ -78,7 +94,7 @@ class SqliteSource(SinglePartitionSource):
             return []
         with self._reader.reading() as connection:
             end = 0 if connection is None else end_of(connection, self._stream)
-            if end < self._next:
+            if end < self._next or (connection and end > self._next and self._is_other(connection)):
                 raise DeletedError(
                     f"stream {self._stream!r} in {self._database.path} ends at offset {end}, and "
                     f"reading should go on at {self._next}: this is not the file that was read "
@@ -97,7 +113,17 @@ class SqliteSource(SinglePartitionSource):
             Message(payload or b"", PARTITION, offset, size or 0) for offset, payload, size in rows
         ]
         self._next = messages[-1].offset + 1 if messages else end
+        if messages and messages[-1].offset > self._last.offset:
+            self._last = LastRead.of(messages[-1].offset, messages[-1].payload[:_BEGINNING])
         return messages
+
+    def _is_other(self, connection: Connection) -> bool:
+        """Return whether another message is where the last one was read."""
+        row = connection.execute(
+            f'SELECT substr(CAST(payload AS BLOB), 1, ?) FROM "{self._stream}" WHERE offset = ?',
+            (min(self._max_bytes + 1, _BEGINNING), self._last.offset),
+        ).fetchone()
+        return row is not None and self._last.differs(row[0] or b"")
 
     def rest(self) -> None:
         """Close the file until the next poll."""
