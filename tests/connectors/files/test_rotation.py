@@ -116,6 +116,19 @@ def test_every_part_is_read_again_as_it_was_read(path, reading, rotate):
         assert [message.payload for message in everything] == OLD + NEW
 
 
+@pytest.mark.parametrize("n_new", [0, 3])
+def test_a_copied_file_is_read_to_its_end_although_the_truncated_one_is_shorter(
+    path, reading, n_new
+):
+    one = reading(follow=True)
+    one.poll(50)
+    shutil.copy(path, path.with_name("records.jsonl.1"))
+    write(path, NEW[:n_new])
+    assert one.rest() == OLD[50:] + NEW[:n_new]
+    write(path, NEW[n_new:], "ab")
+    assert one.rest() == NEW[n_new:]
+
+
 def test_the_rest_of_a_removed_file_that_is_open_is_read(path):
     with closing(JsonLinesSource(path)) as source:
         source.poll(1)
