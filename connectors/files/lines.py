@@ -1,12 +1,13 @@
 """Text files, read line by line."""
 
+import gzip
 import logging
 import os
 import sys
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import msgspec
 
@@ -18,7 +19,7 @@ from streamboost.connectors.files.rotation import (
     find,
     holds,
     is_compressed,
-    open_text,
+    open_regular,
 )
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
@@ -135,7 +136,7 @@ class LineSource(SinglePartitionSource):
             raise self._unreadable(error) from error
 
     def _left_in(self, path: Path, start: int) -> int:
-        with open_text(path) as file:
+        with open_regular(path) as file:
             end = file.seek(0, os.SEEK_END)
             if self._follow and path == self._path:
                 end = _end_of_lines(file, start, end)
@@ -187,7 +188,10 @@ class LineSource(SinglePartitionSource):
     def _open(self, place: Path, segment: Segment) -> BinaryIO:
         """Open the file at `place` as that of a segment."""
         self.close()
-        file = open_text(place, compressed=self._compressed)
+        file = open_regular(place)
+        if self._compressed:
+            file.close()
+            file = cast(BinaryIO, gzip.open(place, "rb"))  # noqa: SIM115 - it stays open
         found = os.fstat(file.fileno())
         if not (segment.known or self._compressed) and found.st_size < self._next - segment.base:
             file.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.connectors.files.cells import as_message
-from streamboost.connectors.files.rotation import open_text
+from streamboost.connectors.files.rotation import open_regular
 from streamboost.connectors.last_read import LastRead
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
@@ -131,7 +131,7 @@ class ParquetSource(SinglePartitionSource):
         import pyarrow.parquet
 
         if self._file is None:
-            open_text(self._path).close()  # pyarrow would wait for what writes into a pipe
+            open_regular(self._path).close()  # pyarrow would wait for what writes into a pipe
             self._file = pyarrow.parquet.ParquetFile(self._path)
         return self._file
 

@@ -5,14 +5,13 @@ file. A `Segment` is one of these files. An inode alone does not identify a file
 after a removal, and stays the same when a file is truncated and written again.
 """
 
-import gzip
 import hashlib
 import os
 import re
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import msgspec
 
@@ -25,7 +24,7 @@ __all__ = [
     "find",
     "holds",
     "is_compressed",
-    "open_text",
+    "open_regular",
 ]
 
 _EDGE = 16_384
@@ -84,8 +83,8 @@ def decode_segments(bookmark: str) -> list[Segment]:
         ) from error
 
 
-def open_text(path: Path, *, compressed: bool = False) -> BinaryIO:
-    """Open a regular file for reading, through gzip if it is `compressed`.
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading.
 
     ConnectorError for a device, a named pipe or a folder: reading one might never end.
     """
@@ -96,7 +95,7 @@ def open_text(path: Path, *, compressed: bool = False) -> BinaryIO:
             f'cannot read {path}: it is {kind}, not a regular file; name a file, or "-" to read '
             "standard input"
         )
-    return cast(BinaryIO, gzip.open(path, "rb")) if compressed else path.open("rb")
+    return path.open("rb")
 
 
 def find(path: Path, segment: Segment) -> Path | None:
@@ -117,7 +116,7 @@ def find(path: Path, segment: Segment) -> Path | None:
 def holds(path: Path, segment: Segment) -> bool:
     """Return whether the file at `path` begins with the content of `segment` that was read."""
     try:
-        with open_text(path) as file:
+        with open_regular(path) as file:
             return segment.is_in(file)
     except (OSError, ConnectorError):
         return False
