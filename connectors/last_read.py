@@ -1,12 +1,13 @@
-"""Identifies a numbered source by the message that was read last."""
+"""Identifies a source whose offsets count messages by the message that was read last."""
 
 import hashlib
 
 import msgspec
 
+from streamboost.connectors.base import SinglePartitionSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["LastRead"]
+__all__ = ["LastRead", "NumberedSource"]
 
 
 class LastRead(msgspec.Struct, frozen=True, array_like=True):
@@ -48,3 +49,20 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
                 f"the bookmark {bookmark[:80]!r} is not that of a numbered source: {error}; use "
                 "the release that wrote the state"
             ) from error
+
+
+class NumberedSource(SinglePartitionSource):
+    """Base of the sources that are known by the message that was read last."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self._last = LastRead()
+
+    @property
+    def bookmark(self) -> str | None:
+        """The offset of the message that was read last, with a digest; None before the first."""
+        return self._last.encode() if self._last.digest else None
+
+    def expect(self, bookmark: str) -> None:
+        """Read on only where the message that `bookmark` identifies is the same, or deleted."""
+        self._last = LastRead.decode(bookmark)

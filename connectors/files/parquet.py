@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
+from streamboost.connectors.base import PARTITION, Message
 from streamboost.connectors.files.cells import as_message
 from streamboost.connectors.files.rotation import open_regular
-from streamboost.connectors.last_read import LastRead
+from streamboost.connectors.last_read import LastRead, NumberedSource
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["ParquetSource"]
@@ -19,7 +19,7 @@ _ROWS = 1_000
 """Held in memory at once."""
 
 
-class ParquetSource(SinglePartitionSource):
+class ParquetSource(NumberedSource):
     """Reads a Parquet file, giving each row as a JSON object; a message's offset is its row.
 
     A file is complete when it is written: nothing is ever added to it. It is known by its content:
@@ -71,16 +71,6 @@ class ParquetSource(SinglePartitionSource):
         self._max_bytes = max_bytes
         self._file: Any = None
         self._rows: Iterator[dict[str, Any]] | None = None
-        self._last = LastRead()
-
-    @property
-    def bookmark(self) -> str | None:
-        """The number of the row that was read last, with a digest."""
-        return self._last.encode() if self._last.digest else None
-
-    def expect(self, bookmark: str) -> None:
-        """Read on only in a file that has the row that `bookmark` identifies."""
-        self._last = LastRead.decode(bookmark)
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` rows."""

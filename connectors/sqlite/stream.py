@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from sqlite3 import Connection
 
-from streamboost.connectors.base import PARTITION, Message, Position, SinglePartitionSource, Sink
-from streamboost.connectors.last_read import LastRead
+from streamboost.connectors.base import PARTITION, Message, Position, Sink
+from streamboost.connectors.last_read import LastRead, NumberedSource
 from streamboost.connectors.sqlite.database import (
     Database,
     append,
@@ -32,7 +32,7 @@ _BEGINNING = 1_000
 """Bytes of a message that it is known by."""
 
 
-class SqliteSource(SinglePartitionSource):
+class SqliteSource(NumberedSource):
     """Reads a stream; it gives nothing as long as the stream, or the file, is not there yet.
 
     It keeps the file open from one poll to the next, as opening it costs most of a poll, and locks
@@ -77,16 +77,6 @@ class SqliteSource(SinglePartitionSource):
         self._reader = Reader(self._database)
         self._stream = checked_stream(stream)
         self._max_bytes = max_bytes
-        self._last = LastRead()
-
-    @property
-    def bookmark(self) -> str | None:
-        """The offset of the message that was read last, with a digest."""
-        return self._last.encode() if self._last.digest else None
-
-    def expect(self, bookmark: str) -> None:
-        """Read on only in a file that has the message that `bookmark` identifies, or deleted it."""
-        self._last = LastRead.decode(bookmark)
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages."""
