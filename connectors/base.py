@@ -114,6 +114,17 @@ class Source(ABC):
         return None
 
     @property
+    def bookmark(self) -> str | None:
+        """Identify the content that was read, if a position alone does not; None otherwise."""
+        return None
+
+    def expect(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
+        """Read only the content that `bookmark` identifies, and what follows it; `seek` comes next.
+
+        ConnectorError if another kind of source wrote the bookmark.
+        """
+
+    @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
         """The offsets [start, end) that were deleted unread and that the newest poll passed over.
 

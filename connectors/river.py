@@ -183,6 +183,15 @@ class RiverOracle(Source):
         """Return the position in the requests log."""
         return self._requests.position()
 
+    @property
+    def bookmark(self) -> str | None:
+        """The bookmark of the requests log."""
+        return self._requests.bookmark
+
+    def expect(self, bookmark: str) -> None:
+        """Read only the requests log that `bookmark` identifies."""
+        self._requests.expect(bookmark)
+
     def seek(self, position: Position) -> None:
         """Go on from a position in the requests log."""
         self._requests.seek(position)

@@ -172,6 +172,15 @@ class AnswersOracle(Source):
         """Return the position in the log of what is asked."""
         return self._asked.position()
 
+    @property
+    def bookmark(self) -> str | None:
+        """The bookmark of the log of what is asked."""
+        return self._asked.bookmark
+
+    def expect(self, bookmark: str) -> None:
+        """Read only the log that `bookmark` identifies."""
+        self._asked.expect(bookmark)
+
     def seek(self, position: Position) -> None:
         """Go on from a position in the log of what is asked."""
         self._asked.seek(position)

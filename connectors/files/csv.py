@@ -2,19 +2,21 @@
 
 import csv
 import os
+import sys
 from collections import Counter
+from typing import BinaryIO
 
 import msgspec
 
-from streamboost.connectors.base import PARTITION, Message, Position, Source
+from streamboost.connectors.base import PARTITION, Message
 from streamboost.connectors.files.cells import as_message, from_text
-from streamboost.connectors.files.json_lines import JsonLinesSource
+from streamboost.connectors.files.lines import LineSource
 from streamboost.errors import ConnectorError
 
 __all__ = ["CsvSource"]
 
 
-class CsvSource(Source):
+class CsvSource(LineSource):
     r"""Reads a CSV file with a header, giving each row as a JSON object.
 
     Cells are text, and null where they are empty: what they hold depends on the field
@@ -28,8 +30,8 @@ class CsvSource(Source):
     Parameters
     ----------
     path : path to a file
-    max_bytes, follow
-        As `JsonLinesSource` has them.
+    max_bytes, follow, on_gap
+        As `JsonLinesSource` has them. After a rotation, each file is read by its own header.
 
     Raises
     ------
@@ -55,50 +57,23 @@ class CsvSource(Source):
         path: str | os.PathLike[str],
         max_bytes: int = 1_000_000,
         follow: bool = False,
+        *,
+        on_gap: str = "stop",
     ) -> None:
-        self._path = os.fspath(path)
-        self._lines = JsonLinesSource(path, max_bytes, follow)
-        self._max_bytes = max_bytes
-        self._names: list[str] | None = None
+        super().__init__(path, max_bytes, follow, on_gap=on_gap)
+        self._names: list[str] = []
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` rows."""
-        if limit < 1:
-            return []
-        here = self._lines.position()
-        if (self._names is None or here[PARTITION] == 0) and not self._read_header(here):
-            return []
-        return [self._converted(line) for line in self._lines.poll(limit)]
+        """Read at most `limit` rows, all of one file."""
+        return [self._converted(line) for line in super().poll(limit)]
 
-    def position(self) -> Position:
-        """Return the byte offset after the last row read."""
-        return self._lines.position()
-
-    def seek(self, position: Position) -> None:
-        """Go on from a byte offset where a row starts."""
-        self._lines.seek(position)
-
-    def lag(self) -> int | None:
-        """Return how many bytes are left, as of `JsonLinesSource`."""
-        return self._lines.lag()
-
-    def close(self) -> None:
-        """Close the file; polling opens it again."""
-        self._lines.close()
-        self._names = None
-
-    def _read_header(self, here: Position) -> bool:
-        """Read the names of the columns, then go on after them, or where reading stood."""
-        self._lines.seek({})
-        after = here
-        try:
-            lines = self._lines.poll(1)
-            if lines:
-                self._names = self._checked(lines[0])
-                after = max(here, self._lines.position(), key=lambda place: place[PARTITION])
-        finally:
-            self._lines.seek(after)
-        return bool(lines)
+    def _read_header(self, file: BinaryIO) -> int | None:
+        file.seek(0)
+        line, length = self._read(file, 0, sys.maxsize, waits=True)
+        if line is None:
+            return None
+        self._names = self._checked(line)
+        return length
 
     def _checked(self, line: Message) -> list[str]:
         names = _cells(line)
@@ -115,7 +90,6 @@ class CsvSource(Source):
         return names
 
     def _converted(self, line: Message) -> Message:
-        assert self._names is not None
         cells = _cells(line) if line.size == len(line.payload) else None
         if not cells:
             return line
@@ -126,7 +100,6 @@ class CsvSource(Source):
 
     def _fault_of(self, cells: list[str]) -> str | None:
         """Return why `cells` are no row under the header; None where they are one."""
-        assert self._names is not None
         has, named = len(cells), len(self._names)
         if {*filter(None, self._names)} <= {cell.removeprefix("\ufeff") for cell in cells}:
             if has == named:

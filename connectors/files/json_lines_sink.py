@@ -16,6 +16,7 @@ class JsonLinesSink(Sink):
 
     The file and its folder are created. Where an existing file does not end its last line, as
     after a crash in the middle of a write, writing starts on a new line: the broken one stays.
+    After the file was renamed or removed, as by logrotate, messages go to a new file at the path.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "out" / "predictions.jsonl"
@@ -47,12 +48,10 @@ class JsonLinesSink(Sink):
         """
         if not self._written:
             return
-        lines = memoryview(b"\n".join([*self._written, b""]))
+        lines = b"\n".join([*self._written, b""])
         try:
-            file = self._opened()
-            while lines:
-                lines = lines[file.write(lines) :]
-            os.fsync(file.fileno())
+            while not self._append(lines):
+                pass
         except OSError as error:
             self._release()
             raise ConnectorError(
@@ -71,7 +70,18 @@ class JsonLinesSink(Sink):
             self._file.close()
             self._file = None
 
+    def _append(self, lines: bytes) -> bool:
+        """Write `lines` to the disk; return False if the file was removed meanwhile."""
+        file, left = self._opened(), memoryview(lines)
+        while left:
+            left = left[file.write(left) :]
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_nlink > 0
+
     def _opened(self) -> FileIO:
+        """Return the file at the path, which is opened again after a rotation."""
+        if self._file is not None and not self._is_at_path(self._file):
+            self._release()
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not self._path.exists()
@@ -84,6 +94,12 @@ class JsonLinesSink(Sink):
                 if self._file.read(1) != b"\n":
                     self._file.write(b"\n")
         return self._file
+
+    def _is_at_path(self, file: FileIO) -> bool:
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(file.fileno()))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
 
 def _sync_folder(folder: Path) -> None:

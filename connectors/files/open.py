@@ -25,12 +25,15 @@ def file_source(
     text: Collection[str] = ("id",),
     max_bytes: int = 1_000_000,
     follow: bool = False,
+    *,
+    on_gap: str = "stop",
 ) -> Source:
     """Return the source for `path`: standard input for "-", CSV, Parquet, or else JSON Lines.
 
     CSV and JSON Lines may be compressed: `.csv.gz`, `.jsonl.gz`. `text` names the columns of a
     Parquet file whose values are given as text, as all cells of CSV are; `follow` says that lines
-    are still being added to a file.
+    are still being added to a file; `on_gap` is what to do after a rotation that lost lines
+    (`JsonLinesSource`).
 
     >>> type(file_source("records.csv.gz")).__name__, type(file_source("labels.jsonl")).__name__
     ('CsvSource', 'JsonLinesSource')
@@ -46,8 +49,8 @@ def file_source(
             )
         return ParquetSource(path, text, max_bytes)
     if ending in _CSV:
-        return CsvSource(path, max_bytes, follow)
-    return JsonLinesSource(path, max_bytes, follow)
+        return CsvSource(path, max_bytes, follow, on_gap=on_gap)
+    return JsonLinesSource(path, max_bytes, follow, on_gap=on_gap)
 
 
 def is_parquet(path: str) -> bool:

@@ -7,8 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
+from streamboost.connectors.base import PARTITION, Message
 from streamboost.connectors.files.cells import as_message
+from streamboost.connectors.files.rotation import open_regular
+from streamboost.connectors.last_read import LastRead, NumberedSource
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["ParquetSource"]
@@ -17,10 +19,11 @@ _ROWS = 1_000
 """Held in memory at once."""
 
 
-class ParquetSource(SinglePartitionSource):
+class ParquetSource(NumberedSource):
     """Reads a Parquet file, giving each row as a JSON object; a message's offset is its row.
 
-    A file is complete when it is written: nothing is ever added to it.
+    A file is complete when it is written: nothing is ever added to it. It is known by its content:
+    the bookmark has a digest of the row that was read last.
 
     Parameters
     ----------
@@ -35,8 +38,8 @@ class ParquetSource(SinglePartitionSource):
     ConfigurationError
         When pyarrow is not installed.
     ConnectorError
-        While polling, when the file is missing, is no Parquet file, or has fewer rows than the
-        position.
+        While polling, when the file is missing, is no Parquet file, or is not the one that was read
+        before (DeletedError).
 
     Examples
     --------
@@ -75,11 +78,10 @@ class ParquetSource(SinglePartitionSource):
             if self._rows is None:
                 self._rows = self._from(self._next)
             rows = list(islice(self._rows, max(0, limit)))
-        messages = [
-            as_message(self._with_text(row), PARTITION, offset, self._max_bytes)
-            for offset, row in enumerate(rows, self._next)
-        ]
+        messages = [self._message(row, offset) for offset, row in enumerate(rows, self._next)]
         self._next += len(messages)
+        if messages and self._next - 1 > self._last.offset:
+            self._last = LastRead.of(self._next - 1, repr(rows[-1]).encode())
         return messages
 
     def lag(self) -> int:
@@ -119,24 +121,33 @@ class ParquetSource(SinglePartitionSource):
         import pyarrow.parquet
 
         if self._file is None:
+            open_regular(self._path).close()  # pyarrow would wait for what writes into a pipe
             self._file = pyarrow.parquet.ParquetFile(self._path)
         return self._file
 
     def _from(self, row: int) -> Iterator[dict[str, Any]]:
+        """Give the rows from `row` on, once the file is found to be the one that was read."""
+        n, last = self._opened().metadata.num_rows, self._last
+        is_other = n < max(row, last.offset + 1)
+        if not is_other and last.digest:
+            is_other = last.differs(repr(next(self._iterate(last.offset))).encode())
+        if is_other:
+            raise DeletedError(
+                f"{self._path} has {n} rows, and reading should go on at row {row}: this is not "
+                "the file that was read before; put that one back, or begin anew with an empty "
+                "state"
+            )
+        return self._iterate(row)
+
+    def _iterate(self, row: int) -> Iterator[dict[str, Any]]:
         """Give the rows from `row` on, skipping whole groups of rows unread."""
         metadata = self._opened().metadata
-        if row > metadata.num_rows:
-            raise DeletedError(
-                f"{self._path} has {metadata.num_rows} rows, and reading should go on at row "
-                f"{row}: this is not the file that was read before; put that one back, or begin "
-                "anew with an empty state"
-            )
         start, groups = 0, list(range(metadata.num_row_groups))
         while groups and start + metadata.row_group(groups[0]).num_rows <= row:
             start += metadata.row_group(groups.pop(0)).num_rows
         batches = self._file.iter_batches(batch_size=_ROWS, row_groups=groups)
         return islice((r for batch in batches for r in batch.to_pylist()), row - start, None)
 
-    def _with_text(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _message(self, row: dict[str, Any], offset: int) -> Message:
         texts = {k: None if row[k] is None else str(row[k]) for k in self._text & row.keys()}
-        return row | texts
+        return as_message(row | texts, PARTITION, offset, self._max_bytes)

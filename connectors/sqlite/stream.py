@@ -11,8 +11,10 @@ file system. Its `-wal` and `-shm` companions belong to it: they move with it, o
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from sqlite3 import Connection
 
-from streamboost.connectors.base import PARTITION, Message, Position, SinglePartitionSource, Sink
+from streamboost.connectors.base import PARTITION, Message, Position, Sink
+from streamboost.connectors.last_read import LastRead, NumberedSource
 from streamboost.connectors.sqlite.database import (
     Database,
     append,
@@ -26,7 +28,11 @@ from streamboost.errors import ConfigurationError, DeletedError
 __all__ = ["SqliteSink", "SqliteSource"]
 
 
-class SqliteSource(SinglePartitionSource):
+_BEGINNING = 1_000
+"""Bytes of a message that it is known by."""
+
+
+class SqliteSource(NumberedSource):
     """Reads a stream; it gives nothing as long as the stream, or the file, is not there yet.
 
     It keeps the file open from one poll to the next, as opening it costs most of a poll, and locks
@@ -78,7 +84,7 @@ class SqliteSource(SinglePartitionSource):
             return []
         with self._reader.reading() as connection:
             end = 0 if connection is None else end_of(connection, self._stream)
-            if end < self._next:
+            if end < self._next or (connection and end > self._next and self._is_other(connection)):
                 raise DeletedError(
                     f"stream {self._stream!r} in {self._database.path} ends at offset {end}, and "
                     f"reading should go on at {self._next}: this is not the file that was read "
@@ -97,7 +103,17 @@ class SqliteSource(SinglePartitionSource):
             Message(payload or b"", PARTITION, offset, size or 0) for offset, payload, size in rows
         ]
         self._next = messages[-1].offset + 1 if messages else end
+        if messages and messages[-1].offset > self._last.offset:
+            self._last = LastRead.of(messages[-1].offset, messages[-1].payload[:_BEGINNING])
         return messages
+
+    def _is_other(self, connection: Connection) -> bool:
+        """Return whether another message is where the last one was read."""
+        row = connection.execute(
+            f'SELECT substr(CAST(payload AS BLOB), 1, ?) FROM "{self._stream}" WHERE offset = ?',
+            (min(self._max_bytes + 1, _BEGINNING), self._last.offset),
+        ).fetchone()
+        return row is not None and self._last.differs(row[0] or b"")
 
     def rest(self) -> None:
         """Close the file until the next poll."""

@@ -88,7 +88,7 @@ class FilesInput(File, Input):
     def source(self, around: Surroundings) -> Source:
         """Return what reads the file; in a table, ids and labels that should be are text."""
         path = self.path if self.path == STDIN else around.resolve(self.path)
-        return file_source(path, around.text, around.max_bytes, self.follow)
+        return file_source(path, around.text, around.max_bytes, self.follow, on_gap=around.on_gap)
 
 
 class FilesOutput(File, Output):

@@ -91,7 +91,7 @@ class Backlog:
             self._take_answer(oldest or {})
         elif self._clock() - self._answered >= EVERY and self._open_sources is not None:
             self._asker = self._asker or _Asker(self._open_sources)
-            self._asker.places.put(self._intake.positions())
+            self._asker.places.put((self._intake.positions(), self._intake.bookmarks()))
             self._is_asking = True
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class Backlog:
         That is waited for, but not for long.
         """
         if self._asker is not None:
-            self._asker.places.put(self._intake.positions())
+            self._asker.places.put((self._intake.positions(), self._intake.bookmarks()))
             self._asker.close(_CLOSING)
             while not self._asker.answers.empty():
                 self._take_answer({})
@@ -203,6 +203,9 @@ class Backlog:
             )
 
 
+_Places = tuple[Mapping[str, Position], Mapping[str, str]]
+
+
 class _Seen(NamedTuple):
     """What a source answered; None where it cannot tell, or could not be asked."""
 
@@ -216,12 +219,12 @@ class _Asker:
 
     Attributes
     ----------
-    places : takes where the sources stand, by name, for one look each
+    places : takes the positions and bookmarks of the sources, by name, for one look each
     answers : gives what was seen
     """
 
     def __init__(self, open_sources: OpenSources) -> None:
-        self.places: SimpleQueue[Mapping[str, Position] | None] = SimpleQueue()
+        self.places: SimpleQueue[_Places | None] = SimpleQueue()
         self.answers: SimpleQueue[dict[str, _Seen]] = SimpleQueue()
         self._open_sources = open_sources
         self._has_failed = False
@@ -235,12 +238,13 @@ class _Asker:
 
     def _run(self) -> None:
         sources: Mapping[str, Source] = {}
-        while (places := self.places.get()) is not None:
+        while (asked := self.places.get()) is not None:
+            places, bookmarks = asked
             seen: dict[str, _Seen] = {}
             try:
                 sources = sources or self._open_sources()
                 for name in places.keys() & sources.keys():
-                    seen[name] = _look(sources[name], places[name])
+                    seen[name] = _look(sources[name], places[name], bookmarks.get(name))
             except Exception:  # whatever it is, the pipeline has to go on
                 if not self._has_failed:
                     _log.exception("how far behind the pipeline is cannot be told; it goes on")
@@ -251,9 +255,11 @@ class _Asker:
                 source.close()
 
 
-def _look(source: Source, place: Position) -> _Seen:
-    """Ask a source that is read from `place` on."""
+def _look(source: Source, place: Position, bookmark: str | None) -> _Seen:
+    """Ask a source that is read from `place` on, which `bookmark` identifies."""
     try:
+        if bookmark is not None:
+            source.expect(bookmark)
         source.seek(place)
         return _Seen(lag_of(source), source.beginning(), source.ends())
     except StreamBoostError:

@@ -50,6 +50,7 @@ class Inputs:
     `caught_up` names those of records and labels of which everything had been read at some time
     since the batch before was polled; `resumed` says that nobody looked for a while: it is the
     first batch of a run. `deleted` are the offsets that retention took away before they were read.
+    `bookmarks` are those of sources that changed with the batch.
     """
 
     tick: int
@@ -61,6 +62,7 @@ class Inputs:
     caught_up: Sequence[str] = JOINED
     resumed: bool = False
     deleted: Ranges = field(default_factory=dict)
+    bookmarks: dict[str, str] = field(default_factory=dict)
 
     def count(self) -> dict[str, int]:
         """Return how many messages there are of each kind that a replay reads again."""
@@ -81,6 +83,7 @@ class Inputs:
             caught_up=self.caught_up,
             resumed=self.resumed,
             deleted=self.deleted,
+            bookmarks=self.bookmarks,
             **done,
         )
 

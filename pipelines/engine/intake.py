@@ -92,6 +92,7 @@ class Intake:
         self.short: set[str] = set()
         self._caught_up = set(JOINED)
         self._resumed = True
+        self._journalled: dict[str, str] = {}
 
     @property
     def last_tick(self) -> int:
@@ -169,7 +170,12 @@ class Intake:
     def _batch(self, ranges: Ranges, caught_up: set[str], **parts: Any) -> Inputs:
         resumed, self._resumed = self._resumed, False
         known = JOINED if caught_up == set(JOINED) else sorted(caught_up)
-        return Inputs(self.last_tick, ranges, caught_up=known, resumed=resumed, **parts)
+        now, before = self.bookmarks(), self._journalled
+        self._journalled = now
+        changed = {name: mark for name, mark in now.items() if mark != before.get(name)}
+        return Inputs(
+            self.last_tick, ranges, caught_up=known, resumed=resumed, bookmarks=changed, **parts
+        )
 
     def _tick(self) -> int:
         """Return the clock's reading, but never less than the last tick.
@@ -193,6 +199,7 @@ class Intake:
         GapError
             When a source does not give them any more.
         """
+        self.expect(inputs.bookmarks)
         messages = {}
         for name, source in self.sources.items():
             if name not in READ:
@@ -220,6 +227,18 @@ class Intake:
         """Return what tells each source from another of its name, where something does."""
         found = {name: source.identity for name, source in self.sources.items()}
         return {name: identity for name, identity in found.items() if identity is not None}
+
+    def bookmarks(self) -> dict[str, str]:
+        """Return what identifies the content that each source has read, where something does."""
+        found = {name: source.bookmark for name, source in self.sources.items()}
+        return {name: bookmark for name, bookmark in found.items() if bookmark is not None}
+
+    def expect(self, bookmarks: Mapping[str, str]) -> None:
+        """Have sources read only the content that bookmarks identify, and what follows it."""
+        for name, bookmark in bookmarks.items():
+            if name in self.sources:
+                self.sources[name].expect(bookmark)
+        self._journalled |= bookmarks
 
     def seek(self, positions: Mapping[str, Position]) -> None:
         """Send each source to where a committed batch left it."""

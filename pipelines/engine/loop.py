@@ -213,7 +213,11 @@ class Loop:
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all that the next step depends on, and where the sources go on."""
         arrays, manifest = self.pipeline.snapshot()
-        kept = {"positions": self.intake.positions(), "identities": self.identities}
+        kept = {
+            "positions": self.intake.positions(),
+            "bookmarks": self.intake.bookmarks(),
+            "identities": self.identities,
+        }
         return arrays, manifest | kept
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
@@ -222,6 +226,7 @@ class Loop:
         self.checkpointed = self._tried = self.pipeline.sequence
         self._kept.append(manifest["positions"])
         self.intake.last_tick = self.pipeline.tick
+        self.intake.expect(manifest.get("bookmarks", {}))  # earlier releases have none
         self.intake.seek(manifest["positions"])
 
     def _poll(self) -> Inputs | None:

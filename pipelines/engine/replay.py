@@ -171,6 +171,8 @@ class Replay:
 
     def jump(self, sequence: int) -> None:
         """Go on after batch `sequence` as if those before it had taught nothing."""
+        for entry in journalled(self.loop.transaction, self.checkpoint, sequence):
+            self.loop.intake.expect(entry.bookmarks)
         pipeline = self.loop.pipeline
         pipeline.notes["gap"] = (pipeline.sequence + 1, sequence)
         pipeline.lost_batches += sequence - pipeline.sequence
@@ -246,6 +248,7 @@ class Replay:
             caught_up=entry.caught_up,
             resumed=entry.resumed,
             deleted=entry.deleted,
+            bookmarks=entry.bookmarks,
         )
         inputs = self.loop.intake.reread(known, entry.read)
         for name in ("fields", "rules", "decision"):

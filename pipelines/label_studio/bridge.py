@@ -78,8 +78,8 @@ class Bridge:
         self._told: set[str] = set()
         self._mark = book.mark(name)
         book.recall(book.entries("refused"))
-        requests.seek(book.position("requests"))
-        labels.seek(book.position("labels"))
+        book.resume("requests", requests)
+        book.resume("labels", labels)
 
     def turn(self) -> None:
         """Carry over what there is now; after an error, call it again."""
@@ -109,7 +109,8 @@ class Bridge:
     def _read_requests(self) -> None:
         while messages := self._requests.poll(_TOGETHER):
             entries = [entry for message in messages for entry in self._entry_of(message.payload)]
-            self._book.take("requests", self._requests.position(), entries)
+            source = self._requests
+            self._book.take("requests", source.position(), entries, source.bookmark)
         self._requests.rest()
 
     def _entry_of(self, payload: bytes) -> Iterator[TaskEntry]:
@@ -124,7 +125,8 @@ class Bridge:
     def _read_labels(self) -> None:
         while messages := self._labels.poll(_TOGETHER):
             ids = self._schema.decode_labels(messages).labels.ids
-            self._book.answered("labels", self._labels.position(), ids)
+            source = self._labels
+            self._book.answered("labels", source.position(), ids, source.bookmark)
         self._labels.rest()
 
     def _find_sent(self) -> None:

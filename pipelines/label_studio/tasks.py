@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from streamboost.connectors.base import Position
+from streamboost.connectors.base import Position, Source
 from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
 
@@ -130,12 +130,28 @@ class Book:
 
     def position(self, source: str) -> Position:
         """Return where reading `source` goes on."""
+        found = self._place(source)
+        return {} if found is None else _position(found)
+
+    def resume(self, name: str, source: Source) -> None:
+        """Have the source `name` go on where it was left."""
+        if (bookmark := self._place(f"{name}.bookmark")) is not None:
+            source.expect(bookmark)
+        source.seek(self.position(name))
+
+    def _place(self, name: str) -> str | None:
         with self._writing() as connection:
             query = "SELECT position FROM positions WHERE source = ?"
-            found = connection.execute(query, (source,)).fetchone()
-        return _position(found[0]) if found else {}
+            found = connection.execute(query, (name,)).fetchone()
+        return None if found is None else str(found[0])
 
-    def take(self, source: str, position: Position, entries: Iterable[TaskEntry]) -> None:
+    def take(
+        self,
+        source: str,
+        position: Position,
+        entries: Iterable[TaskEntry],
+        bookmark: str | None = None,
+    ) -> None:
         """Note requests that were read, but for those known, and where reading goes on."""
         with self._writing() as connection:
             connection.executemany(
@@ -143,16 +159,18 @@ class Book:
                 "VALUES (?, ?, ?, ?, 'new')",
                 ((entry.key, entry.id, entry.sequence, entry.request) for entry in entries),
             )
-            _move(connection, source, position)
+            _move(connection, source, position, bookmark)
 
-    def answered(self, source: str, position: Position, ids: Sequence[str]) -> None:
+    def answered(
+        self, source: str, position: Position, ids: Sequence[str], bookmark: str | None = None
+    ) -> None:
         """Note whose labels were read, and where reading goes on."""
         with self._writing() as connection:
             connection.executemany(
                 "UPDATE requests SET answered = 1 WHERE id = ? AND stage != 'done'",
                 ((id,) for id in ids),
             )
-            _move(connection, source, position)
+            _move(connection, source, position, bookmark)
 
     def entries(self, stage: TaskStage) -> list[TaskEntry]:
         """Return the requests at `stage`, the oldest first."""
@@ -223,8 +241,8 @@ class Book:
             yield connection
 
 
-def _move(connection: Connection, source: str, position: Position) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO positions VALUES (?, ?)",
-        (source, msgspec.json.encode(position).decode()),
-    )
+def _move(connection: Connection, source: str, position: Position, bookmark: str | None) -> None:
+    places = {source: msgspec.json.encode(position).decode()}
+    if bookmark is not None:
+        places[f"{source}.bookmark"] = bookmark
+    connection.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?)", places.items())

@@ -52,6 +52,8 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         Whether it is the first batch of a run.
     deleted
         The offsets within `ranges` that were deleted before they were read.
+    bookmarks
+        The bookmarks of sources after the batch (`Source.bookmark`), where they changed.
     identities
         What tells the sources from others of their names; given where they are not those before.
     origin
@@ -81,6 +83,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     resumed: bool = False
     deleted: Ranges = {}
     identities: dict[str, str] | None = None
+    bookmarks: dict[str, str] = {}
     origin: dict[str, str] | None = None
     fields: dict[str, Any] | None = None
     rules: dict[str, Any] | None = None

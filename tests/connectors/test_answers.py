@@ -6,6 +6,7 @@ import pytest
 
 from streamboost.connectors.answers.oracle import AnswersOracle, Young
 from streamboost.connectors.answers.table import AnswerFields, Answers
+from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import ConnectorError, DataError
 
@@ -221,3 +222,22 @@ def test_a_message_that_names_no_record_is_an_error_and_moves_nothing(path):
     assert wired.oracle.position() == {"0": 0}
     with closing(wired.oracle):
         assert wired.labelled(1) == ["3"]
+
+
+def test_requests_in_a_file_that_was_rotated_are_all_answered(tmp_path):
+    answers, path = tmp_path / "answers.jsonl", tmp_path / "requests.jsonl"
+    answers.write_text("".join(f'{{"id": {n}, "label": "sky"}}\n' for n in range(12)))
+    ids, bookmark, position = [], None, {}
+    for requests in (range(3), range(3, 12)):
+        if bookmark is not None:
+            path.rename(path.with_name("requests.jsonl.1"))
+        path.write_text("".join(f'{{"id": "{n}"}}\n' for n in requests))
+        oracle = AnswersOracle(Answers(answers), JsonLinesSource(path, follow=True))
+        with closing(oracle):
+            if bookmark is not None:
+                oracle.expect(bookmark)
+            oracle.seek(position)
+            while found := oracle.poll(2):
+                ids += [int(json.loads(message.payload)["id"]) for message in found]
+            bookmark, position = oracle.bookmark, oracle.position()
+    assert ids == list(range(12))

@@ -14,6 +14,7 @@ from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.job.connect import Connectors, connect
 from streamboost.pipelines.monitoring.last_error import last_trouble
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
 
 __all__ = ["describe"]
 
@@ -77,15 +78,34 @@ def _asked(
     with closing(connect(config)) as connectors:
         try:
             committed = connectors.transaction.committed()
-            return committed, _lag(connectors, committed, unknown), unknown
+            marks = _bookmarks(connectors, committed, manifest)
+            return committed, _lag(connectors, committed, marks, unknown), unknown
         except UnavailableError as error:
             unknown = dict.fromkeys(("committed", "lag"), str(error))
     known = Committed(manifest["sequence"], manifest["positions"]) if manifest else None
     return known, {}, unknown
 
 
+def _bookmarks(
+    connectors: Connectors, committed: Committed | None, manifest: dict[str, Any] | None
+) -> dict[str, str]:
+    """Return the bookmarks of the sources after the newest batch, by source.
+
+    The journal has those that changed after the newest checkpoint.
+    """
+    marks: dict[str, str] = manifest.get("bookmarks", {}) if manifest else {}
+    after = manifest["sequence"] if manifest else 0
+    if committed is not None and committed.sequence > after and (marks or not after):
+        for _, message in connectors.transaction.journal(after):
+            marks = marks | JournalEntry.decode(message).bookmarks
+    return marks
+
+
 def _lag(
-    connectors: Connectors, committed: Committed | None, unknown: dict[str, str]
+    connectors: Connectors,
+    committed: Committed | None,
+    marks: dict[str, str],
+    unknown: dict[str, str],
 ) -> dict[str, int]:
     """Return how much there is beyond what is committed, by source, in messages or bytes.
 
@@ -97,6 +117,8 @@ def _lag(
         if not source.replays:
             continue
         try:
+            if name in marks:
+                source.expect(marks[name])
             source.seek(positions.get(name, {}))
             messages = source.lag()
         except ConnectorError as error:

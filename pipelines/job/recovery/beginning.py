@@ -5,7 +5,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamboost.errors import ConfigurationError, ModelFileError
+from streamboost.connectors.files.rotation import open_regular
+from streamboost.errors import ConfigurationError, ConnectorError, ModelFileError
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.state.folder import State
 from streamboost.storage import unseal, write_bytes
@@ -74,8 +75,9 @@ def _blob(config: Config, state: State) -> bytes | None:
 
 def _file(config: Config, named: str) -> bytes:
     try:
-        return config.resolve(named).read_bytes()
-    except OSError as error:
+        with open_regular(config.resolve(named)) as file:
+            return file.read()
+    except (OSError, ConnectorError) as error:
         raise ConfigurationError(
             f"[bootstrap] committee = {named!r} cannot be read: {error}; paths are seen from the "
             "folder of the pipeline file"

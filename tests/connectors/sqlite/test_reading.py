@@ -87,9 +87,25 @@ def test_a_file_put_in_the_place_of_the_one_being_read_is_read(path, source, pla
     put(path, b"one", b"two", b"three")
     assert read(source) == [b"one"]
     other = tmp_path / "other.db"
-    put(other, b"eins", b"zwei", b"drei")
+    put(other, b"one", b"zwei", b"drei")
     place(other, path)
     assert read(source, 5) == [b"zwei", b"drei"]
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_longer_file_whose_messages_are_others_is_refused(path, source, stopped, tmp_path):
+    put(path, b"one", b"two")
+    assert read(source, 2) == [b"one", b"two"]
+    other = tmp_path / "other.db"
+    put(other, b"eins", b"zwei", b"drei")
+    other.replace(path)
+    if stopped:
+        source, before = SqliteSource(path, "records"), source
+        source.expect(before.bookmark)
+        source.seek(before.position())
+    with pytest.raises(DeletedError, match="not the file that was read before"):
+        source.poll(1)
+    source.close()
 
 
 def test_a_shorter_file_in_the_place_of_the_one_being_read_is_refused(path, source, tmp_path):

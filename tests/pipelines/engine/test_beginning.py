@@ -168,6 +168,7 @@ def test_check_says_what_it_found(prepared):
         ),
         ({"committee": {"label_lags": 2}}, r"leave \[committee\] label_lags out"),
         ({"bootstrap": {"committee": "gone"}}, "'gone' cannot be read: .*No such file"),
+        ({"bootstrap": {"committee": "/dev/zero"}}, "cannot be read: .*it is a device"),
         ({"bootstrap": {"committee": "records.jsonl"}}, "is no committee that"),
         (
             {"schema": {"numeric": "auto", "fields": {"a": "number", "b": "category"}}},

@@ -1,9 +1,12 @@
 """Requests to Label Studio and answers back."""
 
+import json
 import re
+from contextlib import closing
 
 import pytest
 
+from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.label_studio.project import KEY
 from streamboost.errors import ConfigurationError, ConnectorError, StateError
 from streamboost.pipelines.job import check as checking
@@ -193,3 +196,18 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
         assert len(book.entries("done")) == 10
         assert len(book.entries("new")) == 90
         assert book.position("requests") == {"0": 10}
+
+
+def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):
+    path, book, read = tmp_path / "requests.jsonl", Book(tmp_path / FILE), []
+    with book.held():
+        for part, n in enumerate((3, 9)):
+            if part:
+                path.rename(path.with_name("requests.jsonl.1"))
+            path.write_text("".join(f'{{"id": "{part}/{i}"}}\n' for i in range(n)))
+            with closing(JsonLinesSource(path, follow=True)) as source:
+                book.resume("requests", source)
+                while found := source.poll(2):
+                    read += [json.loads(message.payload)["id"] for message in found]
+                    book.take("requests", source.position(), [], source.bookmark)
+    assert read == [*(f"0/{i}" for i in range(3)), *(f"1/{i}" for i in range(9))]

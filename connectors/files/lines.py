@@ -1,0 +1,393 @@
+"""Text files, read line by line."""
+
+import gzip
+import logging
+import os
+import sys
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import msgspec
+
+from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
+from streamboost.connectors.files.rotation import (
+    Segment,
+    decode_segments,
+    files_between,
+    find,
+    holds,
+    is_compressed,
+    open_regular,
+)
+from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
+
+__all__ = ["LineSource"]
+
+_log = logging.getLogger(__name__)
+
+_CHUNK = 64 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SLACK = 1 + len(_BYTE_ORDER_MARK) + len(b"\r\n")
+"""Read beyond `max_bytes`, so that a line that fits is read whole whatever stands around it."""
+
+_MOST_SEGMENTS = 8
+"""Files that a bookmark names: labels that are held back may lie some rotations back."""
+
+
+class LineSource(SinglePartitionSource):
+    """Base of the sources that read a file line by line; see `JsonLinesSource`.
+
+    Each file at the path is a segment of one text. The segments, as JSON, are the bookmark.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        max_bytes: int = 1_000_000,
+        follow: bool = False,
+        *,
+        on_gap: str = "stop",
+    ) -> None:
+        if max_bytes < 1:
+            raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
+        self._path = Path(path)
+        self._compressed = is_compressed(self._path)
+        if follow and self._compressed:
+            raise ConfigurationError(
+                f"{path} is compressed, and nobody can tell from it whether more is to come: leave "
+                "`follow` out, or have it written uncompressed"
+            )
+        super().__init__(str(path))
+        self._max_bytes = max_bytes
+        self._follow = follow
+        self._on_gap = on_gap
+        self._segments: list[Segment] = []
+        self._gaps: dict[str, tuple[int, int]] = {}
+        self._file: BinaryIO | None = None
+        self._base = 0  # of the segment whose file is open
+        self._first: int | None = None  # where its lines begin; None: not known yet
+        self._line = -1  # where one of its lines is known to start
+        self._end = sys.maxsize  # the offset at which reading again ends
+        self._is_waiting = False
+
+    @property
+    def bookmark(self) -> str | None:
+        """The newest files that were read, with digests of their content, as JSON."""
+        return msgspec.json.encode(self._segments).decode() if self._segments else None
+
+    def expect(self, bookmark: str) -> None:
+        """Read on only in the files that `bookmark` names, or in those that came after them."""
+        self._segments = decode_segments(bookmark)
+
+    @property
+    def gaps(self) -> Mapping[str, tuple[int, int]]:
+        """The offsets [start, end) of unread content that was lost before the newest poll.
+
+        The length of the lost content is not known, so that a gap is one byte long.
+        """
+        return dict(self._gaps)
+
+    def poll(self, limit: int) -> list[Message]:
+        """Read at most `limit` lines, all of one file."""
+        self._gaps, start = {}, self._next
+        if limit < 1:
+            return []
+        try:
+            return self._poll(limit)
+        except BaseException as error:
+            # What was read of this poll is not given, so it is read again.
+            self._next, self._gaps = start, {}
+            if isinstance(error, (OSError, EOFError, zlib.error)):  # the last two: damaged gzip
+                self.close()
+                raise self._unreadable(error) from error
+            raise
+
+    def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
+        """Read the `n` messages of `ranges` once more, and no line further than it was read."""
+        if n and not self._segments and not self._path.exists():
+            raise self._missing()
+        self._end = max((end for _, end in ranges.values()), default=sys.maxsize)
+        try:
+            return super().reread(ranges, n)
+        finally:
+            self._end = sys.maxsize
+
+    def lag(self) -> int | None:
+        """Return how many bytes are left, up to the last line's end where one waits for it.
+
+        None where the file is compressed. ConnectorError when it is missing or cannot be read.
+        """
+        if self._compressed:
+            return None
+        segment = self._segment()
+        place, start, left = find(self._path, segment), self._next - segment.base, 0
+        try:
+            if place != self._path:
+                left = 0 if place is None else self._left_in(place, start)
+                start = 0
+            return left + self._left_in(self._path, start)
+        except FileNotFoundError as error:
+            if self._follow and place is not None and (left or start == 0):
+                return left
+            raise self._missing() from error
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _left_in(self, path: Path, start: int) -> int:
+        with open_regular(path) as file:
+            end = file.seek(0, os.SEEK_END)
+            if self._follow and path == self._path:
+                end = _end_of_lines(file, start, end)
+        return max(end - start, 0)
+
+    def close(self) -> None:
+        """Close the file; polling opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _read_header(self, file: BinaryIO) -> int | None:
+        """Read what precedes the messages of a file; return its length, None if it has no end."""
+        return 0
+
+    def _poll(self, limit: int) -> list[Message]:
+        while (file := self._opened()) is not None:
+            start, following = self._next, self._following(file)
+            found = self._read_lines(file, limit, waits=self._follow and following is None)
+            if not self._is_same(file):  # truncated and written again, before or meanwhile
+                self.close()
+                self._next = start
+            elif found or following is None or self._next >= self._end:
+                return found
+            else:
+                self._turn(file, following)
+        return []
+
+    def _opened(self) -> BinaryIO | None:
+        """Return the file that the next line is in; None: there is none yet."""
+        segment = self._segment()
+        if self._file is not None and self._base != segment.base:
+            self.close()
+        if self._file is not None:
+            return self._file
+        place = find(self._path, segment)
+        if place is None and not self._path.exists():
+            raise self._missing()
+        if place is None:
+            self._pass_gap(self._difference(segment))
+            return self._opened()
+        try:
+            return self._open(place, segment)
+        except FileNotFoundError as error:
+            if self._follow and self._next == segment.base:
+                return None
+            raise self._missing() from error
+
+    def _open(self, place: Path, segment: Segment) -> BinaryIO:
+        """Open the file at `place` as that of a segment."""
+        self.close()
+        file = open_regular(place)
+        if self._compressed:
+            file.close()
+            file = cast(BinaryIO, gzip.open(place, "rb"))  # noqa: SIM115 - it stays open
+        found = os.fstat(file.fileno())
+        if not (segment.known or self._compressed) and found.st_size < self._next - segment.base:
+            file.close()
+            raise self._changed(f"it has only {found.st_size} bytes now")
+        self._file, self._base, self._first, self._line = file, segment.base, None, -1
+        self._keep(msgspec.structs.replace(segment, device=found.st_dev, inode=found.st_ino))
+        return file
+
+    def _following(self, file: BinaryIO) -> Path | None:
+        """Return the path, if another file is there and has something; None otherwise."""
+        if self._current().end is not None:
+            return self._path
+        try:
+            there = self._path.stat()
+        except FileNotFoundError as error:
+            if not self._follow:
+                raise self._missing() from error
+            if not self._is_waiting:
+                _log.warning("%s was renamed or removed: waiting for the next file", self._path)
+            self._is_waiting = True
+            return None
+        self._is_waiting = False
+        is_other = not os.path.samestat(os.fstat(file.fileno()), there)
+        return self._path if is_other and there.st_size else None
+
+    def _turn(self, file: BinaryIO, following: Path) -> None:
+        """Go on after the end of a file: in the next one, or in a copy that has more."""
+        segment = self._current()
+        after = [one.base for one in self._segments if one.base > segment.base]
+        if after:
+            if after[0] > self._next:
+                self._gaps = {PARTITION: (self._next, after[0])}
+            self._next = after[0]
+        elif holds(following, segment):
+            self._open(following, segment)
+        elif self._end < sys.maxsize:
+            raise self._changed("the file ends there")
+        elif lost := files_between(self._path, os.fstat(file.fileno())):
+            self._pass_gap(
+                f"{', '.join(lost)} in its folder came between the file that was read and the one "
+                "that is there now"
+            )
+        else:
+            self._begin(self._next)
+
+    def _is_same(self, file: BinaryIO) -> bool:
+        """Return whether the file has the content that was read, and note what was read now."""
+        segment = self._current()
+        size = os.fstat(file.fileno()).st_size
+        known = segment.extended(file, size if self._compressed else self._next - self._base)
+        if known is not None:
+            self._keep(known)
+        return known is not None
+
+    def _segment(self) -> Segment:
+        """Return the segment that the next offset is in."""
+        begun = [one for one in self._segments if one.base <= self._next]
+        if not begun and self._segments:
+            raise DeletedError(
+                f"{self._path}: reading should go on at byte {self._next}, which lies before the "
+                f"{_MOST_SEGMENTS} newest files that are known; start with an empty state"
+            )
+        return begun[-1] if begun else Segment(0)
+
+    def _current(self) -> Segment:
+        """Return the segment whose file is open."""
+        return next(one for one in self._segments if one.base == self._base)
+
+    def _keep(self, segment: Segment) -> None:
+        """Put a segment in the place of the one with its base."""
+        others = [one for one in self._segments if one.base != segment.base]
+        self._segments = sorted([*others, segment], key=lambda one: one.base)
+
+    def _begin(self, base: int) -> None:
+        """End the segment that is read, and begin the next one at offset `base`."""
+        self.close()
+        before = [one for one in self._segments if one.base < base]
+        if before:
+            before[-1] = msgspec.structs.replace(before[-1], end=self._next)
+        self._segments = [*before, Segment(base)][-_MOST_SEGMENTS:]
+        self._next = base
+
+    def _pass_gap(self, how: str) -> None:
+        """Begin with the file that is at the path now; DeletedError if on_gap is "stop"."""
+        error = self._changed(how)
+        if self._on_gap != "continue" or self._end < sys.maxsize:
+            raise error
+        start = self._next
+        self._begin(start + 1)
+        self._gaps = {PARTITION: (start, self._next)}
+        _log.error(
+            "%s. What was not read of it is lost; reading goes on at the beginning of the file "
+            "that is there now, as byte %d",
+            str(error).split("; ")[0],
+            self._next,
+        )
+
+    def _difference(self, segment: Segment) -> str:
+        """Return what is at the path in the place of a segment's file."""
+        size = self._path.stat().st_size
+        if size < segment.known:
+            return f"it has only {size} bytes now"
+        return "another file has taken its place, or other content"
+
+    def _missing(self) -> ConnectorError:
+        return ConnectorError(f"there is no file {self._path}: create it, or mend the path")
+
+    def _unreadable(self, error: Exception) -> ConnectorError:
+        what = getattr(error, "strerror", None) or error
+        return ConnectorError(f"cannot read {self._path}: {what}; name a readable file")
+
+    def _changed(self, how: str) -> DeletedError:
+        return DeletedError(
+            f"{self._path} was truncated, rotated or replaced: reading should go on at byte "
+            f"{self._next}, but {how}; put the old file back, at the path or in its folder, with "
+            "what was rotated since appended to it; or set [pipeline] on_gap = "
+            '"continue" to go on at the beginning of the file that is there now'
+        )
+
+    def _read_lines(self, file: BinaryIO, limit: int, *, waits: bool) -> list[Message]:
+        """Read lines of the open file, up to where reading of it ended if it did."""
+        if self._first is None or self._next == self._base:  # the digest speaks for no header yet
+            self._first = self._read_header(file)
+        end = min(self._end, self._current().end or sys.maxsize) - self._base
+        if self._first is None or self._next - self._base >= end:
+            return []
+        place = self._line_start(file)
+        file.seek(place)
+        found: list[Message] = []
+        while len(found) < limit and place < end:
+            message, consumed = self._read(file, place, end - place, waits=waits)
+            if message is None:
+                break
+            place += consumed
+            self._next = self._base + place
+            found.append(message)
+        return found
+
+    def _line_start(self, file: BinaryIO) -> int:
+        """Return where in the file to read on.
+
+        That is after the end of a line that had none, or at the start of a line that was continued
+        after it was given: the whole line is given then.
+        """
+        place, first = self._next - self._base, self._first or 0
+        if place <= first:
+            return first
+        if place == self._line:
+            return place
+        file.seek(place - 1)
+        before, ahead = file.read(1), file.read(2)
+        if not before and self._current().known:
+            return place  # it was truncated, which the digest will tell
+        if not before:  # of what is compressed, no size told
+            raise self._changed(f"its text has only {file.tell()} bytes now")
+        if before == b"\n" or not ahead:
+            return place
+        if ending := 1 if ahead[:1] == b"\n" else 2 if ahead == b"\r\n" else 0:
+            self._next += ending
+            return place + ending
+        if not self._current().known:
+            raise self._changed("no line starts there (a file still being written needs `follow`)")
+        return _end_of_lines(file, first, place)
+
+    def _read(
+        self, file: BinaryIO, place: int, room: int, *, waits: bool
+    ) -> tuple[Message | None, int]:
+        """Read the next line: its message, or None where there is none, and its whole length."""
+        line = file.readline(min(self._max_bytes + _SLACK, room))
+        consumed, ending = len(line), line[-2:]
+        while ending and not ending.endswith(b"\n"):
+            more = file.readline(min(_CHUNK, room - consumed))
+            if not more:
+                if waits and consumed < room:
+                    return None, 0
+                break  # its end may still come, and is not a line of its own
+            consumed, ending = consumed + len(more), (ending + more)[-2:]
+        if not line:
+            return None, 0
+        if ending.endswith(b"\n"):
+            self._line = place + consumed
+        size = consumed - (2 if ending == b"\r\n" else 1 if ending.endswith(b"\n") else 0)
+        payload = line[:size]
+        if place == 0 and payload.startswith(_BYTE_ORDER_MARK):
+            payload, size = payload[len(_BYTE_ORDER_MARK) :], size - len(_BYTE_ORDER_MARK)
+        offset = self._base + place
+        return Message(payload[: self._max_bytes + 1], PARTITION, offset, size), consumed
+
+
+def _end_of_lines(file: BinaryIO, start: int, end: int) -> int:
+    """Return where the last line ends that has an end, of those between the bytes given."""
+    while end > start:
+        begin = max(end - _CHUNK, start)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return start

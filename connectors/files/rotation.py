@@ -1,0 +1,165 @@
+"""Knows a file by its content, and finds the file again after a rotation.
+
+Files that follow one another at a path are read as one text, whose offsets count on from file to
+file. A `Segment` is one of these files. An inode alone does not identify a file: an inode is reused
+after a removal, and stays the same when a file is truncated and written again.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from streamboost.errors import ConnectorError
+
+__all__ = [
+    "Segment",
+    "decode_segments",
+    "files_between",
+    "find",
+    "holds",
+    "is_compressed",
+    "open_regular",
+]
+
+_EDGE = 16_384
+"""Bytes that a digest covers, at the beginning and at the end of the bytes that were read.
+
+A wide table's header is within them.
+"""
+
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True):
+    """One of the files that are read one after the other.
+
+    Attributes
+    ----------
+    base : offset of the file's first byte in the whole text
+    end : offset at which reading of the file ended; None while it is the newest file
+    device, inode : of the file when it was opened; 0 before
+    known : bytes that `digest` covers, as stored on the disk; 0 before anything was read
+    digest : digest of the first and the last 16 KiB of these bytes
+    """
+
+    base: int
+    end: int | None = None
+    device: int = 0
+    inode: int = 0
+    known: int = 0
+    digest: str = ""
+
+    def is_at(self, there: os.stat_result) -> bool:
+        """Return whether device and inode are those of the file."""
+        return (there.st_dev, there.st_ino) == (self.device, self.inode)
+
+    def is_in(self, file: BinaryIO) -> bool:
+        """Return whether `file` begins with the content that was read."""
+        return self.known > 0 and _digest(file, self.known) == self.digest
+
+    def extended(self, file: BinaryIO, known: int) -> "Segment | None":
+        """Return the segment with a digest of `known` bytes; None if the file is another one."""
+        digest = _digest(file, known) if known > self.known else None
+        # The old digest is compared last: the new one was then taken of the same content.
+        if self.known and not self.is_in(file):
+            return None
+        return self if digest is None else msgspec.structs.replace(self, known=known, digest=digest)
+
+
+def decode_segments(bookmark: str) -> list[Segment]:
+    """Read segments from JSON; ConnectorError if it holds something else."""
+    try:
+        return msgspec.json.decode(bookmark, type=list[Segment])
+    except msgspec.MsgspecError as error:
+        raise ConnectorError(
+            f"the bookmark {bookmark[:80]!r} is not that of a file: {error}; use the release that "
+            "wrote the state"
+        ) from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading.
+
+    ConnectorError for a device, a named pipe or a folder: reading one might never end.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "a device")
+        raise ConnectorError(
+            f'cannot read {path}: it is {kind}, not a regular file; name a file, or "-" to read '
+            "standard input"
+        )
+    return path.open("rb")
+
+
+def find(path: Path, segment: Segment) -> Path | None:
+    """Return where the file of a segment is now: at `path` or in its folder; None: not found.
+
+    The file itself is preferred to a copy, and the longest copy to others. A file of which nothing
+    was read is at `path`, unless a file of its inode is found.
+    """
+    beside, stem = _beside(path), path.name.split(".")[0]
+    own = [one for one, there in beside if segment.is_at(there)]
+    copies = [(-there.st_size, one) for one, there in beside if one.name.startswith(stem)]
+    if not segment.known:
+        return next((one for _, one in copies if one in own), path)
+    places = (*own, path, *(one for _, one in sorted(copies)))
+    return next((one for one in places if holds(one, segment)), None)
+
+
+def holds(path: Path, segment: Segment) -> bool:
+    """Return whether the file at `path` begins with the content of `segment` that was read."""
+    try:
+        with open_regular(path) as file:
+            return segment.is_in(file)
+    except (OSError, ConnectorError):
+        return False
+
+
+def files_between(path: Path, old: os.stat_result) -> list[str]:
+    """Return the names of files rotated away from `path` that were written after the `old` one.
+
+    Their names have a number or a date in addition to that of `path`.
+    """
+    stem, *endings = path.name.split(".")
+    ending = "".join(rf"\.{re.escape(one)}" for one in endings)
+    rotated = re.compile(rf"{re.escape(stem)}({ending})?[.-]\d[\d.:_T-]*({ending})?(\.\w+)?")
+    newer = [
+        (there.st_mtime_ns, one.name)
+        for one, there in _beside(path)
+        if rotated.fullmatch(one.name) and there.st_size and there.st_mtime_ns > old.st_mtime_ns
+    ]
+    return [name for _, name in sorted(newer)]
+
+
+def is_compressed(path: str | os.PathLike[str]) -> bool:
+    """Tell whether `path` names a file that is read through gzip.
+
+    >>> is_compressed("records.csv.gz"), is_compressed("records.csv")
+    (True, False)
+    """
+    return Path(path).suffix.lower() == ".gz"
+
+
+def _digest(file: BinaryIO, n: int) -> str | None:
+    """Return a digest of the edges of the first `n` bytes on the disk; None: there are fewer."""
+    size, descriptor = min(n, _EDGE), file.fileno()
+    edges = os.pread(descriptor, size, 0) + os.pread(descriptor, size, n - size)
+    return hashlib.blake2b(edges, digest_size=16).hexdigest() if len(edges) == 2 * size else None
+
+
+def _beside(path: Path) -> list[tuple[Path, os.stat_result]]:
+    """Return the regular files in the folder of `path`, which comes first."""
+    found = []
+    with suppress(OSError):
+        for one in sorted(os.scandir(path.parent), key=lambda one: one.name != path.name):
+            with suppress(FileNotFoundError):
+                if one.is_file():
+                    found.append((path.parent / one.name, one.stat()))
+    return found

@@ -1,0 +1,68 @@
+"""Identifies a source whose offsets count messages by the message that was read last."""
+
+import hashlib
+
+import msgspec
+
+from streamboost.connectors.base import SinglePartitionSource
+from streamboost.errors import ConnectorError
+
+__all__ = ["LastRead", "NumberedSource"]
+
+
+class LastRead(msgspec.Struct, frozen=True, array_like=True):
+    """The message that was read last: a replaced source has another one at its offset.
+
+    Attributes
+    ----------
+    offset : of the message; -1 before the first
+    digest : of its content; "" if it is not known
+    """
+
+    offset: int = -1
+    digest: str = ""
+
+    @classmethod
+    def of(cls, offset: int, content: bytes) -> "LastRead":
+        """Return the message at `offset`.
+
+        >>> LastRead.of(7, b"{}").differs(b"{}"), LastRead.of(7, b"{}").differs(b"[]")
+        (False, True)
+        """
+        return cls(offset, hashlib.blake2b(content, digest_size=16).hexdigest())
+
+    def differs(self, content: bytes) -> bool:
+        """Return whether the message at the offset has other content now."""
+        return bool(self.digest) and self.of(self.offset, content) != self
+
+    def encode(self) -> str:
+        """Return it as a bookmark."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, bookmark: str) -> "LastRead":
+        """Read what `encode` wrote; ConnectorError if it is something else."""
+        try:
+            return msgspec.json.decode(bookmark, type=cls)
+        except msgspec.MsgspecError as error:
+            raise ConnectorError(
+                f"the bookmark {bookmark[:80]!r} is not that of a numbered source: {error}; use "
+                "the release that wrote the state"
+            ) from error
+
+
+class NumberedSource(SinglePartitionSource):
+    """Base of the sources that are known by the message that was read last."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self._last = LastRead()
+
+    @property
+    def bookmark(self) -> str | None:
+        """The offset of the message that was read last, with a digest; None before the first."""
+        return self._last.encode() if self._last.digest else None
+
+    def expect(self, bookmark: str) -> None:
+        """Read on only where the message that `bookmark` identifies is the same, or deleted."""
+        self._last = LastRead.decode(bookmark)

@@ -1,0 +1,343 @@
+"""Files that are truncated, renamed and replaced, between two polls and while stopped."""
+
+import gzip
+import json
+import os
+import shutil
+from contextlib import closing
+
+import pytest
+
+from streamboost.connectors.files.csv import CsvSource
+from streamboost.connectors.files.json_lines import JsonLinesSource
+from streamboost.connectors.files.open import file_source
+from streamboost.errors import ConnectorError, DeletedError
+
+OLD = [b'{"id": "old %d"}' % n for n in range(100)]
+NEW = [b'{"id": "new %d"}' % n for n in range(300)]
+
+
+def write(path, lines, mode="wb"):
+    with path.open(mode) as file:
+        file.writelines(line + b"\n" for line in lines)
+
+
+def rename(path):
+    path.rename(path.with_name("records.jsonl.1"))
+    write(path, NEW)
+
+
+def rename_with_a_date_before_the_ending(path):
+    path.rename(path.with_name("records-20260101.jsonl"))
+    write(path, NEW)
+
+
+def copy_and_truncate(path):
+    shutil.copy(path, path.with_name("records.jsonl.1"))
+    write(path, NEW)  # the inode stays the same
+
+
+ROTATIONS = [rename, rename_with_a_date_before_the_ending, copy_and_truncate]
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "records.jsonl"
+    write(path, OLD)
+    return path
+
+
+class Restarting:
+    """Reads with a source, which is another one after each poll if `stopped`."""
+
+    def __init__(self, path, stopped, **options):
+        self.path, self.stopped, self.options = path, stopped, options
+        self.source = file_source(path, **options)
+        self.polled = []
+
+    def poll(self, limit):
+        if self.stopped:
+            bookmark, position = self.source.bookmark, self.source.position()
+            self.source.close()
+            self.source = file_source(self.path, **self.options)
+            if bookmark is not None:
+                self.source.expect(bookmark)
+            self.source.seek(position)
+        start = self.source.position()["0"]
+        found = self.source.poll(limit)
+        self.polled.append((self.source.bookmark, start, self.source.position()["0"], found))
+        return [message.payload for message in found]
+
+    def rest(self, limit=70):
+        found = []
+        while lines := self.poll(limit):
+            found += lines
+        return found
+
+
+@pytest.fixture(params=[False, True], ids=["between two polls", "while stopped"])
+def reading(request, path):
+    made = []
+
+    def make(**options):
+        made.append(Restarting(path, request.param, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.source.close()
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("rotate", ROTATIONS)
+@pytest.mark.parametrize("n_read", [0, 1, 50, 100])
+def test_nothing_of_a_rotated_file_nor_of_a_longer_one_in_its_place_is_skipped(
+    path, reading, rotate, follow, n_read
+):
+    one = reading(follow=follow)
+    assert (one.poll(n_read) if n_read else []) == OLD[:n_read]
+    rotate(path)
+    # Of a file that was never read nobody knows that it was there.
+    assert one.rest() == (OLD[n_read:] + NEW if n_read else NEW)
+
+
+@pytest.mark.parametrize("rotate", ROTATIONS)
+def test_every_part_is_read_again_as_it_was_read(path, reading, rotate):
+    one = reading()
+    one.poll(50)
+    rotate(path)
+    one.rest()
+    with closing(file_source(path)) as replay:
+        for bookmark, start, end, found in one.polled:
+            replay.expect(bookmark)
+            assert replay.reread({"0": (start, end)}, len(found)) == found
+        first, last = one.polled[0], one.polled[-1]
+        everything = replay.reread({"0": (first[1], last[2])}, 400)
+        assert [message.payload for message in everything] == OLD + NEW
+
+
+@pytest.mark.parametrize("n_new", [0, 3])
+def test_a_copied_file_is_read_to_its_end_although_the_truncated_one_is_shorter(
+    path, reading, n_new
+):
+    one = reading(follow=True)
+    one.poll(50)
+    shutil.copy(path, path.with_name("records.jsonl.1"))
+    write(path, NEW[:n_new])
+    assert one.rest() == OLD[50:] + NEW[:n_new]
+    write(path, NEW[n_new:], "ab")
+    assert one.rest() == NEW[n_new:]
+
+
+def test_the_rest_of_a_removed_file_that_is_open_is_read(path):
+    with closing(JsonLinesSource(path)) as source:
+        source.poll(1)
+        path.unlink()
+        write(path, NEW)
+        assert [m.payload for m in source.poll(200)] == OLD[1:]
+        assert [m.payload for m in source.poll(999)] == NEW
+
+
+def test_lines_added_to_the_old_file_before_the_new_one_has_any_are_read(path, reading):
+    one = reading(follow=True)
+    one.rest()
+    old = path.rename(path.with_name("records.jsonl.1"))
+    assert one.poll(9) == []
+    path.touch()
+    write(old, [b'{"id": "late"}'], "ab")
+    assert one.rest() == [b'{"id": "late"}']
+    write(path, NEW)
+    assert one.rest() == NEW
+
+
+def test_a_last_line_without_an_end_in_a_file_that_is_done_waits_no_longer(path, reading):
+    one = reading(follow=True)
+    with path.open("ab") as file:
+        file.write(b'{"id": "last"}')
+    assert one.rest() == OLD
+    rename(path)
+    assert one.rest() == [b'{"id": "last"}', *NEW]
+
+
+@pytest.mark.parametrize("new", [NEW, OLD[:30], []], ids=["longer", "shorter", "empty"])
+@pytest.mark.parametrize("n_read", [50, 100])
+def test_a_file_written_over_ends_the_run_with_the_reason(path, reading, new, n_read):
+    one = reading(follow=True)
+    one.poll(n_read)
+    write(path, new)
+    for _ in range(2):
+        with pytest.raises(DeletedError, match=r'truncated, rotated or replaced.*on_gap = "cont'):
+            one.poll(10)
+
+
+def test_or_is_read_from_its_beginning_and_the_gap_counted(path, reading):
+    one = reading(on_gap="continue")
+    one.poll(50)
+    end = one.source.position()["0"]
+    write(path, NEW)
+    assert one.poll(10) == NEW[:10]
+    assert one.source.gaps == {"0": (end, end + 1)}
+    assert one.poll(10) == NEW[10:20]
+    assert one.source.gaps == {}
+    bookmark, _, place, found = one.polled[1]
+    with closing(file_source(path)) as replay:
+        replay.expect(bookmark)
+        assert replay.reread({"0": (end + 1, place)}, 10) == found
+
+
+def test_what_a_gap_took_is_not_replayed_from_the_file_in_its_place(path, reading):
+    one = reading(on_gap="continue")
+    one.poll(50)
+    bookmark, start, end, found = one.polled[0]
+    write(path, NEW)
+    with closing(file_source(path, on_gap="continue")) as replay:
+        replay.expect(bookmark)
+        with pytest.raises(DeletedError, match="other content"):
+            replay.reread({"0": (start, end)}, len(found))
+
+
+@pytest.mark.parametrize("on_gap", ["stop", "continue"])
+def test_files_that_came_between_are_named_or_counted_as_a_gap(path, reading, on_gap):
+    one = reading(on_gap=on_gap)
+    one.rest()
+    for number in (2, 1):
+        path.rename(path.with_name(f"records.jsonl.{number}"))
+        write(path, NEW)
+    for second, name in enumerate(("records.jsonl.2", "records.jsonl.1", "records.jsonl")):
+        os.utime(path.with_name(name), (1_000_000 + second, 1_000_000 + second))
+    (path.parent / "records.json").touch()
+    if on_gap == "continue":
+        assert one.poll(999) == NEW
+        assert len(one.source.gaps) == 1
+        return
+    with pytest.raises(DeletedError, match=r"but records\.jsonl\.1 in its folder came between"):
+        one.poll(9)
+    # As the error says: appended to the old file, they are read.
+    old = path.with_name("records.jsonl.2")
+    write(old, NEW, "ab")
+    assert one.rest() == NEW + NEW
+
+
+def test_a_file_that_is_written_anew_with_more_is_read_on(path, reading):
+    one = reading()
+    one.poll(50)
+    for lines in (OLD + NEW[:100], OLD + NEW):
+        path.unlink()
+        write(path, lines)
+        one.rest()
+    assert one.rest() == []
+    seen = [message.payload for _, _, _, found in one.polled for message in found]
+    assert seen == OLD + NEW
+
+
+def test_labels_held_back_from_before_a_rotation_are_read_again(path):
+    with closing(JsonLinesSource(path)) as source:
+        first = source.poll(60)
+        rename(path)
+        source.poll(99)
+        source.poll(10)
+        bookmark = source.bookmark
+    with closing(JsonLinesSource(path)) as source:
+        source.expect(bookmark)
+        source.seek({"0": first[50].offset})
+        found = [m.payload for _ in range(3) for m in source.poll(999)]
+    assert found == OLD[50:] + NEW
+
+
+def test_the_lag_counts_what_is_left_of_the_old_file_and_the_new_one(path):
+    with closing(JsonLinesSource(path)) as source:
+        source.poll(99)
+        rename(path)
+        bookmark, position = source.bookmark, source.position()
+    with closing(JsonLinesSource(path, follow=True)) as source:
+        source.expect(bookmark)
+        source.seek(position)
+        assert source.lag() == len(OLD[-1]) + 1 + path.stat().st_size
+
+
+def test_a_compressed_file_that_another_replaced_is_noticed(tmp_path):
+    path = tmp_path / "records.jsonl.gz"
+    path.write_bytes(gzip.compress(b"".join(line + b"\n" for line in OLD)))
+    with closing(JsonLinesSource(path)) as source:
+        source.poll(50)
+        bookmark, position = source.bookmark, source.position()
+    content = gzip.compress(b"".join(line + b"\n" for line in NEW))
+    path.write_bytes(content)
+    with closing(JsonLinesSource(path)) as source:
+        source.expect(bookmark)
+        source.seek(position)
+        with pytest.raises(DeletedError, match="replaced"):
+            source.poll(1)
+
+
+def test_a_position_of_an_earlier_release_which_has_no_bookmark_is_read_on(path):
+    with closing(JsonLinesSource(path)) as source:
+        source.seek({"0": sum(len(line) + 1 for line in OLD[:50])})
+        assert [m.payload for m in source.poll(99)] == OLD[50:]
+
+
+def test_a_bookmark_that_cannot_be_read_is_refused(path):
+    with pytest.raises(ConnectorError, match="use the release that wrote"):
+        JsonLinesSource(path).expect("nonsense")
+
+
+def test_a_parquet_file_that_another_replaced_is_noticed(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table, path = pytest.importorskip("pyarrow").table, tmp_path / "records.parquet"
+    parquet.write_table(table({"id": range(100)}), path, row_group_size=30)
+    with closing(file_source(path)) as source:
+        source.poll(40)
+        bookmark, position = source.bookmark, source.position()
+    for start, is_same in ((0, True), (500, False)):
+        parquet.write_table(table({"id": range(start, start + 300)}), path)
+        with closing(file_source(path)) as source:
+            source.expect(bookmark)
+            source.seek(position)
+            if is_same:
+                assert json.loads(source.poll(1)[0].payload) == {"id": "40"}
+                continue
+            with pytest.raises(DeletedError, match="not the file that was read before"):
+                source.poll(1)
+
+
+class TestTables:
+    @pytest.fixture
+    def path(self, tmp_path):
+        path = tmp_path / "records.csv"
+        path.write_bytes(b"id,a,b\n1,2,3\n4,5,6\n")
+        return path
+
+    def read(self, source):
+        return [json.loads(message.payload) for message in source.poll(9)]
+
+    @pytest.mark.parametrize("n_read", [0, 1])
+    def test_columns_that_swapped_names_in_place_are_noticed(self, path, reading, n_read):
+        one = reading(on_gap="continue")
+        one.poll(n_read)
+        one.source.lag()
+        path.write_bytes(b"id,b,a\n1,2,3\n4,5,6\n")
+        assert self.read(one.source) == [{"id": "1", "b": 2, "a": 3}, {"id": "4", "b": 5, "a": 6}]
+        assert bool(one.source.gaps) == bool(n_read)
+
+    def test_a_header_completed_later_is_the_header(self, path):
+        path.write_bytes(b"id,wid")
+        with closing(CsvSource(path)) as source:
+            assert source.poll(9) == []
+            with path.open("ab") as file:
+                file.write(b"th\n7,8\n")
+            assert self.read(source) == [{"id": "7", "width": 8}]
+
+    def test_each_file_has_its_own_header(self, path):
+        with closing(CsvSource(path)) as source:
+            self.read(source)
+            path.rename(path.with_name("records.csv.1"))
+            path.write_bytes(b"b,c,id,a\n1,2,3,4\n")
+            assert self.read(source) == [{"b": 1, "c": 2, "id": "3", "a": 4}]
+
+    def test_a_row_that_was_finished_after_it_was_read_is_given_whole(self, path):
+        path.write_bytes(b"id,a\n1,2")
+        with closing(CsvSource(path)) as source:
+            assert self.read(source) == [{"id": "1", "a": 2}]
+            with path.open("ab") as file:
+                file.write(b".5\n3,4\n")
+            assert self.read(source) == [{"id": "1", "a": 2.5}, {"id": "3", "a": 4}]
