@@ -14,7 +14,6 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from streamboost.connectors.kafka.lasting import CODECS, LASTING
 from streamboost.connectors.kafka.options import ADMIN, CONSUMER, PRODUCER, check_options, complete
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
@@ -40,10 +39,7 @@ _OF_TYPES = (TypeError, ValueError)
 _REASONS = (kafka_errors.KafkaError, OSError, *_OF_TYPES)
 """What a connection fails of; the library logs other errors where a client is thrown away."""
 
-TOO_LARGE = (
-    kafka_errors.MessageSizeTooLargeError,
-    kafka_errors.RecordListTooLargeError,
-)
+TOO_LARGE = (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)
 """How a message over a limit is refused."""
 
 _silent: set[str] = set()
@@ -269,17 +265,6 @@ def _in_our_words(where: str, error: Exception) -> ConnectorError | StateError:
         return ConnectorError(
             f"{where}: its consumer group has members, and partitions would be read twice: stop "
             "what else reads under this group"
-        )
-    if any(isinstance(one, CODECS) for one in causes):
-        return ConnectorError(
-            f"{where}: messages are compressed with a codec that is missing here or on the broker: "
-            f"{error}; install streamboost with its dependencies, which have snappy, lz4 and zstd, "
-            "or mend `compression_type` in [kafka]"
-        )
-    if any(isinstance(one, LASTING) for one in causes):
-        return ConnectorError(
-            f"{where}: {error!r}, which waiting does not mend: change the setting that it names, "
-            "in [kafka] or of the broker, and start again"
         )
     return UnavailableError(f"{where} cannot be used now: {error!r}")
 

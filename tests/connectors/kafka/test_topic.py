@@ -96,19 +96,6 @@ def test_messages_stand_by_partition_then_offset_and_positions_by_number(cluster
     assert source.position() == {"0": 4, "1": 4, "2": 4}
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_messages_are_read_as_they_were_written(cluster, name, codec):
-    create_topics(cluster, {name: {}, f"{name}.journal": JOURNAL})
-    compressing = KafkaCluster(cluster.servers, {"compression_type": codec})
-    written = [b"%d" % i * 500 for i in range(200)]
-    with closing(KafkaTransaction(compressing, name)) as transaction:
-        transaction.commit(1, [(KafkaSink(compressing, name), written)], {}, b"")
-    with closing(KafkaSource(cluster, name)) as source:
-        read = []
-        until(lambda: read.extend(source.poll(500)) or len(read) >= len(written))
-    assert [message.payload for message in read] == written
-
-
 def test_a_poll_is_full_wherever_an_answer_of_the_broker_ends(cluster, topic, opened, monkeypatch):
     put(cluster, topic, [b"%06d" % n + b"-" * 300 for n in range(3_000)], partition=1)
     monkeypatch.setattr("streamboost.connectors.kafka.topic._POLL_MS", 10_000)
