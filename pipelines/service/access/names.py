@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from html import unescape
 
 from streamboost.connectors.messages.labels import tidied
 from streamboost.errors import DataError
@@ -37,7 +38,7 @@ def checked_name(given: str) -> str:
             f"the name {given!r} cannot be a person's: give 1 to {LONGEST_NAME} letters "
             "without control or invisible characters"
         )
-    if _MARKUP.search(name):
+    if {"<", ">"} & {*name} or unescape(name) != name:
         raise DataError(f"the name {given!r} holds markup: leave out <, > and entities like &lt;")
     scripts = {_script(letter) for letter in name if unicodedata.category(letter) in _LETTERS}
     if len(scripts) > 1:
@@ -61,8 +62,6 @@ def name_key(name: str) -> str:
 def _compatible(name: str) -> str:
     return re.sub(" +", " ", unicodedata.normalize("NFKC", name.strip())).strip()
 
-
-_MARKUP = re.compile(r"[<>]|&#?\w+;")
 
 _VARIANTS = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Unicode's variation selectors, which change how a letter looks, if at all."""

@@ -157,7 +157,15 @@ def test_a_cookie_grows_old(tmp_path):
     [
         *("", "  ", "a\nb", "x" * 101, "\x1b[31m", "an\u200bn", "\u202enna", "\u0430nn"),
         *("api", "API", "\uff21\uff30\uff29", "a\ufe0fnn", "a\u034fnn", "\u3164", "\u2800"),
-        *("<b>ann</b>", "ann<", "\uff1cb\uff1eann", "&lt;b&gt;", "&#60;", "\u0430\uff4e\uff4e"),
+        *(
+            "<b>ann</b>",
+            "ann<",
+            "\uff1cb\uff1eann",
+            "&lt;b&gt;",
+            "&#60;",
+            "&lt",
+            "\u0430\uff4e\uff4e",
+        ),
     ],
 )
 def test_nobody_is_called_what_cannot_be_read_or_looks_like_another(people, name):
