@@ -14,20 +14,14 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
+from streamboost.connectors.kafka.errors import CREDENTIALS, FENCED, remedy_for
 from streamboost.connectors.kafka.options import ADMIN, CONSUMER, PRODUCER, check_options, complete
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
-__all__ = ["MOMENT_MS", "TOO_LARGE", "KafkaCluster", "discard", "told"]
+__all__ = ["MOMENT_MS", "KafkaCluster", "discard", "told"]
 
 _log = logging.getLogger(__name__)
 
-_FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
-_MECHANISM = (kafka_errors.UnsupportedSaslMechanismError, kafka_errors.IllegalSaslStateError)
-_CREDENTIALS = (
-    kafka_errors.SaslAuthenticationFailedError,
-    kafka_errors.AuthorizationError,
-    *_MECHANISM,
-)
 _SETTINGS = (
     ssl.SSLError,  # above all a certificate that does not verify
     kafka_errors.InvalidReceiveError,  # another protocol, such as TLS
@@ -38,9 +32,6 @@ _HANGING_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 _OF_TYPES = (TypeError, ValueError)
 _REASONS = (kafka_errors.KafkaError, OSError, *_OF_TYPES)
 """What a connection fails of; the library logs other errors where a client is thrown away."""
-
-TOO_LARGE = (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)
-"""How a message over a limit is refused."""
 
 _silent: set[str] = set()
 """Servers that were said to be away, until they are there: each try to reach them is a client."""
@@ -182,7 +173,7 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
     except kafka_errors.KafkaTimeoutError as error:
         reasons = [one for one in refusals.found if not isinstance(one, type(error))]
         for reason in reasons:
-            if isinstance(reason, _CREDENTIALS):
+            if isinstance(reason, CREDENTIALS):
                 raise reason from None
         # One of types alone, now and then, is the library's own, where a broker goes away.
         lasting = [one for one in reasons if _is_of_settings(one)]
@@ -239,33 +230,16 @@ def _in_our_words(where: str, error: Exception) -> ConnectorError | StateError:
     # Later calls of a producer that has failed give what it failed of as an argument of theirs, or
     # in words alone.
     causes = [one for one in (error, *error.args) if isinstance(one, Exception)]
-    is_fenced = any(kind.__name__ in str(error) for kind in _FENCED)
-    if is_fenced or any(isinstance(one, _FENCED) for one in causes):
+    is_fenced = any(kind.__name__ in str(error) for kind in FENCED)
+    if is_fenced or any(isinstance(one, FENCED) for one in causes):
         return StateError(
             f"{where}: another process has taken this pipeline over, or this one stood still in "
             "the middle of a commit, so it may not write any more; where no other one runs, start "
             "it again"
         )
-    if any(isinstance(one, _MECHANISM) for one in causes):
-        return ConnectorError(
-            f"{where}: the broker does not log anybody in this way: {error}; mend "
-            "`security_protocol` and `sasl_mechanism` in [kafka]"
-        )
-    if any(isinstance(one, _CREDENTIALS) for one in causes):
-        return ConnectorError(
-            f"{where}: these credentials are refused: {error}; mend them, or what the account "
-            "may do"
-        )
-    if any(isinstance(one, TOO_LARGE) for one in causes):
-        return ConnectorError(
-            f"{where}: a message is larger than the broker takes: {error}; raise the topic's "
-            "max.message.bytes"
-        )
-    if isinstance(error, kafka_errors.UnknownMemberIdError):
-        return ConnectorError(
-            f"{where}: its consumer group has members, and partitions would be read twice: stop "
-            "what else reads under this group"
-        )
+    remedies = [remedy for one in causes if (remedy := remedy_for(type(one)))]
+    if remedies:
+        return ConnectorError(f"{where}: {error}; {remedies[0]}, and start again")
     return UnavailableError(f"{where} cannot be used now: {error!r}")
 
 

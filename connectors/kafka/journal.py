@@ -13,6 +13,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.base import Committed, Position
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
+from streamboost.connectors.kafka.reading import fetched, is_damaged
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
@@ -93,6 +94,12 @@ class KafkaJournal:
                 )
             consumer.assign([self.partition])
             yield consumer
+        except UnavailableError as error:
+            if not is_damaged(error):
+                raise
+            raise ConnectorError(
+                f"{self._where} is damaged: {error.__cause__}. Bring the topic back from a copy"
+            ) from error
         finally:
             consumer.close(autocommit=False, timeout_ms=1_000)
 
@@ -120,7 +127,7 @@ class KafkaJournal:
         patience = time.monotonic() + MOMENT_MS / 1000
         while True:
             with told(self._where):
-                found = consumer.poll(timeout_ms=200).get(self.partition, [])
+                found = fetched(consumer, 200).get(self.partition, [])
                 place = consumer.position(self.partition, timeout_ms=MOMENT_MS)
             for record in found:
                 if record.offset >= end:

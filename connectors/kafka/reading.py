@@ -2,12 +2,14 @@
 
 import re
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
+from kafka.record.abc import ABCRecordBatch
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
@@ -18,6 +20,7 @@ __all__ = [
     "another",
     "as_message",
     "check_place",
+    "fetched",
     "find_damage",
     "is_damaged",
     "is_out_of_range",
@@ -29,6 +32,7 @@ __all__ = [
 ]
 
 _POLL_MS = 100
+_CHECKSUM = "they do not match their checksum"
 _BASE = re.compile(r"at offset (\d+)")
 
 
@@ -38,12 +42,13 @@ class Damage(NamedTuple):
     partition: int
     start: int
     end: int
+    reason: str
 
     def __str__(self) -> str:
         offsets = f"{self.start} to {self.end - 1}" if self.end > self.start + 1 else self.start
         return (
-            f"the messages at offset {offsets} of partition {self.partition} are damaged: they do "
-            "not match their checksum"
+            f"the messages at offset {offsets} of partition {self.partition} are damaged: "
+            f"{self.reason}"
         )
 
     def message(self) -> Message:
@@ -70,6 +75,41 @@ def as_message(record: Any, max_bytes: int) -> Message:
     headers = tuple([(name, held or b"") for name, held in record.headers])
     place = str(record.partition), record.offset
     return Message(kept, *place, len(value), written, key=record.key, headers=headers)
+
+
+def fetched(
+    consumer: KafkaConsumer, wait_ms: int, limit: int | None = None
+) -> dict[TopicPartition, list[Any]]:
+    """Poll a consumer once, and return its records by partition.
+
+    Raises
+    ------
+    kafka.errors.CorruptRecordError
+        When a batch does not match its checksum or cannot be decoded, naming its first offset. For
+        a batch that cannot be decompressed, the client library raises whatever the codec raises.
+    """
+    try:
+        found: dict[TopicPartition, list[Any]]
+        found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
+    except Exception as error:
+        is_decided = isinstance(error, kafka_errors.KafkaError | MemoryError)
+        if is_decided and not isinstance(error, kafka_errors.CorruptRecordError):
+            raise
+        if (base := _batch_that_raised(error)) is None:
+            raise
+        raise kafka_errors.CorruptRecordError(
+            f"the batch at offset {base} cannot be decoded: {error!r}"
+        ) from error
+    return found
+
+
+def _batch_that_raised(error: Exception) -> int | None:
+    """Return the first offset of the batch whose decoding raised an error, if one did."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        batch = frame.f_locals.get("self")
+        if isinstance(batch, ABCRecordBatch):
+            return int(batch.base_offset)
+    return None
 
 
 def numbers_of(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:
@@ -152,7 +192,7 @@ def is_out_of_range(error: Exception) -> bool:
 
 
 def is_damaged(error: Exception) -> bool:
-    """Tell whether what was to be read does not match its checksum.
+    """Tell whether what was to be read does not match its checksum, or cannot be decoded.
 
     The consumer that came upon it is to be closed: asked again, it never returns.
     """
@@ -169,27 +209,30 @@ def find_damage(cluster: KafkaCluster, topic: str, places: Mapping[str, int]) ->
         partition, start = TopicPartition(topic, int(name)), places[name]
         with closing(cluster.consumer()) as consumer:
             end = span_of(consumer, [partition], topic)[1][partition]
-        base = _damaged_batch(cluster, partition, start, end)
-        if base is None:
+        found = _damaged_batch(cluster, partition, start, end)
+        if found is None:
             continue
+        base, reason = found
         inside, outside = start, start + 1
-        while _damaged_batch(cluster, partition, outside, end) == base:
+        while _damaged_batch(cluster, partition, outside, end) == found:
             inside, outside = outside, outside + 2 * (outside - start)
         while outside - inside > 1:
             middle = (inside + outside) // 2
-            if _damaged_batch(cluster, partition, middle, end) == base:
+            if _damaged_batch(cluster, partition, middle, end) == found:
                 inside = middle
             else:
                 outside = middle
         # What precedes the batch is never given: marks, and what was undone.
-        return Damage(int(name), max(start, base), min(outside, end))
+        return Damage(int(name), max(start, base), min(outside, end), reason)
     return None
 
 
 def _damaged_batch(
     cluster: KafkaCluster, partition: TopicPartition, offset: int, end: int
-) -> int | None:
-    """Return where the damaged batch begins that holds `offset`; None where it can be read.
+) -> tuple[int, str] | None:
+    """Return where the damaged batch begins that holds `offset`, and what is wrong with it.
+
+    None where it can be read.
 
     Each look takes a consumer of its own, as `is_damaged` says.
     """
@@ -202,10 +245,12 @@ def _damaged_batch(
         consumer.seek(partition, offset)
         try:
             while consumer.position(partition, timeout_ms=MOMENT_MS) == offset:
-                consumer.poll(timeout_ms=_POLL_MS, max_records=1)
+                fetched(consumer, _POLL_MS, 1)
                 if time.monotonic() > patience:
                     raise UnavailableError(f"{where} gives nothing, though it has more")
         except kafka_errors.CorruptRecordError as error:
             found = _BASE.search(str(error))
-            return int(found[1]) if found else offset
+            cause = error.__cause__
+            reason = f"they cannot be decoded ({cause!r})" if cause else _CHECKSUM
+            return int(found[1]) if found else offset, reason
     return None

@@ -14,6 +14,7 @@ from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
 from streamboost.connectors.kafka.reading import (
     as_message,
     check_place,
+    fetched,
     find_damage,
     is_damaged,
     is_out_of_range,
@@ -92,7 +93,7 @@ class KafkaReplay:
         consumer = self._at(partition, place)
         try:
             with told(self._where):
-                found = consumer.poll(timeout_ms=_POLL_MS).get(partition, [])
+                found = fetched(consumer, _POLL_MS).get(partition, [])
                 self._reached[name] = consumer.position(partition, timeout_ms=MOMENT_MS)
         except UnavailableError as error:
             self.close()

@@ -13,7 +13,8 @@ from kafka import errors as kafka_errors
 
 from streamboost.connectors.base import Carried, Following, Message, Position
 from streamboost.connectors.kafka.admin import missing_topics
-from streamboost.connectors.kafka.cluster import TOO_LARGE, KafkaCluster
+from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.errors import TOO_LARGE
 from streamboost.errors import ConnectorError, UnavailableError
 
 __all__ = ["CREATE_AGAIN", "Dispatch", "options_of"]

@@ -8,6 +8,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
 from streamboost.connectors.kafka.reading import (
+    fetched,
     find_damage,
     is_damaged,
     numbers_of,
@@ -72,7 +73,7 @@ class KafkaTable:
         consumer = self._assigned()
         try:
             with told(self._where):
-                records = consumer.poll(timeout_ms=wait_ms).get(self._at, [])
+                records = fetched(consumer, wait_ms).get(self._at, [])
                 self._next = consumer.position(self._at, timeout_ms=MOMENT_MS)
         except UnavailableError as error:
             if not is_damaged(error):

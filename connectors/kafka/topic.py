@@ -18,6 +18,7 @@ from streamboost.connectors.kafka.reading import (
     another,
     as_message,
     check_place,
+    fetched,
     find_damage,
     is_damaged,
     is_out_of_range,
@@ -223,7 +224,7 @@ class KafkaSource(Source):
         consumer = self._assigned()
         try:
             with told(self._where):
-                found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
+                found = fetched(consumer, wait_ms, limit)
                 # Also past what is never given, such as the marks that end transactions.
                 for partition in consumer.assignment():
                     place = consumer.position(partition, timeout_ms=MOMENT_MS)

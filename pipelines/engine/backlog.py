@@ -85,7 +85,9 @@ class Backlog:
         `oldest` is where the sources stood at the oldest checkpoint, None where there is none.
         """
         for name, n in self._intake.came.items():
-            self._silent[name] = self._silent.get(name, True) and not n
+            # Labels may be held back until their records come: their source is not silent then.
+            is_silent = not n and name in self._intake.short
+            self._silent[name] = self._silent.get(name, True) and is_silent
             self._short[name] = self._short.get(name, True) and name in self._intake.short
         if self._is_asking:
             self._take_answer(oldest or {})

@@ -1,14 +1,14 @@
 """The web application: the way in, the API, and the guard before all of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
-from streamboost.errors import ConfigurationError
+from streamboost.errors import ConfigurationError, ConnectorError, StateError
 from streamboost.pipelines.service.access.entrance import entrance
 from streamboost.pipelines.service.access.guard import Guard
 from streamboost.pipelines.service.access.people import People
@@ -53,10 +53,18 @@ def create_app(pipelines: Sequence[Served], settings: Settings, people: People) 
     app.include_router(_api(settings))
     app.state.pipelines = dict(zip(names, pipelines, strict=True))
     app.state.people = people
+    people.labellers = lambda: _labellers(pipelines)
     app.add_middleware(Shortcut, pipelines=app.state.pipelines)
     # Added last, so that it comes first; also before what is mounted later.
     app.add_middleware(Guard, settings=settings, people=people, failures=failures)
     return app
+
+
+def _labellers(pipelines: Sequence[Served]) -> Iterator[str]:
+    """Give the names under which anybody labelled, as far as they can be read."""
+    for served in pipelines:
+        with suppress(StateError, ConnectorError):
+            yield from served.queue.labellers()
 
 
 def _api(settings: Settings) -> APIRouter:

@@ -162,8 +162,8 @@ def serve(
         app = create_app(pipelines, settings, entering)
         pages.install(app, pipelines)
         for name, role in people or ((_user(), "operator"),):
-            link = f"{place.url(port)}{LOGIN}?key={entering.invite(name, role)}"
-            say(f"{name} ({role}): {link}")
+            key = entering.invite(name, role)
+            say(f"{entering.spelled(name)} ({role}): {place.url(port)}{LOGIN}?key={key}")
         file = State(configs[0].state).path / TOKEN
         say(f"each link works once, for a day; programs send the token in {file}")
         server(app, settings, place).run(sockets=[listening])

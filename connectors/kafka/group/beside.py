@@ -9,7 +9,13 @@ from kafka.admin import OffsetSpec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
-from streamboost.connectors.kafka.reading import as_message, find_damage, is_damaged, span_of
+from streamboost.connectors.kafka.reading import (
+    as_message,
+    fetched,
+    find_damage,
+    is_damaged,
+    span_of,
+)
 from streamboost.errors import ConnectorError, UnavailableError
 
 __all__ = ["Beside"]
@@ -54,8 +60,8 @@ class Beside:
             if not is_damaged(error):
                 raise
             raise ConnectorError(
-                f"{where}: the newest messages of partition {partition} are damaged: they do not "
-                "match their checksum. Bring the topic back from a copy"
+                f"{where}: the newest messages of partition {partition} are damaged: "
+                f"{error.__cause__}. Bring the topic back from a copy"
             ) from error
 
     def between(
@@ -138,7 +144,7 @@ def _read(
     patience = time.monotonic() + MOMENT_MS / 1000
     while True:
         with told(where):
-            found = consumer.poll(timeout_ms=_POLL_MS).get(at, [])
+            found = fetched(consumer, _POLL_MS).get(at, [])
             place = consumer.position(at, timeout_ms=MOMENT_MS)
         for record in found:
             if record.offset >= end:

@@ -36,6 +36,7 @@ from streamboost.connectors.kafka.reading import (
     Damage,
     as_message,
     check_place,
+    fetched,
     find_damage,
     numbers_of,
     places_of,
@@ -132,7 +133,7 @@ class KafkaMember:
         self._is_unsure = True  # what was fetched before something fails is lost
         with told(self._where):
             try:
-                found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
+                found = fetched(consumer, wait_ms, limit)
             except kafka_errors.CorruptRecordError as error:
                 damage = self._past_damage(consumer, error)
             except _NOWHERE:

@@ -8,13 +8,13 @@ import hashlib
 import hmac
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_urlsafe
 
 from streamboost.errors import DataError
-from streamboost.pipelines.service.access.names import checked_name
+from streamboost.pipelines.service.access.names import checked_name, name_key
 from streamboost.pipelines.service.access.sessions import Role, Session, Sessions
 
 __all__ = ["PROGRAM", "SCORER", "People", "Person"]
@@ -65,6 +65,10 @@ class People:
     clock : gives the seconds by which login links grow old
     wall_clock : gives the seconds since 1970 by which logins do
 
+    Attributes
+    ----------
+    labellers : gives the names under which labels were given, in any number of spellings
+
     Examples
     --------
     >>> from tempfile import mkdtemp
@@ -88,6 +92,7 @@ class People:
     ) -> None:
         self._token = token.encode()
         self._scorer = None if scorer is None else scorer.encode()
+        self.labellers: Callable[[], Iterable[str]] = tuple
         self._clock = clock
         self._links: dict[str, _Link] = {}
         self._lock = threading.Lock()
@@ -98,8 +103,8 @@ class People:
 
         Raises DataError where nobody can be called so.
         """
-        name = checked_name(name)
-        if name.casefold() == PROGRAM.name:
+        name = self.spelled(name)
+        if name_key(name) == PROGRAM.name:
             raise DataError(f"the name {name!r} is what programs go by: give another")
         key = token_urlsafe(32)
         now = self._clock()
@@ -109,6 +114,22 @@ class People:
                 del self._links[next(iter(self._links))]
             self._links[_hashed(key)] = _Link(now + _LINK_SECONDS, name, role)
         return key
+
+    def spelled(self, given: str) -> str:
+        """Return a person's name in the spelling under which that person is known already.
+
+        Names that differ in case, width or spaces alone are one person's. Of several spellings
+        from before that was so, each stays its own.
+
+        Raises DataError where nobody can be called so.
+        """
+        name = checked_name(given)
+        key = name_key(name)
+        names = {link.name for link in list(self._links.values())}
+        names |= {session.name for session in self._sessions.open()} | {*self.labellers()}
+        if name in names:
+            return name
+        return min((one for one in names if name_key(one) == key), default=name)
 
     def invited(self, key: str) -> tuple[str, Role] | None:
         """Return whom `key` lets in and as what, None where it was used or is too old."""
@@ -134,9 +155,9 @@ class People:
 
     def log_out_all(self, name: str) -> int:
         """End all logins of `name`, also links that nobody followed; return how many."""
-        name = checked_name(name)
+        key = name_key(name)
         with self._lock:
-            links = {k: link for k, link in self._links.items() if link.name != name}
+            links = {k: link for k, link in self._links.items() if name_key(link.name) != key}
             ended, self._links = len(self._links) - len(links), links
         return ended + self._sessions.end_all(name)
 

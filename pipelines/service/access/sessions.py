@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from streamboost.errors import ModelFileError, StateError
+from streamboost.pipelines.service.access.names import name_key
 from streamboost.storage import write_bytes
 
 __all__ = ["SESSION_SECONDS", "Role", "Session", "Sessions"]
@@ -75,7 +76,8 @@ class Sessions:
 
     def end_all(self, name: str) -> int:
         """Log out whoever is called so, everywhere; return how many logins ended."""
-        found = [file for file, session in self._all() if session.name == name]
+        key = name_key(name)
+        found = [file for file, session in self._all() if name_key(session.name) == key]
         for file in found:
             file.unlink(missing_ok=True)
         return len(found)

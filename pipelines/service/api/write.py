@@ -4,11 +4,12 @@ from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from starlette.requests import Request
 
 from streamboost.connectors.messages.labels import LONGEST_ID, LONGEST_LABEL, as_text
 from streamboost.connectors.messages.written import Label
-from streamboost.pipelines.service.access.names import LONGEST_NAME, checked_name
-from streamboost.pipelines.service.access.people import PROGRAM, Person
+from streamboost.pipelines.service.access.names import LONGEST_NAME, name_key
+from streamboost.pipelines.service.access.people import PROGRAM, People, Person
 from streamboost.pipelines.service.api.common import (
     FOR_OPERATORS,
     Asker,
@@ -110,25 +111,29 @@ class Queued(BaseModel):
 
 
 @router.post("/pipelines/{pipeline}/labels", status_code=201, responses=_WRITES)
-def post_labels(served: ServedPipeline, asker: Asker, given: LabelsIn) -> Written:
+def post_labels(request: Request, served: ServedPipeline, asker: Asker, given: LabelsIn) -> Written:
     """Write labels to where the pipeline reads them: all of them, or none."""
-    labels = [
-        Label(one.id, as_text(one.label), one.time, _source(asker, one.source))
-        for one in given.labels
-    ]
+    people: People = request.app.state.people
+    names: dict[str | None, str] = {}
+    labels = []
+    for one in given.labels:
+        key = None if one.source is None else name_key(one.source)
+        if key not in names:
+            names[key] = _source(people, asker, one.source)
+        labels.append(Label(one.id, as_text(one.label), one.time, names[key]))
     served.queue.post(asker, labels)
     return Written(written=len(labels))
 
 
-def _source(asker: Person, given: str | None) -> str:
+def _source(people: People, asker: Person, given: str | None) -> str:
     """Return who gives a label: whoever asks, or whom a program names."""
-    if given is None or given == asker.name:
+    if given is None or name_key(given) == name_key(asker.name):
         return asker.name
     if asker != PROGRAM:
         raise HTTPException(
             403, f"your labels are {asker.name}'s: leave `source` out, or send the token"
         )
-    return checked_name(given)
+    return people.spelled(given)
 
 
 @router.post(

@@ -32,6 +32,7 @@ from streamboost.pipelines.service.labelling.store import (
     EntryStage,
     LabellingEntry,
     LabellingStore,
+    labellers,
     newest,
     newest_label,
     put,
@@ -268,6 +269,11 @@ class LabelQueue:
         """Return who said what of those of the records `ids` that people see differently."""
         with self._store.reading() as connection:
             return {} if connection is None else disagreements(connection, ids)
+
+    def labellers(self) -> list[str]:
+        """Return the names under which anything was done, sorted."""
+        with self._store.reading() as connection:
+            return [] if connection is None else labellers(connection)
 
     def history(self, limit: int = 100, below: int = 2**62) -> list[LabellingEntry]:
         """Return the newest entries, the newest first; of those numbered under `below`."""

@@ -18,6 +18,7 @@ __all__ = [
     "LabellingEntry",
     "LabellingStore",
     "held",
+    "labellers",
     "newest",
     "newest_label",
     "newly_written",
@@ -131,6 +132,19 @@ def newest_label(connection: Connection, id: str, above: int = 0) -> LabellingEn
         (id, above),
     ).fetchone()
     return None if row is None else LabellingEntry(*row)
+
+
+def labellers(connection: Connection) -> list[str]:
+    """Return the names under which anything was done, sorted.
+
+    The index is searched once a name, however many entries there are.
+    """
+    query = (
+        "WITH RECURSIVE names (name) AS (SELECT min(person) FROM entries UNION ALL "
+        "SELECT (SELECT min(person) FROM entries WHERE person > name) FROM names "
+        "WHERE name IS NOT NULL) SELECT name FROM names WHERE name IS NOT NULL"
+    )
+    return [name for (name,) in connection.execute(query)]
 
 
 def held(connection: Connection) -> list[LabellingEntry]:

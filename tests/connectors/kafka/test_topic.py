@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import LogTruncationError
+from kafka.errors import NodeNotReadyError
 from waiting import until
 
 from streamboost.connectors.base import Committed
@@ -113,7 +113,7 @@ def test_what_an_error_kept_from_being_returned_is_read_again(cluster, topic, op
 
     def refuse(*args, **kwargs):
         monkeypatch.undo()
-        raise LogTruncationError({})
+        raise NodeNotReadyError()
 
     monkeypatch.setattr(KafkaConsumer, "position", refuse)
     with pytest.raises(UnavailableError):

@@ -139,6 +139,32 @@ def test_what_comes_while_the_sources_are_asked_is_no_alarm(watched, clock, capl
     assert not watch.stalled
 
 
+def test_labels_held_back_until_their_records_are_no_silence_of_their_source(clock, caplog):
+    logs = {"records": MemoryLog(), "labels": MemoryLog()}
+    by_time = {"record_time": lambda m: int(m.payload), "label_time": lambda m: int(m.payload)}
+    opened = {name: partial(MemorySource, log) for name, log in logs.items()}
+    sources = {name: make() for name, make in opened.items()}
+    intake = Intake(**sources, most_records=10, most_labels=10, **by_time)
+    logs["records"].append([b"1"] * 100)
+    with closing(
+        Backlog(intake, lambda: {name: make() for name, make in opened.items()}, clock)
+    ) as watch:
+        for _ in range(5):  # a learner that is behind: labels come of records far ahead of it
+            logs["labels"].append([b"9"] * 3)
+            turn(intake, watch, clock)
+        assert watch.lag == {"records": 50, "labels": 15}
+        assert not warnings(caplog)
+        assert not watch.stalled
+        for _ in range(2):  # it has caught up, and they come
+            intake.poll()
+        sources["labels"].pause()
+        for _ in range(7):
+            logs["labels"].append([b"9"] * 3)
+            turn(intake, watch, clock)
+        (warning,) = warnings(caplog)
+    assert warning.startswith("labels: ")
+
+
 def test_sources_are_not_asked_at_every_turn(watched, clock, monkeypatch):
     asked = []
     monkeypatch.setattr(MemorySource, "beginning", lambda source: asked.append(clock.now))

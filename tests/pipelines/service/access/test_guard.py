@@ -8,7 +8,7 @@ import pytest
 from streamboost.errors import DataError
 from streamboost.pipelines.service.access.guard import Guard
 from streamboost.pipelines.service.access.people import People
-from streamboost.pipelines.service.access.sessions import SESSION_SECONDS
+from streamboost.pipelines.service.access.sessions import SESSION_SECONDS, Sessions
 from streamboost.pipelines.service.access.settings import Rate, Settings
 
 TOKEN = [(b"authorization", b"Bearer secret"), (b"host", b"localhost")]
@@ -154,7 +154,19 @@ def test_a_cookie_grows_old(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["", "  ", "a\nb", "x" * 101, "\x1b[31m", "an\u200bn", "\u202enna", "\u0430nn", "api", "API"],
+    [
+        *("", "  ", "a\nb", "x" * 101, "\x1b[31m", "an\u200bn", "\u202enna", "\u0430nn"),
+        *("api", "API", "\uff21\uff30\uff29", "a\ufe0fnn", "a\u034fnn", "\u3164", "\u2800"),
+        *(
+            "<b>ann</b>",
+            "ann<",
+            "\uff1cb\uff1eann",
+            "&lt;b&gt;",
+            "&#60;",
+            "&lt",
+            "\u0430\uff4e\uff4e",
+        ),
+    ],
 )
 def test_nobody_is_called_what_cannot_be_read_or_looks_like_another(people, name):
     with pytest.raises(DataError, match="name"):
@@ -163,10 +175,55 @@ def test_nobody_is_called_what_cannot_be_read_or_looks_like_another(people, name
 
 @pytest.mark.parametrize(
     ("given", "kept"),
-    [(" Zoe\u0308 ", "Zoë"), ("山田 たろう", "山田 たろう"), ("Άννα 2", "Άννα 2"), ("김", "김")],
+    [
+        *[
+            (" Zoe\u0308 ", "Zoë"),
+            ("山田 たろう", "山田 たろう"),
+            ("Άννα 2", "Άννα 2"),
+            ("김", "김"),
+        ],
+        *[
+            ("\uff21\uff4e\uff4e", "Ann"),
+            ("山田\u3000たろう", "山田 たろう"),
+            ("Ann  Lee", "Ann Lee"),
+        ],
+        *[("Tom & Ann", "Tom & Ann"), ("O'Neill (night)", "O'Neill (night)"), ("a@b.c", "a@b.c")],
+    ],
 )
 def test_a_name_is_kept_in_one_form(people, given, kept):
     assert people.invited(people.invite(given, "labeller")) == (kept, "labeller")
+
+
+ALIKE = [
+    "Ann Lee",
+    "ann lee",
+    "ANN LEE",
+    " Ann  Lee ",
+    "\uff41\uff4e\uff4e\u3000\uff2c\uff45\uff45",
+]
+
+
+@pytest.mark.parametrize("first", ALIKE[:3])
+def test_names_that_are_read_alike_are_one_person_in_the_spelling_that_came_first(people, first):
+    people.log_in(people.invite(first, "labeller"))
+    keys = [people.invite(name, "labeller") for name in ALIKE]
+    assert {people.invited(key) for key in keys} == {(first, "labeller")}
+    assert {people.spelled(name) for name in ALIKE} == {first}
+    assert people.log_out_all("ann LEE") == 1 + len(ALIKE)
+    assert people.logged_in() == []
+
+
+def test_who_labelled_under_a_name_keeps_its_spelling_without_a_login(people):
+    people.labellers = lambda: ["Ann", "ann", "<b>old</b>", "Zoë"]
+    assert [people.spelled(name) for name in ("ann", "Ann", "ANN")] == ["ann", "Ann", "Ann"]
+    assert people.spelled("ZOË") == "Zoë"
+
+
+def test_a_login_from_before_names_were_checked_is_still_good_and_can_be_ended(people, tmp_path):
+    cookie = Sessions(tmp_path, b"secret").begin("<b>\uff41nn", "labeller")
+    assert people.by_cookie(cookie).name == "<b>\uff41nn"
+    assert people.log_out_all("<b>ann") == 1
+    assert people.by_cookie(cookie) is None
 
 
 def test_two_logins_under_one_name_are_two_seats(people):

@@ -85,14 +85,16 @@ def test_only_the_token_names_another_as_the_source_of_a_label(site):
     for role in ("labeller", "operator"):
         browser = site.browser("ann", role)
         assert post(browser).status_code == 201
-        assert post(browser, source="ann").status_code == 201
+        assert post(browser, source="\uff21nn").status_code == 201
         refused = post(browser, source="ben")
         assert refused.status_code == 403
         assert "ann" in refused.json()["detail"]
-    assert post(site.program(), source="ben").status_code == 201
-    assert post(site.program(), source="b\u0435n").status_code == 422
-    given = read(site.served.config, "labels")[-5:]
-    assert [label["source"] for label in given] == ["ann"] * 4 + ["ben"]
+    for source in ("Ben", "ANN", "\uff42\uff45\uff4e"):
+        assert post(site.program(), source=source).status_code == 201
+    for source in ("b\u0435n", "<b>ben</b>", "b\ten"):
+        assert post(site.program(), source=source).status_code == 422
+    given = read(site.served.config, "labels")[-7:]
+    assert [label["source"] for label in given] == ["ann"] * 4 + ["Ben", "ann", "Ben"]
 
 
 def test_a_labeller_writes_no_label_of_what_they_are_not_asked(site):
@@ -108,11 +110,11 @@ def test_a_labeller_writes_no_label_of_what_they_are_not_asked(site):
 
 
 def test_a_login_link_asks_before_it_logs_anybody_in(site):
-    key = site.people.invite("<b>mallory</b>", "labeller")
+    key = site.people.invite("mallory & co", "labeller")
     ann = site.browser("ann")
     page = ann.get("/login", params={"key": key})
     assert page.status_code == 200
-    assert "Log in as &lt;b&gt;mallory&lt;/b&gt;?" in page.text
+    assert "Log in as mallory &amp; co?" in page.text
     assert "logged in as <bdi>ann</bdi>" in page.text
     assert "set-cookie" not in page.headers
     assert site.stranger().get("/login", params={"key": key}).status_code == 200, "it still works"
